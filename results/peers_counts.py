@@ -22,9 +22,9 @@ from pages import markdown
 from peers_simulators import ROOT, _report
 
 from rramalloc.api import inspect, optimize
+from rramalloc.commands.export.export import export
 from rramalloc.commands.tune.simulators import TOOLS
 from rramalloc.errors import RramallocError, UnsupportedError
-from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 
 CSV = ROOT / "results" / "peers_counts.csv"

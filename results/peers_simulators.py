@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from rramalloc.api import inspect, optimize
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.choices import ObjectiveName
+from rramalloc.commands.export.export import export
 from rramalloc.commands.tune.simulators import TOOLS
 from rramalloc.errors import RramallocError
-from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load

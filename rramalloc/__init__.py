@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.compare.comparison import Comparison as Comparison
     from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
     from rramalloc.commands.evaluate.evaluation import Evaluation as Evaluation
+    from rramalloc.commands.export.export import export as export
     from rramalloc.commands.fold.filter_folding import fold as fold
     from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
     from rramalloc.commands.latency.device import open_device as open_device
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.latency.measure import measure_latency as measure_latency
     from rramalloc.commands.pareto.pareto import pareto as pareto
     from rramalloc.commands.pareto.pareto_front import ParetoFront as ParetoFront
+    from rramalloc.commands.place.place import place as place
+    from rramalloc.commands.place.placement import Placement as Placement
     from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.commands.sweep.sweep import sweep as sweep
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from rramalloc.errors import BudgetError as BudgetError
     from rramalloc.errors import RramallocError as RramallocError
     from rramalloc.errors import TargetError as TargetError
-    from rramalloc.export.export import export as export
     from rramalloc.hardware.hardware import Hardware as Hardware
     from rramalloc.hardware.loader import load_hardware as load_hardware
     from rramalloc.importers import load as load
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_input as fold_input
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
-    from rramalloc.placement.place import place as place
-    from rramalloc.placement.placement import Placement as Placement
     from rramalloc.report.page_file import report as report
     from rramalloc.search.problem import Problem as Problem
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
@@ -84,7 +84,7 @@ _NAMES = {
     "rramalloc.commands.reload.reload": "optimize_reload",
     "rramalloc.commands.sweep.sweep": "sweep sweep_status",
     "rramalloc.errors": "BudgetError RramallocError TargetError",
-    "rramalloc.export.export": "export",
+    "rramalloc.commands.export.export": "export",
     "rramalloc.hardware.hardware": "Hardware",
     "rramalloc.hardware.loader": "load_hardware",
     "rramalloc.importers": "load",
@@ -92,8 +92,8 @@ _NAMES = {
     "rramalloc.mapping.fold": "fold_index fold_input fold_weights",
     "rramalloc.network.network": "Network",
     "rramalloc.commands.verify.verify": "verify",
-    "rramalloc.placement.place": "place",
-    "rramalloc.placement.placement": "Placement",
+    "rramalloc.commands.place.place": "place",
+    "rramalloc.commands.place.placement": "Placement",
     "rramalloc.report.page_file": "report",
     "rramalloc.search.problem": "Problem",
     "rramalloc.commands.tune.tune": "tune",
@@ -104,7 +104,7 @@ _NAMES = {
 }
 """Public names by module."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_PACKAGES = ("export", "report")
+_PACKAGES = ("report",)
 """Calls whose packages have the same name: these can be called."""
 __all__ = sorted(_HOMES)
 

@@ -30,6 +30,7 @@ from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.lazy import room
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
@@ -101,7 +102,8 @@ def optimize(
     most = budget_of(arrays, source, machine, options)
     run: Callable[[Network, Hardware, int, Request, Stop], Allocation] = optimize_network
     if placed:
-        from rramalloc.placement.placed import optimize_placed as run
+        with room("place", "placed"):
+            from rramalloc.commands.place.placed import optimize_placed as run
     if bits is not None:
         if placed or latency_table is not None or method != "auto" or objective in ("arrays", "sequential"):
             words = "chooses bits for latency, interval, energy or edp, with method auto and no more"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rramalloc.errors import PluginError, RramallocError
+from rramalloc.errors import PluginError, RramallocError, UnsupportedError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -32,6 +32,21 @@ def make_callable(package: str, module: str) -> None:
             return import_module, (package,)
 
     sys.modules[package].__class__ = CallablePackage
+
+
+@contextmanager
+def room(name: str, where: str) -> Iterator[None]:
+    """Import from a folder of `commands`, which may have been taken out: an UnsupportedError says so then.
+
+    where: the argument that needs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{error.name}.".startswith(f"rramalloc.commands.{name}."):
+            raise
+        reason = f"this installation has no commands/{name}: install rramalloc anew, or leave {where} out"
+        raise UnsupportedError(where, reason) from None
 
 
 def foreign(group: str) -> dict[str, EntryPoint]:

@@ -13,7 +13,7 @@ from rramalloc.chart import Chart, check_figure
 
 Path = str | os.PathLike[str]
 _CHARTS = {
-    "chip_map": ("report.chip_map", "chip_map"),
+    "chip_map": ("commands.place.chip_map", "chip_map"),
     "columns": ("commands.sweep.section", "columns_chart"),
     "convergence": ("report.convergence", "convergence_chart"),
     "front": ("commands.pareto.section", "front_chart"),

@@ -20,10 +20,10 @@ from pages import blocks
 
 import rramalloc
 from rramalloc import lazy, methods
+from rramalloc.commands.export.bundle import Export
+from rramalloc.commands.export.discovery import target_names
+from rramalloc.commands.export.export import export
 from rramalloc.errors import UnknownNameError
-from rramalloc.export.bundle import Export
-from rramalloc.export.discovery import target_names
-from rramalloc.export.export import export
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.lazy import how_to_install

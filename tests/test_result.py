@@ -15,7 +15,7 @@ from commands.evaluate import worked
 
 import rramalloc
 from rramalloc.commands.chiplet.chiplet_optimize import describe_network
-from rramalloc.export.export import export
+from rramalloc.commands.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network

@@ -29,6 +29,8 @@ from rramalloc.commands.fold.section import fold_section
 from rramalloc.commands.latency.section import latency_section
 from rramalloc.commands.pareto.pareto_front import ParetoFront
 from rramalloc.commands.pareto.section import front_section
+from rramalloc.commands.place.placement import FILE_LIMIT_BYTES, Placement
+from rramalloc.commands.place.section import placement_section
 from rramalloc.commands.reload.plan import ReloadPlan
 from rramalloc.commands.reload.section import reload_section
 from rramalloc.commands.sweep.rows import SweepDocument
@@ -39,11 +41,9 @@ from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
-from rramalloc.placement.placement import FILE_LIMIT_BYTES, Placement
 from rramalloc.records import Record, brief, parse
 from rramalloc.report.allocation_section import allocation_section, simulation_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
-from rramalloc.report.placement_section import placement_section
 from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.timing.latency_table import LatencyTable

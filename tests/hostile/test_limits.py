@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from rramalloc.chart import converted
+from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.reload.reload import MOST_STAGES
 from rramalloc.errors import SpecError
 from rramalloc.importers.layer_table import MAX_ROWS
 from rramalloc.network.network import MAX_NAME, MAX_NODES
-from rramalloc.placement.placement import MAX_PLACED
 from rramalloc.report.page_file import MOST_FILES
 from rramalloc.timing.stage_graph import STAGE_LIMIT, WINDOW_LIMIT
 

@@ -22,7 +22,7 @@ LIMIT_BYTES = 2 * 10**9
 MANY = 50_000
 SERVER = """
 import json, os, signal, sys
-import rramalloc.api, rramalloc.cli.optimize_command
+import rramalloc.api, rramalloc.commands.optimize.command
 from rramalloc.cli.main import main
 
 for line in sys.stdin:

@@ -31,11 +31,38 @@ def test_networks_are_allocated_without_a_room(room: str) -> None:
     assert ran.stdout.strip() == "240", ran.stderr
 
 
+PLACED = "rramalloc.optimize('alexnet', 200, hardware='isaac', placed=True)"
+RELOADED = "app(['optimize', 'alexnet', '--arrays', '200', '--reload'], standalone_mode=False)"
+
+
+@pytest.mark.parametrize(
+    ("room", "call", "words"),
+    [
+        pytest.param("place", PLACED, "placed: this installation has no commands/place", id="placed"),
+        pytest.param("reload", RELOADED, "--reload: this installation has no commands/reload", id="reload"),
+    ],
+)
+def test_what_needs_a_room_that_is_absent_says_so(room: str, call: str, words: str) -> None:
+    made = f"""
+import sys
+sys.modules["rramalloc.commands.{room}.reload"] = sys.modules["rramalloc.commands.{room}.placed"] = None
+import rramalloc
+from rramalloc.cli.main import app
+from rramalloc.errors import UnsupportedError
+try:
+    {call}
+except UnsupportedError as error:
+    print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=False)
+    assert ran.stdout.startswith(words), ran.stderr
+
+
 BY_NAME = (
     "__init__.py",
     "arguments.py",
     "api.py",
-    "export/discovery.py",
+    "commands/export/discovery.py",
     "importers/onnx/__init__.py",
     "lazy.py",
     "methods/registry.py",

@@ -12,10 +12,10 @@ import rramalloc
 from rramalloc import api
 from rramalloc.cli import main
 from rramalloc.commands.chiplet import command as chiplet_commands
+from rramalloc.commands.export.export import export
 from rramalloc.commands.fold.filter_folding import fold
 from rramalloc.commands.sweep.sweep import sweep
 from rramalloc.commands.tune.tune import tune
-from rramalloc.export.export import export
 from rramalloc.report.page_file import report
 
 PAIRS: list[tuple[Callable[..., None], Callable[..., Any]]] = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from export.nets import conv, network, of
+from commands.export.nets import conv, network, of
 from hypothesis import given, settings
 from laws.strategies import randoms
 
 import rramalloc
+from rramalloc.commands.export.array_groups import first_fit
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.export.array_groups import first_fit
 from rramalloc.hardware.hardware import Chip, Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from laws.strategies import randoms
 
+from rramalloc.commands.place.check import _pixels_read
 from rramalloc.mapping.modes import input_extent, input_extents
 from rramalloc.network.node import Conv, ConvTranspose
-from rramalloc.placement.check import _pixels_read
 
 
 @settings(max_examples=300, deadline=None)

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placement.machines import chain as placed_chain
-from placement.machines import chip, machine
+from commands.place.machines import chain as placed_chain
+from commands.place.machines import chip, machine
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import FORMATS, Chart, Marks, check_figure, label
 from rramalloc.commands.compare.section import methods_chart
+from rramalloc.commands.place.chip_map import _columns, chip_map
+from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.placement.placement import Placement
-from rramalloc.report.chip_map import _columns, chip_map
 from rramalloc.report.convergence import convergence_chart
 from rramalloc.report.layers import layer_table, replication_chart
 from rramalloc.report.section import FIGURE, Detail

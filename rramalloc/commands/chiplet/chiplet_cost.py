@@ -2,7 +2,7 @@
 
 Of a placed allocation a tile is a processing unit, a chip is a chiplet, times are in ns. Stages of equal
 depth in the network form a group. A stage computes for batches x step. Partial sums and outputs travel as
-`placement.transfer` says, one transfer a batch: the slowest link carries its bytes, and the hops are those of
+`place.transfer` says, one transfer a batch: the slowest link carries its bytes, and the hops are those of
 the pairs of arrays that move something, on average.
 """
 
@@ -17,15 +17,15 @@ import numpy as np
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.commands.chiplet.cost import ChipletCost, Terms, described_cost, read_description, total_cost
 from rramalloc.commands.chiplet.description import Description
+from rramalloc.commands.place.check import check
+from rramalloc.commands.place.layout import Flows
+from rramalloc.commands.place.links import Loads
+from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
+from rramalloc.commands.place.transfer import Way, Ways
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
-from rramalloc.placement.check import check
-from rramalloc.placement.layout import Flows
-from rramalloc.placement.links import Loads
-from rramalloc.placement.placement import Placement, PlacementLike, as_placement
-from rramalloc.placement.transfer import Way, Ways
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.timing.access import StepTime

@@ -23,6 +23,7 @@ from rramalloc.commands.chiplet.description import DESCRIPTION, MAX_UNITS, Descr
 from rramalloc.commands.chiplet.places import Submesh
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch, lower_bound
+from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import CrossbarLike, HardwareLike, as_hardware
@@ -30,7 +31,6 @@ from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
-from rramalloc.placement.layout import Flows
 from rramalloc.records import Record, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.problem import DEFAULT_WORK, Stop

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.mapping.blocks import CopiesSharing, stored
 from rramalloc.mapping.demand import WeightMatrix
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
-from rramalloc.placement.blocks import CopiesSharing, stored
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 

@@ -23,8 +23,8 @@ from typing import IO, NamedTuple, Protocol, runtime_checkable
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.choices import Mapping as MappingName
+from rramalloc.commands.export.export import export
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
-from rramalloc.export.export import export
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.lazy import foreign, load_foreign, plugin_errors

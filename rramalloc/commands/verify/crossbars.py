@@ -34,11 +34,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import Mapping as MappingName
+from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import MisplacedError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.blocks import Block, Part
 from rramalloc.network.node import Stage
-from rramalloc.placement.blocks import Block, Part
-from rramalloc.placement.placement import PlacedArray
 from rramalloc.records import brief
 
 Ints = npt.NDArray[np.int64]

@@ -14,6 +14,9 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.commands.place.check import check
+from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
+from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.commands.verify.crossbars import (
     EXACT_BITS,
     MEMORY_LIMIT_BYTES,
@@ -40,9 +43,6 @@ from rramalloc.mapping.fold import UNFOLDED, Fold
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Node, Pool, Recurrent, Stage
-from rramalloc.placement.check import check
-from rramalloc.placement.place import StoredNetwork, array_of, place_network
-from rramalloc.placement.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.records import brief, check_range
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__

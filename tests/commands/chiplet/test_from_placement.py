@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from placement.machines import chain, chip, machine
+from commands.place.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
+from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import MisplacedError, SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
-from rramalloc.placement.placement import PlacedArray, Placement
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 

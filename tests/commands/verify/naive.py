@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.commands.place.place import StoredNetwork
+from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.crossbars import Converters, Storage, programmed
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width, computed
@@ -19,8 +21,6 @@ from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Stage
-from rramalloc.placement.place import StoredNetwork
-from rramalloc.placement.placement import PlacedArray
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 

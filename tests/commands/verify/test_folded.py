@@ -6,13 +6,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from commands.place.machines import chain, chip, machine
 from commands.verify.naive import random_conv, random_hardware, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
-from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.commands.place.place import StoredNetwork, place
+from rramalloc.commands.place.placement import read_placement
 from rramalloc.commands.verify.verify import Task, in_order
 from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
@@ -21,8 +23,6 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.placement.place import StoredNetwork, place
-from rramalloc.placement.placement import read_placement
 from rramalloc.timing.stage_graph import StageGraph
 
 FOLDED = MappingOptions(mapping="kernel_split", fold=True)

@@ -26,9 +26,9 @@ from rramalloc.choices import MAPPINGS
 from rramalloc.commands.verify import reference
 from rramalloc.commands.verify.crossbars import Storage
 from rramalloc.commands.verify.reference import Weights, Width
+from rramalloc.mapping.blocks import Block, Part
 from rramalloc.network.network import Network
 from rramalloc.network.node import Pool
-from rramalloc.placement.blocks import Block, Part
 
 
 def test_by_hand_offset() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands.place.machines import chain, chip, machine
 from commands.verify.naive import task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
-from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.commands.verify.schedule import EarlyReadError

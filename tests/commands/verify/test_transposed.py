@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from commands.place.machines import chip, machine
 from commands.verify.naive import (
     hardware,
     layer_of,
@@ -20,7 +21,6 @@ from commands.verify.naive import (
 from hypothesis import given, settings
 from laws.strategies import randoms
 from onnx import helper, numpy_helper
-from placement.machines import chip, machine
 
 import rramalloc
 from rramalloc.choices import MAPPINGS

@@ -9,14 +9,15 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
+from commands.place.machines import chain, chip, machine
 from commands.verify.naive import DENSE, hardware, network, random_hardware, task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
-from placement.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.choices import MAPPINGS
+from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.layer import EmulatedLayer
 from rramalloc.commands.verify.reference import quantised, weights_in
 from rramalloc.commands.verify.schedule import EarlyReadError
@@ -24,7 +25,6 @@ from rramalloc.commands.verify.verify import verify
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.placement.placement import PlacedArray
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 

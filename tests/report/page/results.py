@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from placement.machines import SMALL_TOML
+from commands.place.machines import SMALL_TOML
 
 import rramalloc
 from rramalloc.files import to_json

@@ -1,0 +1,1 @@
+"""Export: an allocation in the formats of other mappers and simulators, one tool per file."""

@@ -1,0 +1,88 @@
+"""`rramalloc export`: an allocation as files for other mappers and simulators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.cli.output import note, print_table
+from rramalloc.cli.parameters import OF_ALLOCATION, Help, passed
+from rramalloc.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from rramalloc.commands.export.bundle import Export
+
+
+def _is_target(name: str) -> str:
+    from rramalloc.commands.export.discovery import target_names
+
+    if name not in target_names():
+        raise typer.BadParameter(str(UnknownNameError("tool", name, target_names())))
+    return name
+
+
+EXPORT: Help = {
+    **OF_ALLOCATION,
+    "to": ("TOOL", "The tool to write for; a name that does not exist lists all.", _is_target),
+    "output": ("FILE|DIR", "A new folder where the tool takes several files."),
+    "check": (None, "Only list what the tool rounds, ignores or counts otherwise."),
+    "placement": ("FILE", "Placement to add, for csv and json."),
+}
+
+
+def export(
+    network: str,
+    *,
+    allocation: str,
+    to: str,
+    output: str | None = None,
+    check: bool = False,
+    placement: str | None = None,
+    hardware: str | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
+
+    Example: rramalloc export alexnet --allocation a.json --to pimsyn -o out
+    """
+    given = locals()
+    from rramalloc.commands.export.bundle import check_target
+    from rramalloc.commands.export.export import export as run_export
+
+    if output is not None and not check:
+        check_target(output, (network, allocation, placement, hardware))
+    made = run_export(**passed(given, run_export), target=to)
+    if check:
+        _print_remarks(made, quiet=quiet)
+        return
+    if output is None:
+        typer.echo(made.single_text(), nl=False)
+    else:
+        for path in made.save(output):
+            note(f"wrote {path}", quiet=quiet)
+    _tell(made, quiet=quiet)
+
+
+def _print_remarks(made: Export, *, quiet: bool) -> None:
+    if not made.remarks:
+        typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
+        return
+    rows = [(remark.layer or "-", remark.kind, remark.text) for remark in made.remarks]
+    names = ("layer", "kind", "what")
+    print_table(names, rows, names, spare=names[1:2], whole="a pipe", quiet=quiet)
+
+
+def _tell(made: Export, *, quiet: bool) -> None:
+    """Remarks on all layers, and the number of those on single layers."""
+    for remark in made.remarks:
+        if remark.layer is None:
+            note(f"note: {remark.text}", quiet=quiet)
+    single = sum(remark.layer is not None for remark in made.remarks)
+    if single:
+        note(f"note: {single} remarks on single layers; --check lists them", quiet=quiet)

@@ -1,0 +1,318 @@
+"""Files for NeuroSim V1.4: its network CSV, the copies for `pipelineSpeedUp`, and a script that runs it.
+
+NetWork.csv has no header and ends without a line break, since NeuroSim fails on a header and on a blank
+last line; H and W are padded because it has none. Chains only. NeuroSim makes every copy that fits
+the tiles of a layer, whether asked for or not: it chooses sizes of tiles and processing elements (PEs),
+powers of two, for the best use of their cells. With "novel mapping" the layers of the commonest kernel size
+have a PE per kernel position, the others lie as one matrix ("conventional mapping").
+Source: docs/sources/peers.md; DNN_NeuroSim_V1.4, NeuroSIM/main.cpp and Chip.cpp: ChipDesignInitialize,
+ChipFloorPlan, TileDesign*, PEDesign, SubArrayDup, OverallEachLayer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, json_file, run_script
+from rramalloc.commands.export.subject import Subject
+from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
+
+_COMMAND: Final = "python run.py DNN_NeuroSim_V1.4  # a checkout; needs make and g++"
+_POOLING = ((2, 2), (2, 2))
+"""Kernel and stride of the pooling unit that it counts."""
+
+
+class _LayerRow(NamedTuple):
+    """One line of the CSV. height, width: of the padded input; pool: 0 or 1."""
+
+    stage: Stage
+    height: int
+    width: int
+    inputs: int
+    kernel_h: int
+    kernel_w: int
+    outputs: int
+    pool: int
+    stride: int
+
+    @property
+    def matrix(self) -> Matrix:
+        """Its weights, as the floor plan sees them."""
+        return Matrix(self.inputs, self.kernel_h * self.kernel_w, self.outputs)
+
+
+_LEAST_PE, _LEAST_TILE = 2, 4
+"""In rows of an array."""
+
+
+class Matrix(NamedTuple):
+    """Weights of a layer: input channels, kernel positions, output channels."""
+
+    inputs: int
+    positions: int
+    outputs: int
+
+
+class _Block(NamedTuple):
+    rows: int
+    columns: int
+
+
+class _Place(NamedTuple):
+    """free_copies: that fit the tiles of a single copy; tiles: of a single copy; arrays: of a tile."""
+
+    free_copies: int
+    tiles: int
+    arrays: int
+
+
+def export(subject: Subject) -> Bundle:
+    """NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
+    subject = subject.for_tool("NeuroSim")
+    rows, remarks = _rows(subject)
+    crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
+    slices = subject.hardware.slices_per_weight
+    plan = Floorplan.of([row.matrix for row in rows], crossbar.wordlines, crossbar.bitlines, slices)
+    if plan is None:
+        raise subject.refused(
+            f"needs a layer of more than {crossbar.wordlines} columns for its tiles of several arrays of "
+            f"{crossbar.wordlines} rows: use smaller arrays"
+        )
+    copies = [subject.copies.get(row.stage.name, 1) for row in rows]
+    made, tiles = plan.copies_made(copies), plan.tiles_taken(copies)
+    for row, wanted, got, free in zip(rows, copies, made, plan.free_copies, strict=True):
+        if got != wanted:
+            text = f"{wanted} copies become {got}: a tile has room for {free}, all are used"
+            remarks.append(Remark(layer=row.stage.name, kind="rounded", text=text))
+    arrays = [count * size for count, size in zip(tiles, plan.arrays_per_tile, strict=True)]
+    settings = {
+        "parameters": {
+            "memcelltype": 2,
+            "numRowSubArray": crossbar.wordlines,
+            "numColSubArray": crossbar.bitlines,
+            "cellBit": crossbar.cell_bits,
+            "novelMapping": plan.novel,
+            "pipeline": True,
+        },
+        "weight_bits": precision.weight_bits,
+        "input_bits": precision.input_bits,
+        "rows_parallel": crossbar.wordlines,
+        "layers": [row.stage.name for row in rows],
+        "copies": made,
+        "tiles": tiles,
+        "arrays": arrays,
+        "arrays_per_tile": plan.arrays_per_tile,
+    }
+    files = (
+        ExportedFile(
+            name="NetWork.csv",
+            text="\n".join(",".join(map(str, row[1:])) for row in rows),
+            about="the layers: padded height and width, channels, kernel, pooling, stride",
+        ),
+        json_file("pipelineSpeedUp.json", copies, "copies asked for, one integer per layer"),
+        json_file(
+            "settings.json",
+            settings,
+            "values of Param.cpp, arguments of `main`, and the copies, tiles and arrays that follow",
+        ),
+        run_script(
+            "neurosim", "edits and builds a copy of a checkout, runs it and compares its counts with ours"
+        ),
+    )
+    return Bundle(files, (*remarks, *_notes(subject, sum(arrays), sum(tiles))), command=_COMMAND)
+
+
+def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
+    if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
+        raise subject.refused("reads chains only: this network has several inputs")
+    rows: list[_LayerRow] = []
+    remarks: list[Remark] = []
+    for node in subject.network.nodes:
+        if len(subject.network.consumers[node.name]) > 1:
+            raise subject.refused("reads chains only: more than one layer reads this one", node)
+        match node:
+            case Linear() if node.name not in subject.copies:
+                text = "left to the host: not in NetWork.csv"
+                remarks.append(Remark(layer=node.name, kind="ignored", text=text))
+            case Conv() | Linear():
+                rows.append(_row(subject, node))
+            case Pool() | GlobalPool():
+                remarks += _pooled(subject, node, rows)
+            case Input() | Pixelwise() | Flatten():
+                pass
+            case _:
+                raise subject.refused(f"reads chains of weight layers and pooling, not {node.op!r}", node)
+    return rows, remarks
+
+
+def _row(subject: Subject, stage: Stage) -> _LayerRow:
+    source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
+    if isinstance(stage, Conv):
+        subject.check_plain(stage)
+        if stage.stride[0] != stage.stride[1]:
+            shown = f"{stage.stride[0]} x {stage.stride[1]}"
+            raise subject.refused(f"has one number for the stride, this one is {shown}", stage)
+    pads = stage.pads
+    height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
+    return _LayerRow(
+        stage, height, width, source.channels, *stage.kernel, output.channels, 0, stage.stride[0]
+    )
+
+
+def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) -> list[Remark]:
+    """Mark the row before a pooling; what is lost of it."""
+    if not rows or rows[-1].pool:
+        raise subject.refused("has one pooling at most, behind a weight layer", node)
+    rows[-1] = rows[-1]._replace(pool=1)
+    exact = isinstance(node, Pool) and node.op == "maxpool" and (node.kernel, node.stride) == _POOLING
+    if exact:
+        return []
+    text = f"{node.name[:60]!r} ({node.op}) is counted as a maximum over 2 x 2 pixels"
+    return [Remark(layer=rows[-1].stage.name, kind="changed", text=text)]
+
+
+def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
+    texts = [f"builds {arrays} arrays in {tiles} tiles, more than it uses"]
+    if subject.hardware.precision.signed == "differential":
+        texts.append("a weight is not stored as +/-: it takes half the columns that it takes here")
+    texts += [
+        "its figure is the pipeline's cycle per image, the time of the slowest layer",
+        "its time does not fall as 1 / replication: the time of its buffers dominates",
+        "weights and inputs are random; a few input vectors stand for all unless `--vectors` says more",
+    ]
+    return [Remark(layer=None, kind="note", text=text) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Floorplan:
+    """novel: whether it uses novel mapping.
+
+    Per layer: free_copies in the tiles of a single copy, these tiles, and the arrays of one tile.
+    """
+
+    novel: bool
+    free_copies: tuple[int, ...]
+    tiles: tuple[int, ...]
+    arrays_per_tile: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layers: Sequence[Matrix], wordlines: int, bitlines: int, slices: int) -> Floorplan | None:
+        """Novel mapping, NeuroSim's default, where it can be built, else the conventional one; None: neither.
+
+        slices: columns of a weight.
+        """
+        novel = _novel(layers, wordlines)
+        side = max((_raised(layers[i].outputs * slices) for i in novel), default=0)
+        if side < _LEAST_PE * wordlines:
+            novel = frozenset()
+            if max(_raised(layer.outputs * slices) for layer in layers) < _LEAST_TILE * wordlines:
+                return None
+        arrays = _Block(wordlines, bitlines)
+        whole = [
+            _Block(m.inputs * m.positions, m.outputs * slices) for i, m in enumerate(layers) if i not in novel
+        ]
+        split = [_Block(m.inputs, m.outputs * slices) for i, m in enumerate(layers) if i in novel]
+        positions = next((layers[i].positions for i in novel), 0)
+        conventional = iter(_conventional(whole, arrays))
+        by_position = iter(_by_position(split, arrays, positions))
+        places = [next(by_position if i in novel else conventional) for i in range(len(layers))]
+        free, tiles, sizes = zip(*places, strict=True)
+        return cls(bool(novel), free, tiles, sizes)
+
+    def copies_made(self, wanted: Sequence[int]) -> list[int]:
+        """Copies that NeuroSim makes when asked for as many."""
+        return [-(-copies // free) * free for copies, free in zip(wanted, self.free_copies, strict=True)]
+
+    def tiles_taken(self, wanted: Sequence[int]) -> list[int]:
+        """Tiles of each layer when NeuroSim is asked for as many copies."""
+        made = zip(self.copies_made(wanted), self.free_copies, self.tiles, strict=True)
+        return [copies // free * tiles for copies, free, tiles in made]
+
+
+def _novel(layers: Sequence[Matrix], wordlines: int) -> frozenset[int]:
+    """Layers with the commonest kernel size above 1 (the first of equals) that fill an array's rows."""
+    counts = Counter(layer.positions for layer in layers if layer.positions > 1)
+    positions = max(counts, key=lambda size: counts[size]) if counts else 1
+    return frozenset(
+        index
+        for index, layer in enumerate(layers)
+        if layer.positions == positions and layer.inputs * positions >= wordlines
+    )
+
+
+def _by_position(blocks: Sequence[_Block], arrays: _Block, positions: int) -> list[_Place]:
+    """Where blocks lie in the PEs of novel mapping, a tile of one PE per kernel position."""
+    if not blocks:
+        return []
+    least = _LEAST_PE * arrays.rows
+    start = max(max(_raised(block.columns) for block in blocks), least)
+    side = _best(start, least, Fraction(0), lambda side: _use(blocks, side))[0]
+    size = positions * _arrays(side, arrays)
+    return [_Place(_copies(block, side, arrays), _tiles([block], side), size) for block in blocks]
+
+
+def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[_Place]:
+    """Where blocks lie in tiles of PEs of arrays."""
+    if not blocks:
+        return []
+    least = _LEAST_TILE * arrays.rows
+    start = max(max(_raised(block.columns) for block in blocks), least)
+    tile, use = _best(start, least, Fraction(0), lambda side: _use(blocks, side))
+    cells = _tiles(blocks, tile) * tile * tile
+
+    def use_of_pes(side: int) -> Fraction:
+        held = sum(_copies(block, tile, _Block(side, side)) * block.rows * block.columns for block in blocks)
+        return Fraction(held, cells)
+
+    pe = _best(tile // 2, _LEAST_PE * arrays.rows, use, use_of_pes)[0]
+    size = (tile // pe) ** 2 * _arrays(pe, arrays)
+    return [
+        _Place(_copies(block, tile, _Block(pe, pe)) * _copies(block, pe, arrays), _tiles([block], tile), size)
+        for block in blocks
+    ]
+
+
+def _arrays(side: int, arrays: _Block) -> int:
+    """Arrays of a PE."""
+    return -(-side // arrays.rows) * -(-side // arrays.columns)
+
+
+def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction]) -> tuple[int, Fraction]:
+    """The first side from `start` down to above `least`, halved each time, that is used best.
+
+    `start` if none is used better than `use`.
+    """
+    best = side = start
+    while side > least:
+        if (candidate := use_of(side)) > use:
+            best, use = side, candidate
+        side //= 2
+    return best, use
+
+
+def _tiles(blocks: Sequence[_Block], side: int) -> int:
+    return sum(-(-block.rows // side) * -(-block.columns // side) for block in blocks)
+
+
+def _use(blocks: Sequence[_Block], side: int) -> Fraction:
+    """Share of the cells in use when blocks lie in squares of `side`."""
+    cells = sum(block.rows * block.columns for block in blocks)
+    return Fraction(cells, _tiles(blocks, side) * side * side)
+
+
+def _copies(block: _Block, side: int, unit: _Block) -> int:
+    """Copies of a block in a square made of units, 1 if it is larger than that both ways."""
+    if block.rows > side and block.columns > side:
+        return 1
+    down = -(-side // unit.rows) // -(-block.rows // unit.rows)
+    across = -(-side // unit.columns) // -(-block.columns // unit.columns)
+    return max(1, down) * max(1, across)
+
+
+def _raised(value: int) -> int:
+    """The next power of two."""
+    return 1 << (value - 1).bit_length()

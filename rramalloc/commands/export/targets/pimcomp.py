@@ -1,0 +1,219 @@
+"""Files for PIMCOMP: network JSON, copies and cores per node index, config.json, and a script that runs it.
+
+PIMCOMP has no input for an allocation: run.py sets `replication_num` of the nodes in replication.json before
+the tool partitions the weights, and lays array groups in the cores of cores.json. Its array is logical, one
+weight per column; weights lie as in im2col, grouped convolutions are dense, classifiers are stored, and an
+array group (one row block of a copy) stays in a core.
+Source: docs/sources/peers.md; PIMCOMP-NN, Preparation.cpp, WeightReplication.cpp and HierarchyMapping.cpp in
+its folder backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, first_fit, spread
+from rramalloc.commands.export.bundle import Bundle, Remark, json_file, run_script
+from rramalloc.commands.export.pimcomp_network import NodeList, node_list
+from rramalloc.commands.export.subject import Subject
+from rramalloc.network.node import Conv, Input, Stage
+
+_MOST_NODES = 1000
+"""MAX_NODE of configure.h: size of the tables by node."""
+_MOST_PATHS = 10_000_000
+"""It walks every path from the input to every node before it starts: some seconds and 0.3 GB."""
+_MOST_CORES = 1000
+"""MAX_CORE of configure.h."""
+_MOST_GROUPS = 20_000
+"""MAX_AG of configure.h: array groups of all copies."""
+_DEFAULT_CORE, _DEFAULT_SIDE = 64, 12
+"""Arrays of a core and side of the mesh in the tool's own config.json, for hardware without [chip]."""
+_PASSED_THROUGH = ("OP_FLATTEN", "OP_RESHAPE", "OP_DROPOUT", "OP_SOFTMAX", "OP_BN", "OP_LRN")
+"""Operations that its schedule skips, so that they cannot be the last."""
+
+
+class _Cores(NamedTuple):
+    """The mesh that is written to config.json."""
+
+    arrays: int
+    layout: tuple[int, int]
+
+    @property
+    def number(self) -> int:
+        return self.layout[0] * self.layout[1]
+
+
+def export(subject: Subject) -> Bundle:
+    """network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
+    subject = subject.for_tool("PIMCOMP")
+    if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
+        raise subject.refused("starts at one input, this network has several")
+    nodes = node_list(subject)
+    if len(nodes.entries) > _MOST_NODES:
+        raise subject.refused(f"has room for {_MOST_NODES} nodes, these are {len(nodes.entries)}")
+    _check_paths(subject, nodes)
+    columns = _logical_columns(subject)
+    groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
+    cores = _cores(subject, groups)
+    settings = _last_node(subject, nodes) | {"arrays": sum(each.arrays for each in groups)}
+    laid = spread(groups, cores.number, cores.arrays)
+    copies = {str(index): subject.copies[name] for name, index in nodes.index.items()}
+    files = [
+        json_file("network.json", {"node_list": nodes.entries}, "the network, as its front end writes it"),
+        json_file("replication.json", copies, "copies by index of the node"),
+        json_file("config.json", _config(subject, columns, cores), "all that it reads of the hardware"),
+        json_file(
+            "run.json", settings, "the node whose result leaves the chip, and the arrays that it will store"
+        ),
+        run_script("pimcomp", "builds the tool with inputs for copies and cores, and runs it"),
+    ]
+    if laid is not None:
+        by_node = _by_node(subject, nodes, laid)
+        files.insert(2, json_file("cores.json", by_node, "core of every array group, by index of the node"))
+    command = "python run.py PIMCOMP-NN                          # low latency\n"
+    command += "python run.py PIMCOMP-NN --mode high-throughput"
+    remarks = (*nodes.remarks, *_remarks(subject, columns, cores), _about_cores(laid is not None))
+    return Bundle(tuple(files), remarks, command)
+
+
+def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
+    """Cores of the groups of every layer, stored classifiers among them."""
+    by_name, stages = nodes.by_name, subject.network.stages
+    return {str(by_name[stage.name]["index"]): cores for stage, cores in zip(stages, laid, strict=True)}
+
+
+def _about_cores(spread_out: bool) -> Remark:
+    """In which cores the tool stores what."""
+    if spread_out:
+        text = (
+            f"up to {TOGETHER} copies of a layer lie in the core that starts the fewest reads (cores.json); "
+            f"without that file PIMCOMP fills core after core in the order of the layers"
+        )
+    else:
+        text = "cores are filled in the order of the layers, as PIMCOMP does: in any other they have no room"
+    return Remark(layer=None, kind="note", text=text)
+
+
+def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
+    """Index and output pixels of the node whose result is written back. Raises UnsupportedError."""
+    by_name = nodes.by_name
+    last = [entry for entry in nodes.entries if not entry["consumer"]]
+    if len(last) > 1:
+        names = ", ".join(repr(entry["name"][:60]) for entry in last[:3])
+        raise subject.refused(f"writes one result back, this network has {len(last)}: {names}")
+    entry = last[0]
+    while entry["operation"] in _PASSED_THROUGH:
+        entry = by_name[entry["provider"][0]]
+    dims = entry["output_dim"]
+    return {"last_node": entry["index"], "last_pixels": dims[2] * dims[3] if len(dims) == 4 else 1}
+
+
+def _groups(subject: Subject, stage: Stage, columns: int) -> ArrayGroups:
+    """Those of a layer, which lie in cores whoever computes it here."""
+    width = -(-subject.network.shapes[stage.name].channels // columns)
+    return ArrayGroups(
+        copies=subject.copies.get(stage.name, 1),
+        blocks=subject.dense_arrays(stage, columns) // width,
+        width=width,
+        windows=subject.network.shapes[stage.name].pixels,
+    )
+
+
+def _logical_columns(subject: Subject) -> int:
+    """Weights that a row of an array holds."""
+    bitlines, taken = subject.hardware.crossbar.bitlines, subject.hardware.columns_per_weight
+    if taken > bitlines:
+        raise subject.refused(
+            f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}"
+        )
+    return bitlines // taken
+
+
+def _check_paths(subject: Subject, nodes: NodeList) -> None:
+    paths = {entry["name"]: int(not entry["provider"]) for entry in nodes.entries}
+    for entry in nodes.entries:
+        paths[entry["name"]] += sum(paths[name] for name in entry["provider"])
+    if (total := sum(paths.values())) > _MOST_PATHS:
+        raise subject.refused(
+            f"walks every path from the input to every node: {total:.3g} here, {_MOST_PATHS:.0e} take it "
+            f"some seconds; export parts of the network"
+        )
+
+
+def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
+    """The cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
+    if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
+        raise subject.refused(
+            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}"
+        )
+    chip = subject.hardware.chip
+    arrays = max(_DEFAULT_CORE, *(group.width for group in groups)) if chip is None else chip.arrays_per_tile
+    for stage, group in zip(subject.network.stages, groups, strict=True):
+        if group.width > arrays:
+            raise subject.refused(
+                f"keeps an array group in one core: this one has {group.width} arrays, a core (tile) has "
+                f"{arrays}",
+                stage,
+            )
+    used = sum(group.arrays for group in groups)
+    in_order = [(group.number, group.width) for group in groups]
+    if chip is None:
+        side = _DEFAULT_SIDE
+        while first_fit(in_order, side * side, arrays) is None:
+            side += 1
+        cores = _Cores(arrays, (side, side))
+    else:
+        cores = _Cores(arrays, (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1]))
+    if cores.number > _MOST_CORES:
+        raise subject.refused(
+            f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
+        )
+    if first_fit(in_order, cores.number, arrays) is None:
+        raise subject.refused(
+            f"cannot place this: {used} arrays, each row block of a copy in one core, filled in the order of "
+            f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}; an allocation "
+            f"made with --hardware pimcomp fits its chip"
+        )
+    return cores
+
+
+def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
+    """All fields that its back end reads; it takes the bits of a number from `adc_count`."""
+    crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
+    matrix = {
+        "xbar_size": [crossbar.wordlines, columns],
+        "xbar_array_count": cores.arrays,
+        "cell_precision": crossbar.cell_bits,
+        "adc_count": precision.input_bits,
+    }
+    core = {"matrix_config": matrix}
+    return {"chip_config": {"core_config": core, "network_config": {"layout": list(cores.layout)}}}
+
+
+def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
+    remarks, total = [], 0
+    for stage in subject.network.stages:
+        theirs, ours = subject.dense_arrays(stage, columns), subject.demand[stage.name]
+        total += theirs * subject.copies.get(stage.name, 1)
+        if isinstance(stage, Conv) and stage.groups > 1:
+            text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
+            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
+        elif theirs != ours:
+            text = f"{theirs} arrays a copy, not {ours}: weights lie as in im2col, one weight a column"
+            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
+        if subject.is_fully_connected(stage):
+            text = f"stored once on {theirs} arrays, whoever computes it here"
+            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
+    return [*remarks, *_chip_remarks(subject, total, cores)]
+
+
+def _chip_remarks(subject: Subject, total: int, cores: _Cores) -> list[Remark]:
+    chip, remarks = subject.hardware.chip, []
+    if chip is not None and chip.chips != (1, 1):
+        text = f"{chip.chips[0]} x {chip.chips[1]} chips are written as one mesh of cores"
+        remarks.append(Remark(layer=None, kind="changed", text=text))
+    rows, columns = cores.layout
+    whose = "the hardware has no [chip]: written as" if chip is None else "the cores are"
+    text = f"needs {total} arrays; {whose} {rows} x {columns} cores of {cores.arrays} arrays"
+    return [*remarks, Remark(layer=None, kind="note", text=text)]

@@ -1,0 +1,1 @@
+"""Inspect: stages, windows, demand and the smallest budget of a network."""

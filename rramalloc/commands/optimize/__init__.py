@@ -1,0 +1,1 @@
+"""Optimize: the best replication of every layer for a number of arrays."""

@@ -1,0 +1,216 @@
+"""`rramalloc optimize`: the main job."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rramalloc.choices import OBJECTIVES, FullyConnected, Mapping, ObjectiveName
+from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.live_line import SearchLine
+from rramalloc.cli.output import (
+    coverage_line,
+    energy_lines,
+    hardware_words,
+    mapping_words,
+    print_result,
+    table_of,
+    warn,
+)
+from rramalloc.cli.parameters import Format, Help, parse_budget, parse_input_shapes, passed
+from rramalloc.lazy import room
+from rramalloc.methods.registry import METHODS
+from rramalloc.units import duration, energy, number_of, plain_quantity, rounded, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Mapping as MappingOf
+
+    from rramalloc.allocation.allocation import Allocation
+    from rramalloc.commands.reload.plan import ReloadPlan
+    from rramalloc.search.problem import Stop
+
+_TABLE = table_of(
+    "layer=name, windows, demand, block, replication, arrays, cycles, NormalOp=normal_op, PreOp=pre_op, "
+    "Tail=tail, Op=op, start, finish, fold, utilisation, weight_bits, input_bits, energy_pj, area_um2",
+    texts="name",
+    spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start demand finish cycles windows",
+)
+_WITH_RELOAD = ("reload", "output_format", "output", "quiet")
+"""Options of the command itself that --reload goes with."""
+OPTIMIZE: Help = {
+    "arrays": (
+        "N|xF",
+        "Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
+        parse_budget,
+    ),
+    "objective": ("NAME", f"What is minimised: {', '.join(OBJECTIVES)}."),
+    "target": ("STEPS", "Latency for 'arrays'."),
+    "target_ns": ("NS", "Latency for 'arrays', e.g. 50us."),
+    "reload": (None, "Write and run the network in segments; needs [write]."),
+    "inputs": ("R", "Inputs that run through a segment each time it is written."),
+    "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
+    "bits": ("FILE", "CSV layer,weight_bits,input_bits,sensitivity to choose from."),
+    "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
+    "bits_network": ("FILE", "Write the network with the chosen bits as JSON."),
+    "method": ("NAME", f"One of {', '.join(METHODS)}; those named published are for chains."),
+    "gap": ("G", "Stop within this gap, e.g. 1%."),
+    "output": ("FILE", "Write the allocation as JSON."),
+    "convergence": ("FILE", "Draw how makespan and bound met."),
+}
+
+
+def optimize(
+    network: str,
+    *,
+    arrays: str | None = None,
+    hardware: str = "plain",
+    crossbar: str | None = None,
+    mapping: Mapping = "im2col",
+    fold: bool = False,
+    fc: FullyConnected = "host",
+    objective: ObjectiveName = "latency",
+    target: int | None = None,
+    target_ns: float | None = None,
+    latency_table: str | None = None,
+    reload: bool = False,
+    inputs: int | None = None,
+    placed: bool = False,
+    bits: str | None = None,
+    sensitivity: float | None = None,
+    bits_network: str | None = None,
+    method: str = "auto",
+    seed: int = 0,
+    work: int = 100,
+    time_limit_s: float | None = None,
+    gap: float = 0.0,
+    input_shapes: list[str] | None = None,
+    allow_partial: bool = False,
+    output_format: Format = "table",
+    output: str | None = None,
+    figure: str | None = None,
+    convergence: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Best replication of every layer for a number of crossbar arrays.
+
+    Example: rramalloc optimize alexnet --arrays 400 -o a.json
+    """
+    given = locals()
+    from rramalloc import api
+    from rramalloc.hardware.loader import as_hardware
+    from rramalloc.importers import load
+    from rramalloc.search.problem import Stop
+
+    if arrays is None and as_hardware(hardware, crossbar).chip is None:
+        raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that gives them")
+    if inputs is not None and not reload:
+        raise typer.BadParameter("--inputs is for --reload")
+    with SearchLine(quiet=quiet) as line:
+        stop = Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=line.update)
+        if reload:
+            _reload(given, stop)
+            end(stop, line, quiet=quiet)
+            return
+        with interruptible(stop):
+            allocation = api.optimize(**passed(given, api.optimize), stop=stop)
+    if output is not None:
+        allocation.save(output)
+    if bits_network is not None:
+        source = load(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
+        source.with_bits(allocation.bits).save(bits_network)
+    if figure is not None:
+        allocation.plot.replication(save=figure)
+    if convergence is not None:
+        allocation.plot.convergence(save=convergence)
+    summary = _summary(allocation)
+    print_result(allocation.to_dict, _TABLE, allocation.layers, output_format, summary, quiet=quiet)
+    warn(allocation.warnings, quiet=quiet)
+    end(stop, line, quiet=quiet)
+
+
+_RELOAD_TABLE = table_of(
+    "first, last, stages, arrays, makespan, interval, write=write_ns, run=run_ns, time=time_ns",
+    texts="first last",
+    spare="interval makespan run_ns write_ns",
+)
+
+
+def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
+    """The command with --reload: a plan of segments in place of an allocation."""
+    with room("reload", "--reload"):
+        from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
+
+    for name, parameter in signature(optimize).parameters.items():
+        of_plan = name in signature(run_optimize_reload).parameters or name in _WITH_RELOAD
+        if not of_plan and given[name] != parameter.default:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
+    with interruptible(stop):
+        inputs = 1 if given["inputs"] is None else given["inputs"]
+        call = passed({**given, "inputs": inputs}, run_optimize_reload)
+        plan = run_optimize_reload(**call, stop=stop)
+    if given["output"] is not None:
+        plan.save(given["output"])
+    quiet: bool = given["quiet"]
+    summary = _plan_summary(plan)
+    print_result(plan.to_dict, _RELOAD_TABLE, plan.segments, given["output_format"], summary, quiet=quiet)
+    warn(plan.warnings, quiet=quiet)
+
+
+def _plan_summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
+    arrays = plan.arrays
+    yield "network", f"{plan.network.name}, {number_of(len(plan.segments), 'segment')}"
+    yield "hardware", hardware_words(plan.hardware, mapping_words(plan.options))
+    yield "arrays", f"{arrays.used} used at most of {arrays.budget} (all layers need {arrays.minimum})"
+    for name, parts in plan.cut_layers.items():
+        yield "cut layer", f"{name}, {number_of(parts, 'part')}"
+    yield "time", f"{duration(plan.total_ns)} for {number_of(plan.inputs, 'input')} per loading"
+    yield "per input", f"{duration(plan.per_input_ns)}, {rounded(plan.throughput_per_s)} inputs/s"
+    yield "writing", f"{duration(plan.write_ns)} of it"
+    yield "lower bound", duration(plan.lower_bound)
+    yield "gap", f"{share(plan.gap)} from optimal at most"
+    yield "proof", plan.proof
+    for other in plan.other_cuts:
+        words = "as many layers as fit" if other.cuts == "greedy" else "each layer alone"
+        number = number_of(other.segments, "segment")
+        yield "other cuts", f"{words}: {other.ratio:.3f} times as long, {number}"
+    if plan.energy_pj is not None:
+        yield "energy", f"{energy(plan.energy_pj)} an input"
+    yield "search", f"{duration(1e9 * plan.seconds)} of work on a reference core"
+    yield from coverage_line(plan.coverage)
+
+
+def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
+    arrays, hardware = allocation.arrays, allocation.hardware
+    yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
+    yield "hardware", hardware_words(hardware, mapping_words(allocation.options))
+    yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
+    yield "makespan", number_of(allocation.makespan, allocation.time_unit)
+    yield (
+        "interval",
+        f"{number_of(allocation.interval, allocation.time_unit)} between inputs when inputs stream",
+    )
+    if allocation.objective == "sequential":
+        yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
+    yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
+    yield "gap", f"{share(allocation.gap)} from optimal at most"
+    yield "proof", allocation.proof
+    measured = allocation.options.latency_table
+    if measured is not None:
+        yield "measured", f"{duration(measured.longest_ns)} a step in the slowest stage, {measured.slowest}"
+    if allocation.latency_ns is not None and allocation.unit_ns is not None:
+        yield allocation.time_unit, duration(allocation.unit_ns)
+        yield "latency", duration(allocation.latency_ns)
+        yield "throughput", f"{rounded(allocation.throughput_per_s or 0)} inputs/s"
+    yield from energy_lines(allocation)
+    if allocation.sensitivity is not None:
+        yield "sensitivity", f"{allocation.sensitivity:g} in sum, of the bits chosen"
+    if allocation.placed is not None:
+        rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
+        end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
+        yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
+    if allocation.seconds is not None:
+        yield "search", f"{duration(1e9 * allocation.seconds)} of work on a reference core"
+    yield from coverage_line(allocation.coverage)

@@ -1,0 +1,1 @@
+"""Place: every array of every chip, and the traffic between them."""

@@ -1,0 +1,425 @@
+"""From copies to tiles: the constructive placement, its improvement, and what bounds both.
+
+The constructive placement: tiles filled layer after layer, along a curve over the mesh.
+
+A copy is one piece if it fits a tile, else pieces that fill whole tiles and one for what is left. A piece
+goes to the latest tile with room for it, or opens the next tile; where copies may straddle and no tile is
+left, pieces are cut to fill what room there is. Pieces that would not fit in this order get a packing.
+Where copies may straddle but their row blocks may not, the row blocks are the pieces.
+
+The bound: what must leave its tile, and how far at least.
+
+Let stages p and c have N_p and N_c arrays, a tile T. If a tile holds x of p and y of c, x + y <= T, so for
+any s in [0, 1] x * y <= T * (s^2 * x + (1 - s)^2 * y); with s = N_c / (N_p + N_c), summed over the tiles, the
+pairs within a tile are at most the share T / (N_p + N_c) of all pairs. The tiles nearer than h hops to an
+array hold at most K_h * T - 1 arrays beside it, K_h the most tiles that are nearer than h to any tile, so the
+pairs less than h apart are at most the share (K_h * T - 1) / max(N_p, N_c). The mean of hops is the integral
+over h of the share that is h or more apart. Thus edges are bounded one by one.
+
+A row block of the reader is sent to over at least the hops to its farthest array, so over no fewer than the
+mean of those to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
+
+Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
+a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
+apart from g holds k = min(T, m - 1) of the m arrays at most, so the mean of d(x, y) over them is at most
+d(g, y) + k / m * (sum over the tiles of d(tile, g)). Flows of together m / k times the bytes of a partial sum
+thus cost, with the partial sums, at least what both bounds say of all N_p arrays. Other bytes are bounded
+with the arrays that give in place of N_p.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.commands.place.layout import Flows, Layout, Pieces
+from rramalloc.commands.place.mesh import Ints, Mesh
+from rramalloc.commands.place.move_pieces import improve
+from rramalloc.commands.place.placement import MAX_PLACED
+from rramalloc.errors import CapacityError, SpecError, TileError
+from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.mapping.blocks import StoredCopies
+from rramalloc.mapping.demand import row_block_widths
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.timing.stage_graph import StageGraph
+
+Floats = npt.NDArray[np.float64]
+_LOOK_BACK = 64
+"""Open tiles, the latest first, in which a piece looks for room before it opens another."""
+
+
+class EqualPieces(NamedTuple):
+    """`copies` equal pieces of a stage, of `arrays` arrays each."""
+
+    stage: int
+    arrays: int
+    copies: int
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """Pieces in tiles, one row per piece: stage, arrays, and the number of its tile along the curve."""
+
+    stage: Ints
+    arrays: Ints
+    tile: Ints
+
+    @classmethod
+    def of(cls, tiles: Iterable[Iterable[EqualPieces]]) -> Filled:
+        """From the content of each tile, in order."""
+        rows = [
+            (pieces.stage, pieces.arrays, number, pieces.copies)
+            for number, content in enumerate(tiles)
+            for pieces in content
+        ]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        stage, arrays, tile = table[:, :3].repeat(table[:, 3], axis=0).T
+        return cls(stage.copy(), arrays.copy(), tile.copy())
+
+    def dealt(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
+        """Stage, arrays, set and tile of the pieces of every set of `together` arrays of a stage."""
+        runs: list[list[Run]] = [[] for _ in together]
+        for row in np.lexsort((-self.arrays, self.tile, self.stage)).tolist():
+            runs[int(self.stage[row])].append((int(self.tile[row]), int(self.arrays[row])))
+        rows = [
+            (stage, arrays, number, tile)
+            for stage, demand in enumerate(together)
+            for number, held in enumerate(_sets(runs[stage], demand))
+            for tile, arrays in held
+        ]
+        stage, arrays, number, tile = np.array(rows, dtype=np.int64).T.copy()
+        return stage, arrays, number, tile
+
+
+Run = tuple[int, int]
+"""(tile, arrays of one set in it)."""
+
+
+def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
+    """The runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
+    most = max(arrays for _, arrays in runs)
+    whole, rest = ([run for run in runs if (run[1] == most) is full] for full in (True, False))
+    count = sum(arrays for _, arrays in runs) // demand
+    each, left = divmod(demand, most)
+    alike = len(rest) == (count if left else 0) and all(arrays == left for _, arrays in rest)
+    if len(whole) == count * each and alike:
+        return [[*whole[k * each : (k + 1) * each], *rest[k : k + 1]] for k in range(count)]
+    sets = [[run] for run in runs if run[1] == demand]
+    short = 0
+    for tile, arrays in runs:
+        left = 0 if arrays == demand else arrays
+        while left:
+            if not short:
+                sets.append([])
+                short = demand
+            here = min(left, short)
+            sets[-1].append((tile, here))
+            left, short = left - here, short - here
+    return sets
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The copies do not fit; proven: rather than no way was found."""
+
+    proven: bool
+
+
+def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | Misfit:
+    """Copies of every stage in tiles, along a curve.
+
+    demand, replication: int64, in canonical order; tiles: of all chips, `count` of them, each with `arrays`.
+    """
+    too_many = int((demand * replication).sum()) > tiles.count * tiles.arrays
+    if too_many or (not straddle and (demand > tiles.arrays).any()):
+        return Misfit(proven=True)
+    pieces = _pieces(demand, replication, tiles.arrays)
+    filling = _Filling(Tiles(min(tiles.count, MAX_PLACED), tiles.arrays))
+    for each in pieces:
+        filling.add(each, cut=False)
+    if not filling.left:
+        return Filled.of(filling.contents)
+    whole = [each for each in pieces if each.arrays == tiles.arrays]
+    packed, proven = _packed(whole, [each for each in pieces if each.arrays < tiles.arrays], tiles)
+    if packed is not None:
+        return Filled.of(packed)
+    if not straddle:
+        return Misfit(proven)
+    for each in filling.left:
+        filling.add(each, cut=True)
+    return Filled.of(filling.contents)
+
+
+def _pieces(demand: Ints, replication: Ints, most: int) -> list[EqualPieces]:
+    """The pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
+    pieces = []
+    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
+        whole, rest = divmod(arrays, most)
+        pieces += [EqualPieces(stage, rest, copies)] if rest else []
+        pieces += [EqualPieces(stage, most, whole * copies)] if whole else []
+    return pieces
+
+
+@dataclass(eq=False)
+class _Filling:
+    """Tiles that are filled one after the other. left: pieces for which no tile had room."""
+
+    tiles: Tiles
+    contents: list[list[EqualPieces]] = field(default_factory=list)
+    room: list[int] = field(default_factory=list)
+    open: list[int] = field(default_factory=list)
+    left: list[EqualPieces] = field(default_factory=list)
+
+    def add(self, pieces: EqualPieces, *, cut: bool) -> None:
+        """Place pieces one after the other; those without room are left, or cut."""
+        stage, arrays, count = pieces
+        count = self._to_open(stage, arrays, count, _LOOK_BACK)
+        while count and len(self.contents) < self.tiles.count:
+            here = min(count, self.tiles.arrays // arrays)
+            self.contents.append([])
+            self.room.append(self.tiles.arrays)
+            self.open.append(len(self.contents) - 1)
+            self._put(self.open[-1], EqualPieces(stage, arrays, here))
+            count -= here
+        count = self._to_open(stage, arrays, count, len(self.open))
+        if not count:
+            return
+        if not cut:
+            self.left.append(EqualPieces(stage, arrays, count))
+            return
+        for _ in range(count):
+            rest = arrays
+            while rest:
+                tile = self.open[-1]
+                part = min(rest, self.room[tile])
+                self._put(tile, EqualPieces(stage, part, 1))
+                rest -= part
+
+    def _to_open(self, stage: int, arrays: int, count: int, most: int) -> int:
+        """Fill room in the latest `most` open tiles; pieces that remain."""
+        for tile in self.open[: -most - 1 : -1] if count else ():
+            here = min(count, self.room[tile] // arrays)
+            if here:
+                self._put(tile, EqualPieces(stage, arrays, here))
+                count -= here
+        return count
+
+    def _put(self, tile: int, pieces: EqualPieces) -> None:
+        self.contents[tile].append(pieces)
+        self.room[tile] -= pieces.arrays * pieces.copies
+        if not self.room[tile]:
+            self.open.remove(tile)
+
+
+def _packed(
+    whole: list[EqualPieces], smaller: list[EqualPieces], tiles: Tiles
+) -> tuple[list[list[EqualPieces]] | None, bool]:
+    """A packing in the order of the stages in it, None if there is none; whether that is proven."""
+    spare = Tiles(tiles.count - sum(each.copies for each in whole), tiles.arrays)
+    if spare.count < 1 or not smaller:
+        return None, True
+    arrays = np.array([each.arrays for each in smaller], dtype=np.int64)
+    packing = spare.pack(arrays, np.array([each.copies for each in smaller], dtype=np.int64))
+    if packing.fit != "fits":
+        return None, packing.fit == "does not fit"
+    contents = [[EqualPieces(each.stage, each.arrays, 1)] for each in whole for _ in range(each.copies)]
+    for filling in packing.fillings:
+        held = [EqualPieces(smaller[at].stage, smaller[at].arrays, copies) for at, copies in filling.copies]
+        contents += [held] * filling.tiles
+    return sorted(contents, key=_middle), True
+
+
+def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
+    """Mean stage of the arrays in a tile."""
+    arrays = [each.arrays * each.copies for each in content]
+    mean = sum(each.stage * n for each, n in zip(content, arrays, strict=True)) / sum(arrays)
+    return mean, content
+
+
+DEFAULT_WORK = 40
+_ALL_TILES = 1024
+"""Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Copies in tiles. cost, lower_bound, constructed: bytes x hops; proof: what shows the bound."""
+
+    layout: Layout
+    flows: Flows
+    mesh: Mesh
+    cost: float
+    lower_bound: float
+    constructed: float
+    proof: str
+
+
+def chip_of(hardware: Hardware) -> Chip:
+    """The chips of a hardware. Raises SpecError if it describes none."""
+    if hardware.chip is None:
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}",
+            "has no [chip]: to place arrays, give arrays_per_tile, straddle, tiles and chips there, or use "
+            "a preset that has them (`rramalloc presets`)",
+        )
+    return hardware.chip
+
+
+def arrange(
+    graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware, *, work: int, seed: int
+) -> Arrangement:
+    """Place what the arrays of every stage hold, with little traffic.
+
+    held: in canonical order; work: units of improvement.
+    Raises SpecError, TileError or CapacityError if it cannot be placed.
+    """
+    chip = chip_of(hardware)
+    mesh, flows = Mesh.of(chip), Flows.of(graph, hardware)
+    demand = np.array([each.together for each in held], dtype=np.int64)
+    blocks = dict(zip(graph.names, graph.blocks, strict=True))
+    widths = row_block_widths(graph.network, hardware, blocks) if chip.straddle else None
+    sets = np.array([len(each) for each in held], dtype=np.int64)
+    filled = _filled(graph, demand, sets, hardware, widths)
+    stage, arrays, number, tile = filled.dealt(demand.tolist())
+    pieces = Pieces.of(held, flows, stage, arrays, number, by_rows=widths is not None)
+    first = _on_best_curve(pieces, tile, flows, mesh)
+    constructed = first.cost(flows, mesh)
+    sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
+    bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
+    proof = "edge by edge: arrays of a tile, tiles within each number of hops"
+    best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed)
+    cost = best.cost(flows, mesh)
+    return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
+
+
+def _filled(
+    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, widths: dict[str, int] | None
+) -> Filled:
+    """widths: arrays of a row block of every layer where it must lie in one tile."""
+    chip = chip_of(hardware)
+    tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
+    arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
+    order = graph.network_order
+    most = max(order, key=lambda stage: arrays[stage])
+    largest = graph.names[most], int(replication[most]), int(demand[most])
+    if sum(arrays) > tiles.count * tiles.arrays:
+        raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest)
+    if sum(arrays) > MAX_PLACED:
+        reason = f"the allocation has {sum(arrays)} arrays, the limit of one placement is {MAX_PLACED}"
+        raise SpecError("placement", reason)
+    if not chip.straddle and (demand > tiles.arrays).any():
+        large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
+        raise TileError(tiles.arrays, large)
+    if widths is None:
+        filled = construct(demand, replication, tiles, straddle=chip.straddle)
+    else:
+        width = np.array([widths[name] for name in graph.names], dtype=np.int64)
+        filled = construct(width, replication * demand // width, tiles, straddle=False)
+    if isinstance(filled, Misfit):
+        found = {"proven": filled.proven, "row_blocks": widths is not None}
+        raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
+    return filled
+
+
+def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layout:
+    """The curve over the mesh along which the pieces cost least; tile: of each, its number along it."""
+    tiles = int(tile.max()) + 1
+    layouts = [Layout(pieces, tile, curve) for curve in mesh.curves(tiles)]
+    best = min(layouts, key=lambda layout: layout.cost(flows, mesh))
+    if mesh.count <= _ALL_TILES:
+        sites = mesh.all_sites()
+        place = {tuple(site): number for number, site in enumerate(sites.tolist())}
+        to = np.array([place[tuple(site)] for site in best.sites.tolist()], dtype=np.int64)
+    else:
+        sites = best.sites[: tiles + tiles // 4]
+        to = np.arange(len(sites))
+    return Layout(pieces, to[tile], sites)
+
+
+_CAUTION = 1 - 1e-12
+"""Factor of a bound for the rounding of the sums that it is made of."""
+_MOST_LEVELS = 2048
+"""Hops up to which a bound counts, in meshes of any extent."""
+_MOST_STEPS = 64
+"""Levels of a bound beyond each hop between chips."""
+
+
+class Masses(NamedTuple):
+    """Arrays of every stage that give results, and all, that take inputs; sum_bytes: float64, of the partial
+    sums of each if every column block sent one, infinite where copies lie in one tile each.
+    """
+
+    given: Ints
+    taken: Ints
+    sum_bytes: Floats
+
+
+def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
+    """Bytes x hops that no placement of these arrays undercuts.
+
+    It holds for any assignment of arrays to tiles, also of those that let copies straddle.
+    """
+    given, taken, sum_bytes = masses
+    levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer
+    least = cache(partial(_mean_hops, levels, arrays_per_tile))  # edges of equal stages are many
+    of_all, of_given = (
+        np.array([least(*pair) for pair in zip(arrays[p].tolist(), taken[c].tolist(), strict=True)])
+        for arrays in (taken, given)
+    )
+    rows = taken / given
+    left = sum_bytes * rows / np.clip(rows - 1, 1, arrays_per_tile)
+    shared = np.zeros(len(p))
+    for edge in np.argsort(of_given - of_all, kind="stable").tolist():
+        shared[edge] = min(left[p[edge]], flows.size_bytes[edge])
+        left[p[edge]] -= shared[edge]
+    of_shared, of_others = shared * of_all, (flows.size_bytes - shared) * of_given
+    return (math.fsum(of_shared.tolist()) + math.fsum(of_others.tolist())) * _CAUTION
+
+
+def _tiles_within(mesh: Mesh) -> list[tuple[float, int]]:
+    """(hops, most tiles nearer than them to any tile), both rising from the nearest neighbours on."""
+    rows, columns, chip_rows, chip_columns = (
+        min(extent, 2 * _MOST_LEVELS + 1) for extent in (*mesh.tiles, *mesh.chips)
+    )
+    own = np.cumsum(np.convolve(_from_middle(rows), _from_middle(columns)))
+    corner = np.cumsum(np.convolve(np.ones(rows, dtype=np.int64), np.ones(columns, dtype=np.int64)))
+    chips = np.convolve(_from_middle(chip_rows), _from_middle(chip_columns))[1:]
+    far = [(number + 1) * mesh.chip_hop for number in range(len(chips))]
+    reach = {float(hops) for hops in range(1, min(len(own), _MOST_LEVELS))}
+    reach |= {at + step for at in far[:_MOST_STEPS] for step in range(min(len(corner), _MOST_STEPS))}
+    farthest = min(_MOST_LEVELS, far[_MOST_LEVELS] if len(far) > _MOST_LEVELS else math.inf)
+    levels = []
+    for hops in sorted(hops for hops in reach if hops <= farthest):
+        tiles = int(own[min(math.ceil(hops) - 1, len(own) - 1)])
+        for number, at in enumerate(far):
+            if at >= hops:
+                break
+            tiles += int(chips[number]) * int(corner[min(math.ceil(hops - at) - 1, len(corner) - 1)])
+        levels.append((hops, tiles))
+    return levels
+
+
+def _mean_hops(levels: list[tuple[float, int]], arrays_per_tile: int, one: int, other: int) -> float:
+    """Least mean of hops between `one` arrays of a stage and `other` of another."""
+    terms, before = [], 0.0
+    for hops, tiles in levels:
+        near = (tiles * arrays_per_tile - 1) / max(one, other)
+        if before == 0.0:
+            near = min(near, arrays_per_tile / (one + other))
+        if near >= 1.0:
+            break
+        terms.append((hops - before) * (1.0 - near))
+        before = hops
+    return math.fsum(terms)
+
+
+def _from_middle(extent: int) -> Ints:
+    """Lines at distance 0, 1, ... from the middle one of `extent`, the one with most lines near."""
+    distance = np.abs(np.arange(extent, dtype=np.int64) - extent // 2)
+    return np.bincount(distance).astype(np.int64)

@@ -1,0 +1,350 @@
+"""The judge of placements: whether arrays, blocks and tiles are as they must be.
+
+It shares no code with the placer: it counts the blocks of a layer itself, from
+docs/sources/model.md 3 and 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import gcd
+from typing import NamedTuple
+
+from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement
+from rramalloc.errors import MisplacedError
+from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
+from rramalloc.network.counts import inputs_of
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.network.node import Conv, ConvTranspose, Linear, Stage
+from rramalloc.records import brief
+
+
+def check(
+    placement: Placement,
+    network: Network,
+    replication: MappingOf[str, int],
+    where: str = "placement",
+    blocks: BlocksByName = NO_BLOCKS,
+) -> None:
+    """Raise MisplacedError unless the placement holds `replication` copies of every stage of `network`.
+
+    Each physical array is used at most once and exists; each block of each copy is there exactly once, with
+    the wordlines and bitlines it takes; copies, or row blocks of copies, keep to one tile where they must.
+    replication: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
+    block of windows.
+    """
+    if placement.network.sha256 != network.sha256:
+        got = f"it is of {brief(placement.network.name)}, not of {brief(network.name)} as it is given"
+        raise MisplacedError(where, "network", f"{got}: place this network's allocation")
+    needs = _needs(placement, network, where)
+    _check_places(placement, where)
+    _check_layers(placement, needs, replication, blocks, where)
+    _check_blocks(placement, needs, where)
+    _check_tiles(placement, needs, where)
+
+
+class _Size(NamedTuple):
+    """What an array must say: copies in it, wordlines and bitlines in use."""
+
+    copies: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a stage takes.
+
+    sizes: of every array of one copy by (row_block, column_block); most: copies of use, one for each
+    block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
+    each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart. planes: arrays
+    of every block.
+    """
+
+    most: int
+    smallest: Pair
+    block: Pair
+    sizes: dict[tuple[int, int], tuple[int, int]]
+    groups: int
+    room: int
+    rows: int
+    columns: int
+    planes: int
+
+    @property
+    def demand(self) -> int:
+        """Arrays of one copy."""
+        return (-(-self.groups // self.room) if self.room else len(self.sizes)) * self.planes
+
+    def size(self, replica: int, at: tuple[int, int], copies: int) -> _Size | None:
+        """What the array with this block of weights must say, None if a replica has no such block."""
+        if not self.room:
+            lines = self.sizes.get(at)
+            return None if lines is None else _Size(1, *lines)
+        first, last = at[0] * self.room, min((at[0] + 1) * self.room, copies * self.groups) - 1
+        if at[0] != at[1] or last < first or replica != first // self.groups:
+            return None
+        held = last - first + 1
+        return _Size(last // self.groups - replica + 1, held * self.rows, held * self.columns)
+
+    def blocks(self, copies: int) -> Iterator[tuple[int, int, int]]:
+        """Replica, row_block and column_block of every block."""
+        if not self.room:
+            for replica in range(copies):
+                for row_block, column_block in self.sizes:
+                    yield replica, row_block, column_block
+        else:
+            for number in range(-(-copies * self.groups // self.room)):
+                yield number * self.room // self.groups, number, number
+
+
+def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
+    """The need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
+    needs, layers = {}, {layer.name: layer for layer in placement.layers}
+    for node in network.nodes:
+        if isinstance(node, Stage):
+            pixels = network.shapes[node.name].pixels
+            on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
+            if not on_host or network.only_classifiers:
+                layer = layers.get(node.name)
+                fold = (layer and layer.fold) or (1, 1)
+                block = (layer and layer.block) or None
+                needs[node.name] = _need(network, node, placement, fold, block, where)
+    return needs
+
+
+def _need(
+    network: Network, stage: Stage, placement: Placement, fold: Pair, block: Pair | None, where: str
+) -> _Need:
+    """Wordlines and bitlines of every array.
+
+    Source: docs/sources/model.md 3 and 10, docs/sources/companions.md 3.
+    """
+    hardware, mapping = placement.hardware, placement.options.mapping
+    wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
+    groups = 1 if hardware.dense_groups else stage.groups
+    smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
+    block = block or smallest
+    number = _blocks_of_windows(network, stage, smallest, block, where)
+    high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
+    kernel = -(-high // fold[0]) * -(-wide // fold[1])
+    channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
+    bits = hardware.precision.weight_bits if stage.weight_bits is None else stage.weight_bits
+    lie_in = {"columns": 1, "rows": 1, "arrays": 1, "cells": 1}
+    lie_in[hardware.crossbar.slices or "columns"] *= -(-bits // hardware.crossbar.cell_bits)
+    if hardware.precision.signed == "differential":
+        lie_in[hardware.crossbar.polarities or "columns"] *= 2
+    columns, planes = block[0] * block[1] * stage.outputs // groups * lie_in["columns"], lie_in["arrays"]
+    channels *= lie_in["rows"]
+    if mapping == "kernel_split":
+        segments, rows, most_rows = kernel, channels, wordlines
+    else:
+        segments, rows, most_rows = 1, kernel * channels, wordlines
+        if mapping == "whole_kernel" and rows > wordlines:
+            most_rows = wordlines // kernel * kernel
+    if kernel * channels * columns * groups * planes > MAX_PLACED * wordlines * bitlines:
+        reason = f"a copy takes more than the {MAX_PLACED} arrays that a placement can have"
+        raise MisplacedError("placement", f"layer {brief(stage.name)}", reason)
+    row_cuts, column_cuts = _lengths(rows, most_rows), _lengths(columns, bitlines)
+    share = 0
+    if len(row_cuts) == len(column_cuts) == 1:
+        while (share + 1) * rows <= wordlines and (share + 1) * columns <= bitlines:
+            share += 1
+    if mapping == "sdk" and share:
+        return _Need(number, smallest, block, {}, groups, share, rows, columns, planes)
+    if groups == 1 or not share:
+        share = 1
+    sizes = {}
+    for first in range(0, groups, share):
+        here, unit = min(share, groups - first), first // share
+        for row, used_rows in enumerate(row_cuts * segments):
+            for column, used_columns in enumerate(column_cuts):
+                key = (unit * segments * len(row_cuts) + row, unit * len(column_cuts) + column)
+                sizes[key] = (used_rows * here, used_columns * here)
+    return _Need(number, smallest, block, sizes, groups, 0, rows, columns, planes)
+
+
+def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
+    """Input pixels that so many neighbouring windows read along an axis, counted without listing them.
+
+    A transposed convolution starts a window of its kernel at each stride-th output pixel, and kernel
+    positions of equal floor(k * dilation / stride) meet the same pixel in it.
+    """
+    kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
+    if isinstance(stage, ConvTranspose):
+        first = sorted({position * dilation // stride for position in range(kernel)})
+        shifts = windows // stride
+        return shifts + sum(min(shifts, after - before) for before, after in pairwise(first))
+    common = gcd(stride, dilation)
+    apart = min(windows, dilation // common)
+    return apart * kernel + (windows - apart) * min(kernel, stride // common)
+
+
+def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pair, where: str) -> int:
+    """Blocks that cover the output of a stage. Raises MisplacedError for a block that it cannot have."""
+    shape, count = network.shapes[stage.name], 1
+    for axis, extent in enumerate((shape.height, shape.width)):
+        lead, most = 0, extent if isinstance(stage, Conv) else 1
+        if isinstance(stage, ConvTranspose):  # its blocks are aligned to the stride
+            lead = stage.pads[axis] % smallest[axis]
+            most = -(-(extent + lead) // smallest[axis]) * smallest[axis]
+        if block[axis] % smallest[axis] or block[axis] > most:
+            got = f"block {_shown(block)} is none that it can have"
+            raise MisplacedError(where, f"layer {brief(stage.name)}", got)
+        count *= -(-(extent + lead) // block[axis])
+    return count
+
+
+def _lengths(whole: int, most: int) -> list[int]:
+    lengths = []
+    while whole > 0:
+        lengths.append(min(whole, most))
+        whole -= most
+    return lengths
+
+
+def _check_places(placement: Placement, where: str) -> None:
+    """Every physical array exists, and is used at most once."""
+    chip = placement.hardware.chip
+    if chip is None:
+        raise MisplacedError(where, "hardware", "has no [chip], so nothing can be placed on it")
+    seen: dict[tuple[int, ...], int] = {}
+    for number, array in enumerate(placement.arrays):
+        entry = f"arrays[{number}]"
+        places: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
+            ("chip", array.chip, chip.chips),
+            ("tile", array.tile, chip.tiles),
+            ("index", (array.index,), (chip.arrays_per_tile,)),
+        )
+        for name, at, there in places:
+            if any(part >= count for part, count in zip(at, there, strict=True)):
+                reason = f"{name} {_shown(at)} is outside the {_size(there)} there are"
+                raise MisplacedError(where, entry, reason)
+        place = (*array.chip, *array.tile, array.index)
+        if place in seen:
+            got = f"{_at(array)}, index {array.index}"
+            reason = f"is the physical array of arrays[{seen[place]}] again ({got})"
+            raise MisplacedError(where, entry, reason)
+        seen[place] = number
+
+
+def _check_layers(
+    placement: Placement,
+    needs: MappingOf[str, _Need],
+    replication: MappingOf[str, int],
+    blocks: BlocksByName,
+    where: str,
+) -> None:
+    """The layers listed are the stages, with the copies of the allocation."""
+    layers = {layer.name: layer for layer in placement.layers}
+    for name in (*layers, *replication, *blocks):
+        if name not in needs:
+            raise MisplacedError(where, f"layer {brief(name)}", "is no stage of the network")
+    if len(layers) < len(placement.layers):
+        raise MisplacedError(where, "layers", "a layer stands twice among them")
+    for name, need in needs.items():
+        entry, copies = f"layer {brief(name)}", replication.get(name, 1)
+        if name not in layers:
+            raise MisplacedError(where, entry, "is missing among the layers")
+        layer = layers[name]
+        for what, got, wanted in (
+            ("replication", layer.replication, copies),
+            ("block", need.block, blocks.get(name, need.smallest)),
+            ("demand", layer.demand, need.demand),
+        ):
+            if got != wanted:
+                raise MisplacedError(where, entry, f"{what} is {got}, the allocation needs {wanted}")
+        if layer.block is not None and placement.options.mapping != "sdk":
+            raise MisplacedError(where, entry, f"has a block with mapping {placement.options.mapping!r}")
+        if copies > need.most:
+            unit = "windows" if need.block == (1, 1) else "blocks of windows"
+            raise MisplacedError(where, entry, f"has {copies} copies for {need.most} {unit}")
+
+
+def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
+    """Every block of every copy is present once and takes as many lines as it needs."""
+    copies = placement.replication
+    seen: dict[tuple[str, int, int, int, int], int] = {}
+    for number, array in enumerate(placement.arrays):
+        entry = f"arrays[{number}]"
+        if array.layer not in needs:
+            raise MisplacedError(where, entry, f"layer {brief(array.layer)} is no stage of the network")
+        if array.replica >= copies[array.layer]:
+            reason = f"replica {array.replica} of {brief(array.layer)}, it has {copies[array.layer]}"
+            raise MisplacedError(where, entry, reason)
+        at = (array.row_block, array.column_block)
+        size = needs[array.layer].size(array.replica, at, copies[array.layer])
+        if size is None:
+            reason = f"a copy of {brief(array.layer)} has no block ({array.row_block}, {array.column_block})"
+            raise MisplacedError(where, entry, reason)
+        if (array.rows, array.columns) != (size.rows, size.columns):
+            got = f"takes {array.rows} x {array.columns} lines"
+            raise MisplacedError(where, entry, f"{got}, its block takes {size.rows} x {size.columns}")
+        if array.copies != size.copies:
+            reason = f"is shared by {array.copies} copies, its block is of {size.copies}"
+            raise MisplacedError(where, entry, reason)
+        if array.plane >= needs[array.layer].planes:
+            reason = f"holds plane {array.plane} of a block, there are {needs[array.layer].planes}"
+            raise MisplacedError(where, entry, reason)
+        key = (array.layer, array.replica, array.row_block, array.column_block, array.plane)
+        if key in seen:
+            raise MisplacedError(where, entry, f"holds the block of arrays[{seen[key]}] again")
+        seen[key] = number
+    for name, need in needs.items():
+        every = product(need.blocks(copies[name]), range(need.planes))
+        for (replica, row_block, column_block), plane in every:
+            if (name, replica, row_block, column_block, plane) not in seen:
+                of = f"plane {plane} of " if need.planes > 1 else ""
+                reason = f"{of}block [{row_block}, {column_block}] of replica {replica} is on no array"
+                raise MisplacedError(where, f"layer {brief(name)}", reason)
+
+
+def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
+    """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use.
+
+    Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
+    """
+    chip, counting = placement.hardware.chip, placement.hardware.counting
+    in_blocks = counting is not None and counting.row_blocks == "first_fit"
+    first: dict[tuple[str, int], int] = {}
+    blocks: dict[tuple[str, int, int], int] = {}
+    used: dict[tuple[int, ...], int] = {}
+    for number, array in enumerate(placement.arrays):
+        tile = (*array.chip, *array.tile)
+        used[tile] = used.get(tile, 0) + 1
+        together = array.row_block if needs[array.layer].room else array.replica
+        other = placement.arrays[first.setdefault((array.layer, together), number)]
+        if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):
+            reason = (
+                f"replica {array.replica} of {brief(array.layer)} is in {_at(array)} and in {_at(other)}, "
+                f"but straddle = false"
+            )
+            raise MisplacedError(where, f"arrays[{number}]", reason)
+        other = placement.arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
+        if in_blocks and tile != (*other.chip, *other.tile):
+            reason = (
+                f"row block {array.row_block} of replica {array.replica} of {brief(array.layer)} is in "
+                f'{_at(array)} and in {_at(other)}, but counting.row_blocks = "first_fit"'
+            )
+            raise MisplacedError(where, f"arrays[{number}]", reason)
+    for number, listed in enumerate(placement.tiles):
+        if used.pop((*listed.chip, *listed.tile), 0) != listed.arrays:
+            raise MisplacedError(where, f"tiles[{number}]", f"does not hold the {listed.arrays} arrays told")
+    if used:
+        raise MisplacedError(where, "tiles", f"{len(used)} tiles in use are not told")
+
+
+def _at(array: PlacedArray) -> str:
+    return f"tile {_shown(array.tile)} of chip {_shown(array.chip)}"
+
+
+def _shown(place: tuple[int, ...]) -> str:
+    return "[" + ", ".join(map(str, place)) + "]"
+
+
+def _size(counts: tuple[int, ...]) -> str:
+    return " x ".join(map(str, counts))

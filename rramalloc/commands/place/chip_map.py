@@ -1,0 +1,267 @@
+"""Chart: the tiles of the chips, and in them the arrays in the colours of their layers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice, product
+from typing import Any
+
+from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
+from rramalloc.commands.place.placement import PlacedArray, Placement
+from rramalloc.errors import SpecError
+from rramalloc.records import brief
+from rramalloc.report.section import FIGURE, Detail
+from rramalloc.units import counted, rounded
+
+_FRAME = "#9aa3ad"
+_TILE = 0.92
+_MOST_FRAMES = 4000
+_MOST_NUMBERED = 400
+"""Tiles up to which each has the number of its layer with most arrays."""
+_LEAST_NUMBERED = 0.3
+"""Share of a tile that must be filled for a number to stand in it."""
+_ARRAYS = 2
+"""Arrays that take as much of the page as one mark of another chart, and so are drawn twice as often."""
+_COLOURS = (
+    "#4e79a7 #a0cbe8 #f28e2b #ffbe7d #59a14f #8cd17d #b6992d #f1ce63 #499894 #86bcb6 #e15759 #ff9d9a #79706e "
+    "#bab0ac #d37295 #fabfd2 #b07aa1 #d4a6c8 #9d7660 #d7b5a6"
+).split()
+"""Tableau's 20 colours for categories."""
+_LOWEST, _HIGHEST, _SHAPE = 180, 560, 520
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """Where chips and layers are on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
+    column of the first tile of every chip; number: of layers by name, from 0; room: arrays of a tile.
+    """
+
+    placement: Placement
+    mesh: Place
+    corner: dict[Place, Place]
+    number: dict[str, int]
+    room: int
+
+    @classmethod
+    def of(cls, placement: Placement) -> _Map:
+        mesh, chip = _mesh(placement), placement.hardware.chip
+        chips = sorted({array.chip for array in placement.arrays})
+        down = {row: place for place, row in enumerate(sorted({row for row, _ in chips}))}
+        across = {column: place for place, column in enumerate(sorted({column for _, column in chips}))}
+        corner = {(r, c): (down[r] * (mesh[0] + 1), across[c] * (mesh[1] + 1)) for r, c in chips}
+        number = {layer.name: place for place, layer in enumerate(placement.layers)}
+        for index, array in enumerate(placement.arrays):
+            if array.layer not in number:
+                where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
+                raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
+        room = max([array.index + 1 for array in placement.arrays] + [chip.arrays_per_tile if chip else 1])
+        return cls(placement, mesh, corner, number, room)
+
+    def middle(self, chip: Place, tile: Place) -> Place:
+        """Row and column of a tile on the drawing."""
+        return self.corner[chip][0] + tile[0], self.corner[chip][1] + tile[1]
+
+    def colour(self) -> Spec:
+        """Return the colour of a layer with its legend: 20 in turn, told apart by the layers' numbers."""
+        names = [self.named(layer.name) for layer in self.placement.layers]
+        scale: Spec = {"domain": names, "range": [*islice(cycle(_COLOURS), len(names))]}
+        legend: Spec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
+        legend |= {"columns": 4, "labelLimit": 200, "symbolLimit": 0}
+        return {"field": "shown", "type": "nominal", "scale": scale, "legend": legend}
+
+    def named(self, layer: str) -> str:
+        """Return number and name of a layer, as the legend has them."""
+        return f"{self.number.get(layer, '?')} {label(layer)}"
+
+
+def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
+    """Arrays one by one if the detail allows, else the layers of a tile as bands as high as their share."""
+    drawing = _Map.of(placement)
+    high = max(row for row, _ in drawing.corner.values()) + drawing.mesh[0]
+    wide = max(column for _, column in drawing.corner.values()) + drawing.mesh[1]
+    every = len(placement.arrays) <= _ARRAYS * detail.marks
+    marks, note = _arrays(drawing) if every else _bands(drawing, detail.marks)
+    chips = len(drawing.corner)
+    layers = (_frames(drawing), marks, *_numbers(drawing), *_chip_names(drawing))
+    down = Axis("tile row", -0.7, high - 0.3, whole=True, shown=chips == 1, grid=False, down=True)
+    across = Axis("tile column", -0.7, wide - 0.3, whole=True, shown=chips == 1, grid=False)
+    tiles, arrays = len(placement.tiles), len(placement.arrays)
+    height = min(_HIGHEST, max(_LOWEST, round(_SHAPE * high / wide)))
+    return Chart(
+        title="Chip map",
+        panels=(Panel(across, down, height, layers),),
+        summary=f"{arrays:,} arrays in {tiles:,} tiles on {counted(chips, 'chip')}, coloured by layer. "
+        "The table of placed layers has the tiles of each.",
+        heading=(_heading(placement),),
+        zoom="xy",
+        note=f"The number in a tile is that of its layer with most arrays. {note}",
+    )
+
+
+def _heading(placement: Placement) -> str:
+    arrays = f"{len(placement.arrays):,} arrays"
+    return (
+        f"{label(placement.network.name)} on {label(placement.hardware.name)}: {arrays} in "
+        f"{counted(len(placement.tiles), 'tile')}, {rounded(placement.traffic.cost)} byte hops"
+    )
+
+
+def _mesh(placement: Placement) -> Place:
+    chip = placement.hardware.chip
+    if chip is not None and chip.tiles[0] * chip.tiles[1] <= _MOST_FRAMES:
+        return chip.tiles[0], chip.tiles[1]
+    tiles = [array.tile for array in placement.arrays]
+    return 1 + max(row for row, _ in tiles), 1 + max(column for _, column in tiles)
+
+
+def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: Spec, **more: Any) -> Marks:
+    """Boxes of one width and height around the columns x and y."""
+    across, down = sides[0] / 2, sides[1] / 2
+    edges = {"left": f"datum.x - {across}", "right": f"datum.x + {across}"}
+    edges |= {"low": f"datum.y - {down}", "high": f"datum.y + {down}"}
+    channels = {"x": "left", "x2": "right", "y": "low", "y2": "high"} | more.pop("channels", {})
+    return Marks({"type": "rect"} | mark, data, channels, derived=edges, **more)
+
+
+def _frames(drawing: _Map) -> Marks:
+    tiles = product(range(drawing.mesh[0]), range(drawing.mesh[1]))
+    every = (drawing.middle(chip, tile) for tile, chip in product(tiles, drawing.corner))
+    places = list(islice(every, _MOST_FRAMES))
+    data = {"x": [column for _, column in places], "y": [row for row, _ in places]}
+    look = {"fill": _FRAME, "fillOpacity": 0.12, "stroke": _FRAME, "strokeOpacity": 0.5, "strokeWidth": 0.7}
+    return _boxes(data, (_TILE + 0.04, _TILE + 0.04), look)
+
+
+def _arrays(drawing: _Map) -> tuple[Marks, str]:
+    """A box for every array, row by row in its tile."""
+    wide = _columns(drawing.room)
+    high = -(-drawing.room // wide)
+    data = columns([_box(array, drawing, wide, high) for array in drawing.placement.arrays])
+    hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
+    if "plane" not in drawing.placement.left_out:
+        hover |= named("plane")
+    hover |= named("wordlines x bitlines=cells, chip, tile, array")
+    sides = (round(_TILE / wide * 0.94, 4), round(_TILE / high * 0.94, 4))
+    beyond = wide * high - drawing.room
+    note = f" The last {counted(beyond, 'place')} of a tile are none." if beyond else ""
+    marks = _boxes(data, sides, {}, channels={"color": drawing.colour()}, hover=hover)
+    return marks, f"Every box is an array.{note}"
+
+
+def _columns(room: int) -> int:
+    """Return in how many columns the arrays of a tile leave fewest places over, about as many as rows."""
+    least = math.ceil(math.sqrt(room))
+    return min(range(least, 2 * least + 1), key=lambda wide: (-room % wide, wide))
+
+
+def _box(array: PlacedArray, drawing: _Map, wide: int, high: int) -> dict[str, Any]:
+    tile_row, tile_column = drawing.middle(array.chip, array.tile)
+    row, column = divmod(array.index, wide)
+    return {
+        "layer": array.layer,
+        "chip": _pair(array.chip),
+        "tile": _pair(array.tile),
+        "array": array.index,
+        "replica": _replicas(array.replica, array.replica + array.copies - 1),
+        **_windows(drawing, array.layer),
+        "block": _pair((array.row_block, array.column_block)),
+        "plane": array.plane,
+        "cells": f"{array.rows} x {array.columns}",
+        "x": round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3),
+        "y": round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3),
+        "shown": drawing.named(array.layer),
+    }
+
+
+def _windows_hover(drawing: _Map) -> dict[str, str]:
+    return {"windows a step": "windows"} if drawing.placement.blocks else {}
+
+
+def _windows(drawing: _Map, layer: str) -> Spec:
+    """The column with the block of windows that copies of a layer compute, with mapping "sdk"."""
+    blocks = drawing.placement.blocks
+    return {"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}
+
+
+def _replicas(first: int, last: int) -> str:
+    return f"{first} to {last}" if last > first else str(first)
+
+
+def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
+    """A band for every layer in a tile, as high as its share of the tile's arrays."""
+    held: dict[tuple[Place, Place, str], list[PlacedArray]] = {}
+    for array in drawing.placement.arrays:
+        held.setdefault((array.chip, array.tile, array.layer), []).append(array)
+    data = columns(list(islice(_each_band(held, drawing), most)))
+    hover = named("layer, arrays in this tile=arrays, tile, replicas") | _windows_hover(drawing)
+    hover |= {"first block (row, column)": "block"}
+    channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
+    note = "Every band is the arrays of a layer in a tile."
+    if len(held) > most:
+        note += f" The first {most:,} of {len(held):,} are drawn."
+    return Marks({"type": "rect"}, data, channels, hover=hover), note
+
+
+def _each_band(
+    held: dict[tuple[Place, Place, str], list[PlacedArray]], drawing: _Map
+) -> Iterator[dict[str, Any]]:
+    filled: Counter[tuple[Place, Place]] = Counter()
+    for chip, tile, layer in sorted(held, key=lambda at: (at[0], at[1], drawing.number.get(at[2], 0), at[2])):
+        arrays = held[chip, tile, layer]
+        row, column = drawing.middle(chip, tile)
+        low = row + _TILE / 2 - _TILE * filled[chip, tile] / drawing.room
+        filled[chip, tile] += len(arrays)
+        replicas = [array.replica for array in arrays]
+        replicas += [array.replica + array.copies - 1 for array in arrays]
+        yield {
+            "layer": layer,
+            "tile": _pair(tile),
+            "arrays": len(arrays),
+            "replicas": _replicas(min(replicas), max(replicas)),
+            **_windows(drawing, layer),
+            "block": _pair((arrays[0].row_block, arrays[0].column_block)),
+            "left": round(column - _TILE / 2, 3),
+            "right": round(column + _TILE / 2, 3),
+            "top": round(low - _TILE * len(arrays) / drawing.room, 3),
+            "bottom": round(low, 3),
+            "shown": drawing.named(layer),
+        }
+
+
+def _numbers(drawing: _Map) -> list[Marks]:
+    """The number of the layer with most arrays in every tile that is filled enough."""
+    held: dict[Place, Counter[str]] = {}
+    for array in drawing.placement.arrays:
+        held.setdefault(drawing.middle(array.chip, array.tile), Counter())[array.layer] += 1
+    if len(held) > _MOST_NUMBERED:
+        return []
+    rows = []
+    for (row, column), counts in sorted(held.items()):
+        if counts.total() >= _LEAST_NUMBERED * drawing.room:
+            most = min(counts, key=lambda layer: (-counts[layer], drawing.number.get(layer, 0)))
+            rows.append({"x": column, "y": row, "number": str(drawing.number.get(most, "?"))})
+    if not rows:
+        return []
+    halo = {"type": "text", "fontWeight": "bold", "fontSize": 10, "stroke": "white", "strokeWidth": 3}
+    black = {"type": "text", "fontWeight": "bold", "fontSize": 10, "fill": "black"}
+    channels = {"x": "x", "y": "y", "text": "number"}
+    return [Marks(look, columns(rows), channels) for look in (halo, black)]
+
+
+def _chip_names(drawing: _Map) -> list[Marks]:
+    if len(drawing.corner) == 1:
+        return []
+    rows = [
+        {"x": column - 0.5, "y": row - 0.75, "name": f"chip {_pair(chip)}"}
+        for chip, (row, column) in drawing.corner.items()
+    ]
+    look = {"type": "text", "align": "left", "baseline": "middle"}
+    return [Marks(look, columns(rows), {"x": "x", "y": "y", "text": "name"})]
+
+
+def _pair(place: Place) -> str:
+    return f"{place[0]}, {place[1]}"

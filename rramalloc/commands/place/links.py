@@ -1,0 +1,258 @@
+"""Load of every link: what XY routing sends over it, edge by edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.commands.place.mesh import Ints
+
+EAST, WEST, SOUTH, NORTH = range(4)
+STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+"""(row, column) to the end of a link, by direction."""
+Key = tuple[int, int] | None
+"""A chip, whose tiles a link joins; None where it joins chips."""
+
+
+class LinkRoute(NamedTuple):
+    """A rectangle of links and how many shares of what is sent go over each.
+
+    pairs: int64 (4, rows, columns), by direction, counted in pairs of arrays, or in columns.
+    """
+
+    key: Key
+    row: int
+    column: int
+    pairs: Ints
+
+    def of(self, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The same rectangle of the loads of all links."""
+        high, wide = self.pairs.shape[1:]
+        return loads[:, self.row : self.row + high, self.column : self.column + wide]
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Load of the links that start at each tile of a chip, and at each chip; float64 (4, rows, columns)."""
+
+    of_key: dict[Key, npt.NDArray[np.float64]] = field(default_factory=dict)
+
+    def add(self, route: LinkRoute, per_pair: float) -> None:
+        """Add what every pair of a route sends over its links."""
+        _, rows, columns = route.pairs.shape
+        room = (4, route.row + rows, route.column + columns)
+        here = self.of_key.get(route.key, np.zeros(room))
+        if (wider := tuple(max(pair) for pair in zip(room, here.shape, strict=True))) != here.shape:
+            here = np.pad(here, [(0, most - own) for most, own in zip(wider, here.shape, strict=True)])
+        self.of_key[route.key] = here
+        own = route.of(here)
+        own += route.pairs * per_pair
+
+    def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
+        """(load, chip or None, start, end) of every link with a load, the busiest first."""
+        links = []
+        for key, loads in self.of_key.items():
+            for direction, row, column in np.argwhere(loads > 0).tolist():
+                down, right = STEPS[direction]
+                load = float(loads[direction, row, column])
+                links.append((load, key, (row, column), (row + down, column + right)))
+        return sorted(links, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
+
+
+class HeldArrays(NamedTuple):
+    """Tiles, int64 (k, 4), and how many arrays in each."""
+
+    sites: Ints
+    held: Ints
+
+
+class Readers(NamedTuple):
+    """Who reads: units, the arrays of each of which take the same inputs, in one tile or several.
+
+    A row for each tile of a unit. unit: int64 (k,), its number; sites: int64 (k, 4); weight: int64 (k,),
+    for how many equal units the row stands.
+    """
+
+    unit: Ints
+    sites: Ints
+    weight: Ints
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
+
+    def within(self, chip: tuple[int, int]) -> tuple[_Targets, _Targets]:
+        """Tiles of a chip that its own tiles send to, and those that other chips send to by its tile (0, 0).
+
+        Units with tiles elsewhere have tile (0, 0) among the first.
+        """
+        here = (self.sites[:, :2] == chip).all(axis=1)
+        inside = _Targets(self.unit[here], self.sites[here, 2:], self.weight[here])
+        gate = np.zeros((int((~here).sum()), 2), dtype=np.int64)
+        everywhere = _Targets(
+            np.concatenate([inside.unit, self.unit[~here]]),
+            np.concatenate([inside.place, gate]),
+            np.concatenate([inside.weight, self.weight[~here]]),
+        )
+        return everywhere, inside
+
+    @property
+    def chips(self) -> _Targets:
+        """Chips that it has tiles of."""
+        return _Targets(self.unit, self.sites[:, :2], self.weight)
+
+
+class _Targets(NamedTuple):
+    """Places of a mesh that units read at: rows of Readers on it."""
+
+    unit: Ints
+    place: Ints
+    weight: Ints
+
+
+class Tree(NamedTuple):
+    """How far the ways to all tiles of units go: along the row first, then along each column, each link once.
+
+    left, right: int64 (k, 3), outermost column of every unit, its weight, and the unit; up, down: int64
+    (k, 4), the same of rows for every unit and column: row, column, weight, unit.
+    """
+
+    left: Ints
+    right: Ints
+    up: Ints
+    down: Ints
+
+    @classmethod
+    def of(cls, targets: _Targets) -> Tree:
+        """To these places."""
+        row, column = targets.place.T
+        table = np.stack([row, column, targets.weight, targets.unit], axis=1)
+        left, right = _ends(table[np.lexsort((column, targets.unit))], [3])
+        up, down = _ends(table[np.lexsort((row, column, targets.unit))], [1, 3])
+        return cls(left[:, 1:], right[:, 1:], up, down)
+
+
+def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
+    """The first and the last row of each run of rows with equal keys."""
+    new = (table[1:, key] != table[:-1, key]).any(axis=1)
+    some = np.ones(min(1, len(table)), dtype=np.bool_)
+    return table[np.concatenate([some, new])], table[np.concatenate([new, some])]
+
+
+def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
+    """The links from arrays that give to units that take, and how many pairs of both use each.
+
+    What a unit takes goes over each link once. Source: `Mesh`: along the row first; between chips by way of
+    tile (0, 0) of both.
+    """
+    source, sent = _by_chip(*giving), int(giving.held.sum())
+    nothing = _Grid(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    chips = {*source, *map(tuple, np.unique(taking.sites[:, :2], axis=0).tolist())}
+    for chip in sorted(chips):
+        here = source.get(chip, nothing)
+        everywhere, inside = taking.within(chip)
+        yield from _routes(chip, here, everywhere)
+        yield from _routes(chip, _gate(sent - int(here.arrays.sum())), inside)
+    if len(chips) > 1:
+        yield from _routes(None, _chips(source), taking.chips)
+
+
+def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
+    """The links from each source tile to its own target, shape (k, 4) both, and how much goes over each."""
+    inside, corner = (source[:, :2] == target[:, :2]).all(axis=1), np.zeros_like(source[:, 2:])
+    legs: dict[Key, list[Ints]] = {}
+    for site, start, end, rows in (
+        (source, source[:, 2:], target[:, 2:], inside),
+        (source, source[:, 2:], corner, ~inside),
+        (target, corner, target[:, 2:], ~inside),
+    ):
+        leg = np.column_stack([start, end, carried])
+        for row, column in np.unique(site[rows, :2], axis=0).tolist():
+            own = rows & (site[:, 0] == row) & (site[:, 1] == column)
+            legs.setdefault((row, column), []).append(leg[own])
+    if not inside.all():
+        legs[None] = [np.column_stack([source[:, :2], target[:, :2], carried])[~inside]]
+    for key, parts in legs.items():
+        yield from _legs(key, np.concatenate(parts))
+
+
+def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
+    """legs: rows of start, end and what is carried; nothing if none of them moves."""
+    places = legs[:, :4].reshape(-1, 2)
+    low, extent = places.min(axis=0), np.ptp(places, axis=0) + 1
+    if extent.max() == 1:
+        return
+    row, column, to_row, to_column = (legs[:, :4] - np.tile(low, 2)).T
+    over = np.zeros((4, *(extent + 1).tolist()), dtype=np.int64)
+    for direction, line, first, last in (
+        (EAST, row, column, np.maximum(column, to_column)),
+        (WEST, row, np.minimum(column, to_column) + 1, column + 1),
+    ):
+        np.add.at(over, (direction, line, first), legs[:, 4])
+        np.subtract.at(over, (direction, line, last), legs[:, 4])
+    for direction, first, last in (
+        (SOUTH, row, np.maximum(row, to_row)),
+        (NORTH, np.minimum(row, to_row) + 1, row + 1),
+    ):
+        np.add.at(over, (direction, first, to_column), legs[:, 4])
+        np.subtract.at(over, (direction, last, to_column), legs[:, 4])
+    over[:SOUTH] = over[:SOUTH].cumsum(axis=2)
+    over[SOUTH:] = over[SOUTH:].cumsum(axis=1)
+    yield LinkRoute(key, int(low[0]), int(low[1]), over[:, :-1, :-1])
+
+
+class _Grid(NamedTuple):
+    """Arrays at places of a mesh. place: int64 (k, 2); arrays: int64 (k,)."""
+
+    place: Ints
+    arrays: Ints
+
+
+def _by_chip(sites: Ints, arrays: Ints) -> dict[tuple[int, int], _Grid]:
+    chips = sorted(set(map(tuple, sites[:, :2].tolist())))
+    if len(chips) == 1:
+        return {chips[0]: _Grid(sites[:, 2:], arrays)}
+    loads = {}
+    for chip in chips:
+        inside = (sites[:, :2] == chip).all(axis=1)
+        loads[chip] = _Grid(sites[inside, 2:], arrays[inside])
+    return loads
+
+
+def _gate(arrays: int) -> _Grid:
+    return _Grid(np.zeros((1, 2), dtype=np.int64), np.array([arrays], dtype=np.int64))
+
+
+def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
+    place = np.array(sorted(parts), dtype=np.int64)
+    return _Grid(place, np.array([int(parts[chip].arrays.sum()) for chip in sorted(parts)], dtype=np.int64))
+
+
+def _routes(key: Key, source: _Grid, targets: _Targets) -> Iterator[LinkRoute]:
+    """Pairs over each link of the smallest rectangle around both; nothing if there are none."""
+    if not source.arrays.sum() or not len(targets.unit):
+        return
+    place = np.concatenate([source.place, targets.place])
+    low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
+    if extent.max() == 1:
+        return
+    tree = Tree.of(targets._replace(place=targets.place - low))
+    p, up, down = np.zeros((3, *extent.tolist()), dtype=np.int64)
+    np.add.at(p, tuple((source.place - low).T), source.arrays)
+    np.add.at(up, tuple(tree.up.T[:2]), tree.up[:, 2])
+    np.add.at(down, tuple(tree.down.T[:2]), tree.down[:, 2])
+    left, right = (
+        np.bincount(ends[:, 0], ends[:, 1], extent[1]).astype(np.int64) for ends in (tree.left, tree.right)
+    )
+    before, rows = p.cumsum(axis=1), p.sum(axis=1)
+    upper, above = rows.cumsum(), up.cumsum(axis=0)
+    east = before * (right.sum() - right.cumsum())
+    west = (rows[:, None] - before + p) * (left.cumsum() - left)
+    south = upper[:, None] * (down.sum(axis=0) - down.cumsum(axis=0))
+    north = (rows.sum() - upper + rows)[:, None] * (above - up)
+    yield LinkRoute(key, int(low[0]), int(low[1]), np.stack([east, west, south, north]))

@@ -1,0 +1,450 @@
+"""Improvement of a placement by local search: threshold accepting over moves of pieces and of tiles.
+
+The moves are compiled: pieces and contents of tiles that change places, counted in whole numbers.
+
+A stage is an end of edges, or two: one of all arrays, which take, one of those that give. One is enough where
+each piece gives in proportion to its arrays. potential[s, t] is the sum over the mass of end s of its
+distance to tile t. End s of mass z that goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)),
+pull(s, t) the sum over its neighbours c of weight * potential[c, t]; where masses m_s go at once, each pair
+of neighbours s, c among them adds -2 * weight * m_s * m_c * distance(a, b). Partial sums are counted net by
+net (`layout.Sums`). Pieces of a tile are a linked list. What column blocks in several tiles read is counted
+as if it were shared out among them: a layout is kept only if its cost is less (`Layout.cost`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.commands.place.layout import Flows, Layout, Pieces
+from rramalloc.commands.place.mesh import Ints, Mesh
+from rramalloc.compiled import compiled, compiled_inline
+
+_RANDOM_FACTOR, _RANDOM_PRIME = 48271, 2**31 - 1
+_SAMPLES = 512
+"""Rising changes of the cost whose mean sets the first threshold."""
+PROPOSALS_PER_WORK = 100_000
+_RUNS = 2
+"""Runs of the search, each from the best layout so far."""
+_MOST_TILES = 4096
+_MOST_POTENTIALS = 2**24
+_PROPOSALS_PER_PLACE = 12_000
+"""Proposals per piece and tile after which more do not pay."""
+_WEIGHT_SUM = 2.0**58
+
+
+class PieceLists(NamedTuple):
+    """Arrays and tile of every piece, and the pieces before and after it in its tile, -1 for none.
+
+    end, mass: shape (pieces, 2), ends of edges that it is part of (-1 for none) and its mass in them;
+    alike: pieces of equal numbers can change places without effect.
+    """
+
+    size: Ints
+    site: Ints
+    before: Ints
+    after: Ints
+    end: Ints
+    mass: Ints
+    alike: Ints
+
+
+class TileLists(NamedTuple):
+    """Free arrays of every tile, and its first piece, -1 for none."""
+
+    room: Ints
+    head: Ints
+
+
+class Pull(NamedTuple):
+    """The neighbours of end s and their weights, at pointer[s] ... pointer[s + 1]; potential as above."""
+
+    pointer: Ints
+    other: Ints
+    weight: Ints
+    potential: Ints
+
+
+class Nets(NamedTuple):
+    """Partial sums as `layout.Sums`, and where each piece is part of some.
+
+    Net e goes from source[first[e]] ... source[first[e + 1]] to target[e], of this weight from each tile;
+    apart[e]: no two sources fit in a tile; piece i is in net[pointer[i]] ... net[pointer[i + 1]].
+    """
+
+    weight: Ints
+    target: Ints
+    first: Ints
+    source: Ints
+    apart: Any
+    pointer: Ints
+    net: Ints
+
+
+class EndMasses(NamedTuple):
+    """Scratch of one proposal: mass and mark of every end (zero between proposals), ends touched."""
+
+    net: Ints
+    touched: Ints
+
+
+@compiled_inline
+def _next(state: Any, count: int) -> int:
+    """A number in 0 ... count - 1 (Lehmer's generator, the same on every machine)."""
+    state[0] = state[0] * _RANDOM_FACTOR % _RANDOM_PRIME
+    return int(state[0] % count)
+
+
+@compiled
+def _pulled(s: int, a: int, b: int, pull: Pull) -> int:
+    """Change of the cost per array of stage s that goes from tile a to tile b, all else staying."""
+    change = 0
+    for e in range(pull.pointer[s], pull.pointer[s + 1]):
+        other = pull.other[e]
+        change += pull.weight[e] * (pull.potential[other, b] - pull.potential[other, a])
+    return change
+
+
+@compiled_inline
+def _carry(i: int, sign: int, pieces: PieceLists, moved: EndMasses, n: int) -> int:
+    """Add the masses of piece i to `moved`; the number of ends touched so far."""
+    for k in range(2):
+        s = pieces.end[i, k]
+        if s >= 0:
+            if moved.net[s, 1] == 0:
+                moved.net[s, 1] = 1
+                moved.touched[n] = s
+                n += 1
+            moved.net[s, 0] += sign * pieces.mass[i, k]
+    return n
+
+
+@compiled
+def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: EndMasses, n: int) -> int:
+    """Add the masses of the pieces in tile a to `moved`; the number of ends touched so far."""
+    i = tiles.head[a]
+    while i >= 0:
+        n = _carry(i, sign, pieces, moved, n)
+        i = pieces.after[i]
+    return n
+
+
+@compiled
+def _first_in(e: int, k: int, tile: int, nets: Nets, site: Any) -> bool:
+    """Whether none of the sources of net e before the k-th lies in a tile."""
+    if not nets.apart[e]:
+        for other in range(nets.first[e], k):
+            if site[nets.source[other]] == tile:
+                return False
+    return True
+
+
+@compiled
+def _only_in(e: int, i: int, tile: int, nets: Nets, site: Any) -> bool:
+    """Whether no source of net e but piece i lies in a tile."""
+    if not nets.apart[e]:
+        for k in range(nets.first[e], nets.first[e + 1]):
+            if nets.source[k] != i and site[nets.source[k]] == tile:
+                return False
+    return True
+
+
+@compiled
+def _resite(i: int, b: int, nets: Nets, site: Any, distance: Any) -> int:
+    """Put piece i into tile b; the change of the cost of partial sums."""
+    change, a = 0, site[i]
+    for at in range(nets.pointer[i], nets.pointer[i + 1]):
+        e = nets.net[at]
+        if nets.target[e] == i:
+            for k in range(nets.first[e], nets.first[e + 1]):
+                s = site[nets.source[k]]
+                if _first_in(e, k, s, nets, site):
+                    change += nets.weight[e] * (distance[s, b] - distance[s, a])
+        else:
+            t = site[nets.target[e]]
+            if _only_in(e, i, b, nets, site):
+                change += nets.weight[e] * distance[b, t]
+            if _only_in(e, i, a, nets, site):
+                change -= nets.weight[e] * distance[a, t]
+    site[i] = b
+    return int(change)
+
+
+@compiled
+def _resite_all(a: int, b: int, pieces: PieceLists, tiles: TileLists, nets: Nets, distance: Any) -> int:
+    """Put the pieces in the list of tile a into tile b; the change of the cost of partial sums."""
+    change, i = 0, tiles.head[a]
+    while i >= 0:
+        change += _resite(i, b, nets, pieces.site, distance)
+        i = pieces.after[i]
+    return change
+
+
+@compiled
+def _change(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any) -> int:
+    """Change of the cost if the masses of the n touched stages go from a to b."""
+    change, together = 0, 0
+    for k in range(n):
+        s = moved.touched[k]
+        mass = moved.net[s, 0]
+        if mass == 0:
+            continue
+        change += mass * _pulled(s, a, b, pull)
+        for e in range(pull.pointer[s], pull.pointer[s + 1]):
+            together += pull.weight[e] * mass * moved.net[pull.other[e], 0]
+    return int(change - together * distance[a, b])
+
+
+@compiled
+def _shift(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any) -> None:
+    """Move the masses: potentials follow."""
+    for k in range(n):
+        s = moved.touched[k]
+        mass = moved.net[s, 0]
+        if mass != 0:
+            for t in range(len(distance)):
+                pull.potential[s, t] += mass * (distance[b, t] - distance[a, t])
+
+
+@compiled
+def _clear(moved: EndMasses, n: int) -> None:
+    for k in range(n):
+        moved.net[moved.touched[k], 0] = 0
+        moved.net[moved.touched[k], 1] = 0
+
+
+@compiled
+def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """Piece i leaves the list of tile a and heads that of b."""
+    before, after, head = pieces.before, pieces.after, tiles.head
+    tiles.room[a] += pieces.size[i]
+    tiles.room[b] -= pieces.size[i]
+    if before[i] >= 0:
+        after[before[i]] = after[i]
+    else:
+        head[a] = after[i]
+    if after[i] >= 0:
+        before[after[i]] = before[i]
+    before[i], after[i], pieces.site[i] = -1, head[b], b
+    if head[b] >= 0:
+        before[head[b]] = i
+    head[b] = i
+
+
+@compiled
+def _put_back(tile: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """The pieces in the list of a tile lie there."""
+    i = tiles.head[tile]
+    while i >= 0:
+        pieces.site[i] = tile
+        i = pieces.after[i]
+
+
+@compiled
+def _exchange(a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """The contents of two tiles change places."""
+    head, room = tiles.head, tiles.room
+    head[a], head[b] = head[b], head[a]
+    room[a], room[b] = room[b], room[a]
+    _put_back(a, pieces, tiles)
+    _put_back(b, pieces, tiles)
+
+
+@compiled
+def _accept_moves(
+    pieces: PieceLists, tiles: TileLists, pull: Pull, nets: Nets, distance: Any, moved: EndMasses, state: Any,
+    proposals: int,
+) -> int:  # fmt: skip
+    """Threshold accepting: random moves, exchanges of pieces and of tiles; the change of the cost in all.
+
+    Any change up to a threshold is taken, which falls from a share of the usual change to 0 after two
+    thirds of the `proposals`.
+    """
+    alike, size, site, room = pieces.alike, pieces.size, pieces.site, tiles.room
+    sums = len(nets.target) > 0
+    total, rising, samples = 0, 0, 0
+    for number in range(proposals):
+        kind = _next(state, 4)
+        i = _next(state, len(size))
+        a, j = site[i], -1
+        if kind == 0:
+            b = _next(state, len(room))
+        elif kind == 1:
+            b = _next(state, len(room))
+            if room[b] < size[i]:
+                continue
+        else:
+            j = _next(state, len(size))
+            b = site[j]
+            if alike[i] == alike[j]:
+                continue
+            if room[a] + size[i] < size[j] or room[b] + size[j] < size[i]:
+                continue
+        if a == b:
+            continue
+        if kind == 0:
+            n = _gather(a, 1, pieces, tiles, moved, 0)
+            n = _gather(b, -1, pieces, tiles, moved, n)
+        else:
+            n = _carry(i, 1, pieces, moved, 0)
+            if j >= 0:
+                n = _carry(j, -1, pieces, moved, n)
+        change = _change(a, b, moved, n, pull, distance)
+        if sums and kind == 0:
+            change += _resite_all(a, b, pieces, tiles, nets, distance)
+            change += _resite_all(b, a, pieces, tiles, nets, distance)
+        elif sums:
+            change += _resite(i, b, nets, site, distance)
+            if j >= 0:
+                change += _resite(j, a, nets, site, distance)
+        threshold = 0
+        if samples < _SAMPLES:
+            if change > 0:
+                rising, samples = rising + change // _SAMPLES, samples + 1
+        elif 3 * number < 2 * proposals:
+            threshold = int(rising // 16 * (1.0 - 1.5 * number / proposals))
+        if change < 0 or (change <= threshold and samples >= _SAMPLES):
+            total += change
+            _shift(a, b, moved, n, pull, distance)
+            if kind == 0:
+                _exchange(a, b, pieces, tiles)
+            else:
+                _relink(i, a, b, pieces, tiles)
+                if j >= 0:
+                    _relink(j, b, a, pieces, tiles)
+        elif sums and kind == 0:
+            _put_back(a, pieces, tiles)
+            _put_back(b, pieces, tiles)
+        else:
+            site[i] = a
+            if j >= 0:
+                site[j] = b
+        _clear(moved, n)
+    return total
+
+
+def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int) -> Layout:
+    """A layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
+
+    work: units of PROPOSALS_PER_WORK random changes. All tiles that `layout.sites` lists can be used.
+    """
+    tiles, pieces = len(layout.sites), layout.pieces
+    too_large = tiles > _MOST_TILES or tiles * pieces.stages > _MOST_POTENTIALS
+    if too_large or tiles < 2 or not (len(flows.producer) or len(pieces.sums.target)) or work < 1:
+        return layout
+    kernel = Kernel.of(layout, flows, mesh, arrays_per_tile)
+    proposals = min(work * PROPOSALS_PER_WORK, _PROPOSALS_PER_PLACE * (len(layout.site) + tiles))
+    state = np.array([seed % (_RANDOM_PRIME - 1) + 1], dtype=np.int64)
+    best, cost = layout, layout.cost(flows, mesh)
+    for _ in range(_RUNS):
+        candidate, _ = kernel.run(best, state, -(-proposals // _RUNS))
+        if (lower := candidate.cost(flows, mesh)) < cost:
+            best, cost = candidate, lower
+    return best
+
+
+class _Ends(NamedTuple):
+    """The ends of edges, `number` in all.
+
+    of_piece, mass: shape (pieces, 2), those that a piece is part of (-1 for none), and its mass in them;
+    neighbours: of every end, and the weight of a pair in whole numbers that cannot overflow, as in `Pull`.
+    """
+
+    number: int
+    of_piece: Ints
+    mass: Ints
+    neighbours: tuple[Ints, Ints, Ints]
+
+    @classmethod
+    def of(cls, flows: Flows, pieces: Pieces, scale: float) -> _Ends:
+        """scale: of bytes in weights."""
+        stage, arrays, gives = pieces.stage, pieces.arrays, pieces.gives
+        uneven = gives * pieces.taken[stage] != arrays * pieces.given[stage]
+        apart = np.bincount(stage[uneven], minlength=pieces.stages) > 0
+        giving = np.where(apart, pieces.stages + np.cumsum(apart) - 1, np.arange(pieces.stages))
+        given = np.where(apart, pieces.given, pieces.taken)
+        count = pieces.stages + int(apart.sum())
+        second = np.where(apart[stage] & (gives > 0), giving[stage], -1)
+        p, c = giving[flows.producer], flows.consumer
+        each = flows.size_bytes / (given[flows.producer] * pieces.taken[c])
+        weight = np.rint(each * scale).astype(np.int64)
+        ends, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
+        order = np.argsort(ends, kind="stable")
+        of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, gives], axis=1)
+        return cls(count, of_piece, mass, (_pointers(ends, count), others[order], weights[order]))
+
+
+def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
+    """scale: of bytes in weights."""
+    sums, net = pieces.sums, pieces.sums.net
+    several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
+    sizes = pieces.arrays[sums.source]
+    sizes = sizes[np.lexsort((sizes, net))]
+    apart = np.ones(len(first), dtype=bool)
+    apart[several] = sizes[first[several]] + sizes[first[several] + 1] > arrays_per_tile
+    members, nets = np.concatenate([sums.source, sums.target]), np.concatenate([net, np.arange(len(first))])
+    pointer = _pointers(members, len(pieces.stage))
+    nets = nets[np.lexsort((nets, members))]
+    weight = np.rint(sums.size_bytes * scale).astype(np.int64)
+    return Nets(weight, sums.target, sums.pointer, sums.source, apart, pointer, nets)
+
+
+def _pointers(keys: Ints, count: int) -> Ints:
+    """Where the entries of every key begin once they are sorted by it."""
+    return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
+
+
+class Kernel(NamedTuple):
+    """What the compiled search knows of pieces and tiles, wherever the pieces are.
+
+    hops: int64, between all tiles, in parts of a hop; unit: of the cost that it counts, in byte hops.
+    """
+
+    ends: _Ends
+    nets: Nets
+    hops: Ints
+    arrays_per_tile: int
+    unit: float
+
+    @classmethod
+    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int) -> Kernel:
+        """For any layout of the same pieces on the same tiles."""
+        # parts of a hop, so that the weight of a hop between chips is kept
+        parts = 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
+        hops = np.rint(mesh.distances(layout.sites) * parts).astype(np.int64)
+        pieces, sums = layout.pieces, layout.pieces.sums
+        most_bytes = flows.size_bytes.sum() + (sums.size_bytes * np.diff(sums.pointer)).sum()
+        scale = _WEIGHT_SUM / max(1.0, float(most_bytes)) / max(1, int(hops.max()))
+        ends, nets = _Ends.of(flows, pieces, scale), _nets(pieces, arrays_per_tile, scale)
+        return cls(ends, nets, hops, arrays_per_tile, 1 / (scale * parts))
+
+    def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
+        """The layout after so many proposals, and the change of its cost as they count it."""
+        ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
+        room = self.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
+        held = np.zeros((ends.number, count), dtype=np.int64)
+        for own, mass in zip(ends.of_piece.T, ends.mass.T, strict=True):
+            np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
+        site = layout.site.copy()
+        head, before, after = _lists(site, count)
+        moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
+        pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
+        pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head)
+        change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
+        return replace(layout, site=site), change * self.unit
+
+
+def _lists(site: Ints, tiles: int) -> tuple[Ints, Ints, Ints]:
+    """The pieces of every tile as a linked list: first, and the ones before and after each; -1 for none."""
+    head = np.full(tiles, -1, dtype=np.int64)
+    before, after = np.full((2, len(site)), -1, dtype=np.int64)
+    order = np.argsort(site, kind="stable")
+    last, first = order[:-1], order[1:]
+    same = site[last] == site[first]
+    after[last[same]], before[first[same]] = first[same], last[same]
+    starts = np.ones(len(site), dtype=bool)
+    starts[first[same]] = False
+    head[site[starts]] = np.flatnonzero(starts)
+    return head, before, after

@@ -1,0 +1,338 @@
+"""`place`: the one call from an allocation to a checked placement.
+
+From copies in tiles to physical arrays and the blocks they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.optimize import hardware_warnings, utilisation
+from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.commands.place.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
+from rramalloc.commands.place.check import check
+from rramalloc.commands.place.layout import Layout
+from rramalloc.commands.place.mesh import Ints
+from rramalloc.commands.place.placement import (
+    Flow,
+    Link,
+    PlacedArray,
+    PlacedLayer,
+    Placement,
+    PlacementOptions,
+    TileUse,
+    Traffic,
+)
+from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.mapping.blocks import Block, StoredCopies, stored
+from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
+from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.records import check_range
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.timing.simulate import blocks_by_name, replication_by_name
+from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.version import __version__
+
+
+def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
+    """One record per array in use, by chip, tile and index; names: of the stages.
+
+    Sets of arrays that lie together are numbered in the order of their tiles, and the arrays of a tile are
+    filled stage after stage, set after set, block after block.
+    """
+    pieces, rank = layout.pieces, np.empty(len(layout.sites), dtype=np.int64)
+    rank[np.lexsort(layout.sites.T[::-1])] = np.arange(len(layout.sites))
+    members: list[dict[int, list[int]]] = [{} for _ in names]
+    for piece in np.lexsort((rank[layout.site], pieces.stage)).tolist():
+        members[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
+    found, used = [], [0] * len(layout.sites)
+    for stage, sets in enumerate(members):
+        for number, own in enumerate(sets.values()):
+            held, at = pieces.held[stage][number], 0
+            blocks = pieces.blocks(stage, number)
+            for piece in sorted(own):
+                site = int(layout.site[piece])
+                row, column, *tile = layout.sites[site].tolist()
+                own_blocks = blocks[at : at + int(pieces.arrays[piece])]
+                own_blocks.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
+                for block in own_blocks:
+                    where = (row, column), (tile[0], tile[1]), used[site]
+                    found.append(array_of(*where, names[stage], held.replica, block))
+                    used[site] += 1
+                at += int(pieces.arrays[piece])
+    return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
+
+
+def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
+    """The record of an array that holds a block of weights; replica: the first copy in it."""
+    return PlacedArray(
+        chip=chip,
+        tile=tile,
+        index=index,
+        layer=layer,
+        replica=replica,
+        copies=block.copies,
+        row_block=block.row_block,
+        column_block=block.column_block,
+        plane=block.plane,
+        rows=block.rows,
+        columns=block.columns,
+    )
+
+
+def stored_weights(graph: StageGraph, hardware: Hardware, sizes: Sequence[Pair] | None) -> list[WeightMatrix]:
+    """Weights of every stage in its blocks, in canonical order; sizes: of folds if any."""
+    return [
+        WeightMatrix.of(graph.network, stage, hardware, grid.block)
+        if size == UNFOLDED
+        else folded_weights(graph.network, stage, hardware, size)
+        for stage, grid, size in zip(
+            graph.layers, graph.grids, sizes or [UNFOLDED] * len(graph.layers), strict=True
+        )
+    ]
+
+
+def stored_copies(
+    graph: StageGraph, weights: Sequence[WeightMatrix], copies: Ints, hardware: Hardware, mapping: Mapping
+) -> list[StoredCopies]:
+    """What the arrays of every stage hold; copies: int64, in canonical order."""
+    where = f"{graph.network.where}: node"
+    return [
+        stored(matrix, hardware.crossbar, mapping, int(count), f"{where} {name[:60]!r}")
+        for name, matrix, count in zip(graph.names, weights, copies, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredNetwork:
+    """The stages of a network in the blocks of an allocation, and what their arrays hold; canonical order.
+
+    sizes: of folds if any; held: the copies of every stage as blocks of weights.
+    """
+
+    graph: StageGraph
+    copies: Ints
+    sizes: list[Pair] | None
+    weights: list[WeightMatrix]
+    held: list[StoredCopies]
+
+    @classmethod
+    def of(
+        cls, network: Network, source: AllocationInput, folded: MappingOf[str, Pair] | None = None
+    ) -> StoredNetwork:
+        """As an allocation says.
+
+        folded: sizes of folds by layer name, the others are left as they are; None: as the options say.
+        Raises SpecError for a name, copies or a block that the network or the mapping cannot have.
+        """
+        hardware, options = source.hardware, source.options
+        plain = StageGraph.build(network, options.fc)
+        graph = plain.in_blocks(blocks_by_name(plain, source.blocks, source.where))
+        if graph is not plain and options.mapping != "sdk":
+            raise SpecError(
+                source.where,
+                f"block: copies of more than their smallest block of windows lie on arrays with mapping "
+                f"'sdk', the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
+            )
+        copies = replication_by_name(graph, source.replication, source.where)
+        if folded is None:
+            sizes = folds(network, graph.stages, hardware, options)
+        else:
+            sizes = [folded.get(name, UNFOLDED) for name in graph.names]
+        weights = stored_weights(graph, hardware, sizes)
+        held = stored_copies(graph, weights, copies, hardware, options.mapping)
+        return cls(graph, copies, sizes, weights, held)
+
+
+MAX_WORK = 10**6
+
+
+def place(
+    network: NetworkLike,
+    allocation: AllocationLike,
+    *,
+    hardware: HardwareLike | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    latency_table: LatencyTableLike | None = None,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    input_shapes: InputShapes | None = None,
+    allow_partial: bool = False,
+) -> Placement:
+    """Every array of every chip: which layer, replica, row block and column block it holds.
+
+    allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
+    given; latency_table: measured step times, or their file, to tell how busy links are, those of the
+    allocation unless given; work: units of improvement (about 0.01 s each), 0 for the constructive placement
+    alone; allow_partial: take operators whose weights cannot be modelled as barriers.
+    Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
+    """
+    check_range("seed", seed, 0, 2**53)
+    check_range("work", work, 0, MAX_WORK)
+    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    chosen = None if hardware is None else as_hardware(hardware)
+    what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
+    if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
+        check_transfer(what.hardware)
+    measured = measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured)
+    return place_network(source, replace(what, measured=measured), work=work, seed=seed)
+
+
+def place_network(network: Network, source: AllocationInput, *, work: int, seed: int) -> Placement:
+    """Every block of every copy on an array of the allocation's hardware, with little traffic; checked.
+
+    Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
+    """
+    hardware, measured = source.hardware, source.measured
+    chip_of(hardware)
+    stored = StoredNetwork.of(network, source)
+    names = stored.graph.names
+    found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
+    arrays = assembled(found.layout, names)
+    ways = Ways.of(arrays, names, found.flows, stored.copies)
+    placement = Placement(
+        rramalloc_version=__version__,
+        network=NetworkId.of(network),
+        hardware=hardware,
+        options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
+        traffic=_traffic(found),
+        layers=_layers(stored, source, arrays),
+        flows=_flows(found, names, ways, _delays(ways, stored.graph, source)),
+        links=_links(ways),
+        tiles=_tiles(arrays, hardware),
+        arrays=arrays,
+        warnings=(
+            *network.warnings,
+            *hardware_warnings(hardware, len(arrays)),
+            *(() if measured is None else measured.warnings),
+        ),
+    )
+    check(placement, network, source.replication, blocks=source.blocks)
+    return placement
+
+
+def _traffic(found: Arrangement) -> Traffic:
+    gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
+    return Traffic.gather(found, found.mesh, gap=gap)
+
+
+def _layers(
+    stored: StoredNetwork, source: AllocationInput, arrays: tuple[PlacedArray, ...]
+) -> tuple[PlacedLayer, ...]:
+    names = stored.graph.names
+    tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in names}
+    first: dict[tuple[str, int], tuple[int, ...]] = {}
+    straddling: dict[str, set[int]] = {name: set() for name in names}
+    for array in arrays:
+        tile = (*array.chip, *array.tile)
+        tiles[array.layer].add(tile)
+        for replica in range(array.replica, array.replica + array.copies):
+            if first.setdefault((array.layer, replica), tile) != tile:
+                straddling[array.layer].add(replica)
+    return tuple(
+        PlacedLayer(
+            name=names[stage],
+            demand=stored.held[stage].demand,
+            replication=stored.held[stage].copies,
+            tiles=len(tiles[names[stage]]),
+            straddling=len(straddling[names[stage]]),
+            fold=None if stored.sizes is None else stored.sizes[stage],
+            **_mode(stored.graph, stage, stored.held[stage], source),
+        )
+        for stage in stored.graph.network_order
+    )
+
+
+def _mode(graph: StageGraph, stage: int, held: StoredCopies, source: AllocationInput) -> dict[str, Any]:
+    """Block and utilisation, where copies have a mode."""
+    if source.options.mapping != "sdk":
+        return {}
+    arrays = len(held) * held.together
+    share = utilisation(graph, stage, held.copies, arrays, source.hardware)
+    return {"block": graph.blocks[stage], "utilisation": share}
+
+
+def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
+    """transfer_ns and busy of every way, as far as the hardware gives what they need."""
+    hardware, measured = source.hardware, source.measured
+    if missing_of_transfer(hardware):
+        return [{} for _ in ways]
+    batch_ns: npt.NDArray[np.float64] | None = None
+    if hardware.compute_ns is not None or measured is not None:
+        ticks = None
+        if hardware.own_clock:
+            timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
+            ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
+        step_time = StepTime.of(graph, hardware, measured)
+        if step_time is not None:
+            length = np.ones(len(ways.copies)) if ticks is None else ticks.astype(np.float64)
+            batch_ns = length * float(step_time.step_ns(ways.copies))
+    transfers = EdgeTransfers.of(ways, hardware, batch_ns)
+    busy = batch_ns is not None
+    return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in transfers.all]
+
+
+def _flows(
+    found: Arrangement, names: Sequence[str], ways: Ways, delays: Sequence[dict[str, float]]
+) -> tuple[Flow, ...]:
+    """Those of the ways that carry something, by producer and consumer."""
+    of_sums = [way.mean_hops(found.mesh.chip_hop) for way in ways.sums]
+    hops = (*of_sums, *found.layout.mean_hops(found.flows, found.mesh).tolist())
+    ends = zip(ways.sender.tolist(), ways.receiver.tolist(), strict=True)
+    listed = sorted(zip(ends, ways.input_bytes.tolist(), hops, delays, strict=True), key=lambda each: each[0])
+    return tuple(
+        Flow(
+            producer=names[p],
+            consumer=names[c],
+            size_bytes=sent,
+            hops=mean,
+            byte_hops=sent * mean,
+            **own,
+        )
+        for (p, c), sent, mean, own in listed
+        if p != c or sent
+    )
+
+
+def _links(ways: Ways) -> tuple[Link, ...]:
+    loads = ways.loads(ways.input_bytes)
+    return tuple(
+        Link(chip=chip, start=start, end=end, size_bytes=load) for load, chip, start, end in loads.listed()
+    )
+
+
+def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
+    """Tiles in use, by chip and tile; `arrays` is in that order."""
+    size, chip = hardware.crossbar.wordlines * hardware.crossbar.bitlines, chip_of(hardware)
+    used: dict[tuple[tuple[int, int], tuple[int, int]], list[int]] = {}
+    for array in arrays:
+        count = used.setdefault((array.chip, array.tile), [0, 0])
+        count[0] += 1
+        count[1] += array.rows * array.columns
+    return tuple(
+        TileUse(
+            chip=at,
+            tile=tile,
+            arrays=count,
+            utilisation=count / chip.arrays_per_tile,
+            cells=cells / (size * chip.arrays_per_tile),
+        )
+        for (at, tile), (count, cells) in used.items()
+    )

@@ -1,0 +1,214 @@
+"""`optimize --placed`: optimise, place, and optimise again with the transfer time of that placement.
+
+Transfer time: how long a step's outputs take from the tiles that compute them to those that read them.
+
+In a step each copy of a stage yields one pixel (a transposed convolution stride_h x stride_w), which goes to
+every consumer, after the partial sums of copies that lie in several tiles (`transfer`). With all stages busy,
+a link carries what all edges and partial sums send over it in one step; partial sums, and then results, need
+
+    transfer_ns = hops of the longest route, each with its hop_ns + max over its links of load / bandwidth
+
+and a stage as long as the slowest of its edges. It runs beside the access to memory
+(docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
+slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
+replication that was placed the time is exact.
+
+Where stages have their own clocks, the transfer of an edge is a delay instead: its pixels reach the consumer
+transfer_ns after their batch has ended (docs/sources/model.md 11). A stage one of whose links is asked for
+more bytes than it carries in the time of the batches slows down until the link keeps up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
+from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, propose
+from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
+from rramalloc.commands.place.place import assembled, stored_copies, stored_weights
+from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, transfer
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import folds
+from rramalloc.network.geometry import Pair
+from rramalloc.network.network import Network
+from rramalloc.search.objective import Latency, LatencyNs, Makespan
+from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.timing.access import Transfer
+from rramalloc.timing.simulate import makespan_of
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
+from rramalloc.units import plain_quantity
+
+MOST_ROUNDS = 8
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """A candidate, the problem with the transfers of its own placement, and its latency with them.
+
+    transfer_ns: of every stage; known: what the next round is optimised with.
+    """
+
+    candidate: Candidate
+    problem: Problem
+    latency_ns: float
+    transfer_ns: list[float]
+    known: Transfer | Delays
+
+
+@dataclass(frozen=True, eq=False)
+class Delays:
+    """Transfers where stages have their own clocks.
+
+    lags: ticks by (producer, consumer); slower: by how much every stage slows down, 1 where links keep up.
+    """
+
+    lags: dict[Pair, int]
+    slower: Floats
+
+    def of(self, problem: Problem) -> Problem:
+        """The problem with these transfers."""
+        graph = problem.graph
+        clocks = None if graph.clocks is None else _Slower(graph.clocks, self.slower)
+        return replace(problem, graph=graph.timed(clocks, self.lags))
+
+
+@dataclass(frozen=True, eq=False)
+class _Slower:
+    """Clocks that are slowed down by links."""
+
+    clocks: Callable[[int, Pair], BatchTicks]
+    factors: Floats
+
+    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+        ticks, factor = self.clocks(stage, block), float(self.factors[stage])
+        compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
+        return BatchTicks(compute, ticks.per_copy * factor)
+
+
+def optimize_placed(
+    network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop
+) -> Allocation:
+    """The best replication when outputs must also reach the tiles that read them.
+
+    Every round optimises with the transfer times of the placement before it (the first with none), and
+    places the result; it ends when a round changes nothing, or returns to an earlier one, or after
+    MOST_ROUNDS. The round of least latency is kept. The bound is that of the first round: transfer cannot
+    make anything faster. Work and gap of `stop` are those of each round.
+    Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
+    measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
+    """
+    check_transfer(hardware)
+    if hardware.timing is None and request.measured is None:
+        reason = "has no [timing] and there is no latency table: transfer is compared with the time of a step"
+        raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
+    if request.objective != "latency":
+        raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
+    if request.mapping.mapping == "sdk":
+        raise SpecError(
+            "placed",
+            "is for copies of one window each: with mapping 'sdk' what a copy sends depends on its block, "
+            "which the search chooses; use --mapping im2col, or optimize without --placed",
+        )
+    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
+    rounds: list[_Round] = []
+    known: Transfer | Delays | None = None
+    converged = False
+    while len(rounds) < MOST_ROUNDS:
+        stop.history.clear()
+        candidate = propose(_with(problem, known), request, stop)
+        same = [np.array_equal(candidate.replication, each.candidate.replication) for each in rounds]
+        if any(same):
+            converged = same[-1]
+            break
+        rounds.append(_placed(problem, candidate, hardware, request))
+        known = rounds[-1].known
+        if stop.out_of_time:
+            break
+    best = min(rounds, key=lambda each: each.latency_ns)
+    objective = LatencyNs(problem) if problem.graph.clocks is None else Makespan(problem)
+    latency = Latency(problem)
+    bound = latency.bound(rounds[0].candidate, stop)
+    bound = latency.in_ns(bound) if objective.unit == "ns" else bound
+    words = plain_quantity(bound, objective.unit)
+    proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
+    found = replace(best.candidate, objective_bound=bound, proof=proof)
+    allocation = checked_allocation(hardware, arrays, best.problem, request, stop, found)
+    graph = problem.graph
+    transfer_ns = {
+        graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
+    }
+    delays = [
+        EdgeDelay(producer=graph.names[p], consumer=graph.names[c], ticks=ticks)
+        for (p, c), ticks in best.problem.graph.lags.items()
+    ]
+    placed = Placed(
+        rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
+    )
+    return allocation.model_copy(update={"placed": placed})
+
+
+def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
+    """Lags between stages on arrays as those of the edges between all stages.
+
+    A digital node with a rate has no tile of its own: what leaves it is as late as the slowest transfer to
+    its consumer from a stage on arrays that it got pixels of.
+    """
+    origins: list[set[int]] = [set() for _ in graph.stages]
+    found: dict[Pair, int] = {}
+    for edge in graph.edges:  # grouped by consumer, producers first
+        p, c = edge.producer, edge.consumer
+        sent = {p} if graph.weighted[p] else origins[p]
+        origins[c] |= sent
+        if graph.weighted[c]:
+            found[p, c] = max((lags.get((origin, c), 0) for origin in sent), default=0)
+    return found
+
+
+def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
+    if known is None:
+        return problem
+    if isinstance(known, Delays):
+        return known.of(problem)
+    if problem.step_time is None:
+        raise AssertionError("checked before")
+    return replace(problem, step_time=replace(problem.step_time, transfer=known))
+
+
+def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, request: Request) -> _Round:
+    """Place a candidate and time it with the transfers of that placement."""
+    copies, tick_ns = candidate.replication, hardware.tick_ns
+    placed = problem.on_arrays
+    number = np.flatnonzero(problem.graph.weighted)
+    own = copies[number]
+    sizes = folds(placed.graph.network, placed.graph.layers, hardware, request.mapping)
+    weights = stored_weights(placed.graph, hardware, sizes)
+    held = stored_copies(placed.graph, weights, own, hardware, request.mapping.mapping)
+    found = arrange(placed.graph, held, hardware, work=DEFAULT_WORK, seed=request.seed)
+    names = placed.graph.names
+    ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
+    ticks = placed.graph.batch_ticks(own)
+    known: Transfer | Delays
+    if ticks is None:
+        known = transfer(ways, hardware)
+        transfer_ns = known.of_stages(copies).tolist()
+    else:
+        transfers = EdgeTransfers.of(ways, hardware, ticks.astype(np.float64) * tick_ns)
+        lags, slower, slowest = dict[Pair, int](), np.ones(len(copies)), np.zeros(len(copies))
+        producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
+        for p, c, delay in zip(producers, consumers, transfers.edges, strict=True):
+            lags[p, c] = math.ceil(delay.ns / tick_ns * EXACTLY)
+        for p, delay in zip(number[ways.sender].tolist(), transfers.all, strict=True):
+            slower[p], slowest[p] = max(slower[p], delay.busy), max(slowest[p], delay.ns)
+        known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
+    timed = _with(problem, known)
+    if timed.step_time is None:
+        raise AssertionError("checked before")
+    latency_ns = makespan_of(timed.graph, copies) * timed.step_time.step_ns(copies)
+    return _Round(candidate, timed, latency_ns, transfer_ns, known)

@@ -1,0 +1,228 @@
+"""Placement: which array of which chip holds which block of weights, and what that makes the chips move."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import FailFast, Field, TypeAdapter
+
+from rramalloc.allocation.allocation import Foldable, NetworkId
+from rramalloc.files import read_json
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.geometry import Pair
+from rramalloc.network.node import Name
+from rramalloc.plots import PlacementPlots
+from rramalloc.records import Record, absent, check_format, parse
+from rramalloc.result import ResultRecord
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.units import counted, rounded, share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT: Literal["rramalloc-placement/1"] = "rramalloc-placement/1"
+FILE_LIMIT_BYTES = 256 * 2**20
+MAX_PLACED = 2**19
+"""Arrays that one placement may use; a file of them is about 130 MB."""
+
+
+Index = Annotated[int, Field(ge=0, le=2**53)]
+Count = Annotated[int, Field(ge=1, le=2**53)]
+Line = Annotated[int, Field(ge=0, lt=MAX_LINES)]
+Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
+Place = tuple[Line, Line]
+NonNegative = Annotated[float, Field(ge=0)]
+Names = tuple[Name, ...]
+
+
+class PlacedArray(Record):
+    """One physical array and the block it holds; everything is counted from 0.
+
+    chip: (row, column) in the mesh of chips; tile: (row, column) in the mesh of its chip; index: of the
+    array in its tile; replica: copy of the layer, the first that the array holds; copies: that share the
+    array, left out of files unless the mapping is "sdk"; row_block, column_block: as `mapping.blocks`
+    numbers them; plane: which slice or polarity of them it holds, left out of files where an array holds all;
+    rows, columns: wordlines and bitlines in use.
+    """
+
+    chip: Place
+    tile: Place
+    index: Index
+    layer: Name
+    replica: Index
+    copies: Count = 1
+    row_block: Index
+    column_block: Index
+    plane: Index = 0
+    rows: Lines
+    columns: Lines
+
+
+class PlacedLayer(Foldable):
+    """One stage. demand: arrays of one copy; tiles: that hold some; straddling: copies in several tiles.
+
+    utilisation: share of the cells of its arrays that hold weights; there where `block` is.
+    """
+
+    name: Name
+    demand: Count
+    replication: Count
+    tiles: Index
+    straddling: Index
+    utilisation: NonNegative | None = Field(None, exclude_if=absent)
+
+
+class Flow(Record):
+    """What a consumer reads of a producer: bytes per input of the network, hops on average, their product.
+
+    Where both are the same layer: the partial sums of its copies, on their way to the tile that adds them up.
+    transfer_ns: from the end of a batch until its pixels are there, partial sums included; None where the
+    hardware gives not all hop times and bandwidths; busy: part of the time of the batches in which the
+    busiest link on the way is taken; None without a time of a step.
+    """
+
+    producer: Name
+    consumer: Name
+    size_bytes: NonNegative
+    hops: NonNegative
+    byte_hops: NonNegative
+    transfer_ns: NonNegative | None = None
+    busy: NonNegative | None = None
+
+    @property
+    def words(self) -> str:
+        """What it is, as texts say it."""
+        if self.producer == self.consumer:
+            return f"partial sums of {self.producer}"
+        return f"from {self.producer} to {self.consumer}"
+
+
+class Link(Record):
+    """A directed link with traffic: between neighbouring tiles of `chip`, or of chips (`chip` is null)."""
+
+    chip: Place | None
+    start: Place
+    end: Place
+    size_bytes: NonNegative
+
+
+class TileUse(Record):
+    """A tile in use. arrays: in use; utilisation: of its arrays; cells: share of its memristors in use."""
+
+    chip: Place
+    tile: Place
+    arrays: Count
+    utilisation: NonNegative
+    cells: NonNegative
+
+
+class Traffic(Record):
+    """What is moved per input of the network.
+
+    cost, lower_bound: bytes x hops of all flows, partial sums among them, and what no placement can go
+    below; gap: their relative distance; proof: what shows the bound; constructed: cost before the
+    improvement; chip_hop: tile hops that a hop between chips counts as.
+    """
+
+    cost: NonNegative
+    lower_bound: NonNegative
+    gap: NonNegative
+    proof: str
+    constructed: NonNegative
+    chip_hop: NonNegative
+
+
+class PlacementOptions(MappingOptions):
+    """How weights lie on crossbars, which layers are stages, and how long the improvement could work.
+
+    latency_table: measured step times, None if those of the hardware hold.
+    """
+
+    seed: int
+    work: int
+    latency_table: MeasuredSteps | None = None
+
+
+class Placement(ResultRecord):
+    """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/1`.
+
+    arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
+    flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
+    """
+
+    rows_in = "layers"
+    columns = "name, demand, replication, block, tiles, straddling, utilisation"
+
+    format: Literal["rramalloc-placement/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: PlacementOptions
+    traffic: Traffic
+    layers: Annotated[tuple[PlacedLayer, ...], FailFast()]
+    flows: Annotated[tuple[Flow, ...], FailFast()]
+    links: Annotated[tuple[Link, ...], FailFast()]
+    tiles: Annotated[tuple[TileUse, ...], FailFast()]
+    arrays: Annotated[tuple[PlacedArray, ...], FailFast(), Field(max_length=MAX_PLACED)]
+    warnings: Names = ()
+
+    @property
+    def replication(self) -> dict[str, int]:
+        """Copies of every layer by name, in network order."""
+        return {layer.name: layer.replication for layer in self.layers}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
+        import pandas as pd
+
+        names = [name for name in PlacedArray.model_fields if name not in ("chip", "tile", *self.left_out)]
+        places = ["chip_row", "chip_column", "tile_row", "tile_column"]
+        rows = [(*a.chip, *a.tile, *(getattr(a, name) for name in names)) for a in self.arrays]
+        return pd.DataFrame(rows, columns=[*places, *names])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of the placement file, without fields of arrays that say nothing."""
+        return self.model_dump(mode="json", exclude={"arrays": {"__all__": self.left_out}})
+
+    @property
+    def blocks(self) -> dict[str, Pair]:
+        """Windows (height, width) that a copy of a layer computes in a step, with mapping "sdk"."""
+        return {layer.name: layer.block for layer in self.layers if layer.block is not None}
+
+    @property
+    def left_out(self) -> set[str]:
+        """Fields of arrays that say nothing under this mapping and hardware."""
+        planes = any(array.plane for array in self.arrays)
+        return ({"copies"} if self.options.mapping != "sdk" else set()) | (set() if planes else {"plane"})
+
+    @property
+    def plot(self) -> PlacementPlots:
+        """Figures: chip_map."""
+        return PlacementPlots(self)
+
+    def _headline(self) -> tuple[str, str]:
+        held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"
+        moved = f"{rounded(self.traffic.cost)} byte hops, at most {share(self.traffic.gap)} from the least"
+        return self.network.name, f"{held}, {moved}"
+
+
+PlacementLike = Placement | str | os.PathLike[str]
+_PLACEMENT: TypeAdapter[Placement] = TypeAdapter(Placement)
+
+
+def as_placement(placement: PlacementLike) -> Placement:
+    """The placement itself, or the one in its file. Raises FileError, SpecError."""
+    return placement if isinstance(placement, Placement) else read_placement(placement)
+
+
+def read_placement(path: str | os.PathLike[str]) -> Placement:
+    """A placement file as `place` writes it; its records are checked, not whether it holds its network.
+
+    Raises FileError, SpecError (also for a file of another format).
+    """
+    where = os.fspath(path)
+    document = read_json(path, FILE_LIMIT_BYTES)
+    check_format(document, FORMAT, where, " as `rramalloc place` writes it")
+    return parse(_PLACEMENT, document, where)

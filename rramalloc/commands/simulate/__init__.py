@@ -1,0 +1,1 @@
+"""Simulate: the exact timing of an allocation."""

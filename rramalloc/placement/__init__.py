@@ -1,1 +1,0 @@
-"""Placement: every array of every chip gets the block of weights it holds, so that little is moved."""

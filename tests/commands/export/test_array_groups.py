@@ -1,0 +1,114 @@
+"""Cores of array groups, counted by hand, and laws of them on random layers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from random import Random
+
+import pytest
+from commands.export.nets import chain, machine, subject
+from hypothesis import given, settings
+from laws.strategies import randoms
+
+from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, first_fit, spread
+from rramalloc.commands.export.targets import pimcomp
+from rramalloc.hardware.hardware import Chip
+
+
+def test_first_fit_is_that_of_the_tool() -> None:
+    """Two cores of 4: a 3, then 2 and 2 in the second core, then 1 in the gap of the first."""
+    assert first_fit([(1, 3), (2, 2), (1, 1)], 2, 4) == [0, 0]
+    assert first_fit([(1, 3), (2, 2), (2, 1)], 2, 4) is None
+    assert first_fit([(3, 3)], 2, 4) is None
+
+
+def test_copies_go_where_the_fewest_reads_are() -> None:
+    """Three cores of 20: 8, 8 and 4 copies with 5 reads each, so the third core has 20 and the others 40;
+    then a copy of 2 groups with 15 reads each goes to the third, now 50, and the last to the first."""
+    layers = [
+        ArrayGroups(copies=20, blocks=1, width=1, windows=100),
+        ArrayGroups(copies=2, blocks=2, width=3, windows=8),
+    ]
+    first, second = spread(layers, 3, 20) or [[], []]
+    assert first == [0] * TOGETHER + [1] * TOGETHER + [2] * 4
+    assert second == [2, 2, 2, 2]  # both copies together: 16 reads, 36 in all
+
+
+def test_the_largest_copies_first_where_the_others_leave_no_room() -> None:
+    """Two cores of 8: the layers with the most reads leave 3 and 4, and then the 7 wide has no place."""
+    layers = [
+        ArrayGroups(copies=5, blocks=1, width=1, windows=500),
+        ArrayGroups(copies=4, blocks=1, width=1, windows=400),
+        ArrayGroups(copies=1, blocks=1, width=7, windows=1),
+    ]
+    laid = spread(layers, 2, 8)
+    assert laid == [[1] * 5, [1, 1, 1, 0], [0]]
+    assert spread([ArrayGroups(3, 1, 5, 9)], 2, 8) is None
+
+
+def test_a_copy_larger_than_a_core_is_parted() -> None:
+    """5 groups of 3 arrays in cores of 8: 2, 2 and 1."""
+    assert spread([ArrayGroups(copies=1, blocks=5, width=3, windows=4)], 3, 8) == [[0, 0, 1, 1, 2]]
+
+
+@given(randoms)
+@settings(max_examples=300, deadline=None)
+def test_no_core_holds_more_than_it_has(random: Random) -> None:
+    """Every group has a core, and a layer that fits beside no other still has its copies whole."""
+    cores, arrays = random.randint(1, 12), random.randint(1, 40)
+    layers = [
+        ArrayGroups(
+            random.randint(1, 30), random.randint(1, 6), random.randint(1, arrays), random.randint(1, 900)
+        )
+        for _ in range(random.randint(1, 5))
+    ]
+    laid = spread(layers, cores, arrays)
+    if laid is None:
+        return
+    used = Counter[int]()
+    for layer, where in zip(layers, laid, strict=True):
+        assert len(where) == layer.number
+        for core in where:
+            used[core] += layer.width
+    assert set(used) <= set(range(cores))
+    assert max(used.values()) <= arrays
+
+
+@given(randoms)
+@settings(max_examples=100, deadline=None)
+def test_small_copies_are_whole_and_reads_even(random: Random) -> None:
+    """With room everywhere a copy lies in one core, and cores differ by what is laid together at most."""
+    layers = [
+        ArrayGroups(random.randint(1, 60), random.randint(1, 4), 1, random.randint(1, 900)) for _ in range(5)
+    ]
+    cores = random.randint(2, 9)
+    laid = spread(layers, cores, 10_000)
+    assert laid is not None
+    reads = [0.0] * cores
+    for layer, where in zip(layers, laid, strict=True):
+        copies = [where[at : at + layer.blocks] for at in range(0, len(where), layer.blocks)]
+        assert all(len(set(copy)) == 1 for copy in copies)
+        for core in where:
+            reads[core] += layer.reads
+    step = max(min(TOGETHER, layer.copies) * layer.blocks * layer.reads for layer in layers)
+    assert max(reads) - min(reads) <= step * (1 + 1e-9)
+
+
+def test_cores_of_an_export() -> None:
+    """c2 has a copy of 1 x 10 arrays, fc one of 19: by node, group after group of each copy."""
+    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(1, 2), chips=(1, 1))
+    made = pimcomp.export(subject(chain(), {"c1": 3, "c2": 2}, machine(chip=chip)))
+    files = {file.name: json.loads(file.text) for file in made.files if file.name.endswith(".json")}
+    nodes = files["network.json"]["node_list"]
+    by_name = {nodes[int(index)]["name"]: cores for index, cores in files["cores.json"].items()}
+    assert {name: len(cores) for name, cores in by_name.items()} == {"c1": 3, "c2": 2, "fc": 19}
+    assert {core for cores in by_name.values() for core in cores} == {0, 1}
+    assert any("start" in remark.text and "cores.json" in remark.text for remark in made.remarks)
+
+
+def test_without_room_for_them_cores_are_filled_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pimcomp, "spread", lambda *_: None)
+    made = pimcomp.export(subject(chain(), {"c1": 3}))
+    assert "cores.json" not in [file.name for file in made.files]
+    assert any("filled in the order of the layers" in remark.text for remark in made.remarks)

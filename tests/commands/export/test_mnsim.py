@@ -1,0 +1,209 @@
+"""MNSIM: the files read back as the tool reads them, its demand formula, and what it refuses."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import math
+from random import Random
+from typing import Any
+
+import pytest
+from commands.export.nets import chain, conv, expressible, machine, network, of, residual, subject
+from hypothesis import given, settings
+from laws.strategies import randoms
+
+from rramalloc.allocation.allocation_input import read_allocation
+from rramalloc.commands.export.bundle import Bundle
+from rramalloc.commands.export.subject import Subject
+from rramalloc.commands.export.targets import mnsim
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.network.network import Network
+
+
+def read(bundle: Bundle) -> tuple[configparser.ConfigParser, list[dict[str, Any]], list[int]]:
+    """As MNSIM reads: the .ini by configparser, a layer's fields as net[layer][0][0]."""
+    files = {file.name: file.text for file in bundle.files}
+    config = configparser.ConfigParser()
+    config.read_string(files["SimConfig.ini"])
+    values = {
+        statement.targets[0].id: ast.literal_eval(statement.value)  # type: ignore[attr-defined]
+        for statement in ast.parse(files["network.py"]).body
+    }
+    return config, [layer[0][0] for layer in values["net"]], values["multiple"]
+
+
+def test_residual_network() -> None:
+    _, layers, multiple = read(mnsim.export(subject(residual(), {"c1": 5, "c2": 3})))
+    assert [layer["type"] for layer in layers] == ["conv", "conv", "element_sum", "pooling", "fc"]
+    assert multiple == [5, 3, 1, 1, 1]
+    assert [layer["Inputindex"] for layer in layers] == [[-1], [-1], [-1, -2], [-1], [-1]]
+    assert [layer["Outputindex"] for layer in layers] == [[1, 2], [1], [1], [1], [1]]
+    assert [layer["Layerindex"] for layer in layers] == [0, 1, 2, 3, 4]
+    assert layers[0]["Inputsize"] == layers[0]["Outputsize"] == [8, 8]
+    assert (layers[0]["Kernelsize"], layers[0]["Stride"], layers[0]["Padding"]) == (3, 1, 1)
+    assert (layers[4]["Infeature"], layers[4]["Outfeature"]) == (64, 10)
+
+
+def test_relative_indices_point_at_each_other() -> None:
+    _, layers, _ = read(mnsim.export(subject(load("resnet18"))))
+    for index, layer in enumerate(layers[1:], 1):
+        for offset in layer["Inputindex"]:
+            assert -offset in layers[index + offset]["Outputindex"]
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_sizes_and_channels_fit_together(random: Random) -> None:
+    """Every layer reads what the layers it points at write."""
+    net = expressible(random, branches=True)
+    _, layers, multiple = read(mnsim.export(subject(net)))
+    assert len(multiple) == len(layers)
+    assert sum(layer["type"] in ("conv", "fc") for layer in layers) == len(net.stages)
+    for index, layer in enumerate(layers[1:], 1):
+        for source in (layers[index + offset] for offset in layer["Inputindex"]):
+            if layer["type"] == "fc":
+                height, width = source["Outputsize"]
+                assert layer["Infeature"] == source["Outputchannel"] * height * width
+            else:
+                assert layer["Inputsize"] == source["Outputsize"]
+                assert layer["Inputchannel"] == source["Outputchannel"]
+
+
+def test_config_of_the_preset_is_that_of_the_tool() -> None:
+    """256 x 256 cells of 2 levels; +/- arrays; 8 groups; 2 x 2 PEs of 16 arrays a tile; 64 x 64 tiles."""
+    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(64, 64), chips=(1, 1))
+    hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
+    config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
+    assert config.get("Device level", "Device_Level") == "2"
+    assert config.get("Crossbar level", "Xbar_Size") == "256,256"
+    assert config.get("Process element level", "Xbar_Polarity") == "2"
+    assert config.get("Process element level", "Group_Num") == "8"
+    assert config.get("Tile level", "PE_Num") == "2,2"
+    assert config.get("Architecture level", "Tile_Num") == "64,64"
+    assert layers[0]["Weightbit"] == 9
+
+
+def test_demand_is_that_of_the_tool() -> None:
+    """PEs = ceil(wb / Group_Num) * ceil(C_out / cols) * ceil(C_in / (rows // k^2)), wb = Weightbit - 1."""
+    hardware = machine(64, 32, cell_bits=1, weight_bits=8, signed="differential")
+    net = network(conv("c1", "x", 40), conv("c2", "c1", 70), of("flatten", "f", "c2"),
+                  of("linear", "fc", "f", out_features=3))  # fmt: skip
+    bundle = mnsim.export(subject(net, {"c2": 2}, hardware))
+    config, layers, _ = read(bundle)
+    groups = int(config.get("Process element level", "Group_Num"))
+    pes = [
+        math.ceil(8 / groups) * math.ceil(layer["Outputchannel"] / 32)
+        * math.ceil(layer["Inputchannel"] / (64 // layer["Kernelsize"] ** 2))
+        for layer in layers[:2]
+    ]  # fmt: skip
+    assert pes == [1 * 2 * 1, 1 * 3 * 6]  # 40 channels on 32 columns; 70 on 32; 40 channels, 7 an array
+    fc = 1 * math.ceil(70 * 64 / 64)
+    texts = [remark.text for remark in bundle.remarks]
+    tiles = 1 + 9 + -(-fc // 4)  # of 4 PEs, a tile holds one layer
+    assert any(f"stores {16 * (2 + 2 * 18 + fc)} arrays in {tiles} of" in text for text in texts)
+    assert any(text.startswith("18 PEs of 16 arrays, 288 arrays a copy") for text in texts)
+
+
+def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
+    """MNSIM divides the 8 pixels of an output row among the copies: a ninth has none and costs time."""
+    bundle = mnsim.export(subject(residual(), {"c1": 11, "c2": 8}))
+    assert read(bundle)[2] == [8, 8, 1, 1, 1]
+    rounded = [(remark.layer, remark.text) for remark in bundle.remarks if remark.kind == "rounded"]
+    assert rounded == [
+        (
+            "c1",
+            "11 copies become 8: copies share the pixels of an output row, more of them only cost time",
+        )
+    ]
+
+
+def test_every_layer_has_numbers_for_weight_bits() -> None:
+    """`Weightbit` is read as a number on pooling layers and sums too; it counts the cells of a weight."""
+    for bits, cells, signed, expected in (
+        (8, 1, "differential", 9),  # 8 groups and the sign
+        (8, 2, "differential", 5),
+        (1, 1, "differential", 2),
+        (8, 2, "offset", 4),
+        (16, 16, "offset", 1),
+    ):
+        hardware = machine(weight_bits=bits, cell_bits=cells, signed=signed)
+        config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
+        assert {layer["Weightbit"] for layer in layers} == {expected}
+        assert config.getint("Process element level", "Group_Num") == expected - (signed == "differential")
+
+
+@pytest.mark.parametrize("cell_bits", [1, 2, 4, 6])
+def test_every_level_of_a_cell_has_a_resistance(cell_bits: int) -> None:
+    """From 1 MOhm to 10 kOhm, in equal steps of conductance."""
+    config, _, _ = read(mnsim.export(subject(residual(), hardware=machine(cell_bits=cell_bits))))
+    siemens = [1 / float(ohm) for ohm in config.get("Device level", "Device_Resistance").split(",")]
+    assert config.getint("Device level", "Device_Level") == len(siemens) == 2**cell_bits
+    assert siemens == pytest.approx(
+        [1e-6 + step * (1e-4 - 1e-6) / (len(siemens) - 1) for step in range(len(siemens))], rel=1e-4
+    )
+
+
+def test_a_chip_with_too_few_tiles_is_refused() -> None:
+    """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
+    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
+    hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
+    with pytest.raises(UnsupportedError, match=r"needs 4 tiles .* the chip has 3: allocate fewer arrays"):
+        mnsim.export(subject(residual(), hardware=hardware))
+
+
+def test_tiles_that_are_no_square_are_taken_in_rows() -> None:
+    """Order 2 goes along the sides of growing squares and leaves any other grid."""
+    for tiles, order in (((4, 4), "2"), ((2, 8), "1")):
+        chip = Chip(arrays_per_tile=64, straddle=True, tiles=tiles, chips=(1, 1))
+        config, _, _ = read(mnsim.export(subject(residual(), hardware=machine(chip=chip))))
+        assert config.get("Architecture level", "Tile_Connection") == order
+
+
+def test_a_sum_of_sums_only_is_refused() -> None:
+    """MNSIM takes the size of a sum from its first input that is none."""
+    net = network(conv("c", "x"), conv("d", "c"), of("add", "a", "c", "d"), of("add", "b", "a", "a"))
+    with pytest.raises(UnsupportedError, match="needs a convolution or a pooling among the inputs of a sum"):
+        mnsim.export(subject(net))
+
+
+def ended(*nodes: dict[str, Any], **fields: Any) -> Network:
+    last = nodes[-1]["name"]
+    return network(*nodes, of("flatten", "f", last), of("linear", "fc", "f", out_features=2), **fields)
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (ended(conv("c", "x", kernel=[1, 3])), "one number for the kernel, this one is 1 x 3"),
+        (ended(conv("c", "x", stride=[1, 2])), "one number for the stride"),
+        (ended(conv("c", "x", pads=[0, 0, 1, 1])), "one number for the padding"),
+        (ended(conv("c", "x", 3, groups=3)), "no grouped convolution"),
+        (ended(conv("c", "x", dilation=2)), "no dilated convolution"),
+        (ended(conv("c", "x", kernel=9, pads=4)), "81 positions, an array has 64 rows"),
+        (ended(conv("c", "x"), conv("d", "x"), of("concat", "k", "c", "d")), "input of the network"),
+        (ended(conv("c", "x"), conv("d", "c"), of("concat", "k", "c", "d")), "no layer for 'concat'"),
+        (ended(of("maxpool", "p", "x", kernel=2), conv("c", "p")), "convolution as its first layer"),
+        (ended(conv("c", "x"), conv("d", "c"), conv("e", "c")), "only the last has none"),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_express_is_refused(net: Network, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        mnsim.export(subject(net))
+
+
+def test_the_preset_counts_the_arrays_of_the_tool() -> None:
+    """No layer takes other arrays than ours: 8 groups of two polarities, whole kernels in an array."""
+    source = read_allocation({}).changed(hardware=load_hardware("mnsim"), mapping="whole_kernel")
+    what = Subject.build(load("resnet50"), source)
+    assert what.demand["conv1"] == 16
+    texts = [remark.text for remark in mnsim.export(what).remarks]
+    assert not any("arrays a copy, not" in text for text in texts)
+
+
+def test_padding_behind_only_is_refused_for_the_chain() -> None:
+    with pytest.raises(UnsupportedError, match="padding"):
+        mnsim.export(subject(chain()))

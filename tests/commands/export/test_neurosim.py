@@ -1,0 +1,155 @@
+"""NeuroSim: the CSV as its parser reads it, the floor plan worked by hand, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from commands.export.nets import chain, conv, expressible, machine, network, of, residual, subject
+from hypothesis import given, settings
+from laws.strategies import randoms
+
+from rramalloc.commands.export.export import subject_of
+from rramalloc.commands.export.targets import neurosim
+from rramalloc.commands.export.targets.neurosim import Floorplan, Matrix
+from rramalloc.errors import UnsupportedError
+from rramalloc.network.network import Network
+
+
+def read(text: str) -> list[list[float]]:
+    """Every line is a layer, every value between commas a number; a blank line gives an empty layer."""
+    return [[float(value) for value in line.split(",")] for line in text.split("\n")]
+
+
+def test_chain() -> None:
+    files = {file.name: file.text for file in neurosim.export(subject(chain(), {"c1": 3, "c2": 2})).files}
+    assert read(files["NetWork.csv"]) == [
+        [9, 9, 3, 3, 3, 4, 1, 2],  # 8 x 8 padded by one row and column, pooled
+        [4, 4, 4, 3, 3, 300, 0, 1],  # 2 x 2 padded all around
+    ]
+    assert not files["NetWork.csv"].endswith("\n")
+    assert json.loads(files["pipelineSpeedUp.json"]) == [3, 2]
+
+
+def test_a_classifier_is_written_where_it_is_on_crossbars() -> None:
+    """The host's layers are no layers of NeuroSim, and the export says so."""
+    on_arrays = neurosim.export(subject_of(chain(), {"c1": 3}, hardware=machine(), fc="crossbar"))
+    assert read(on_arrays.files[0].text)[2] == [1, 1, 1200, 1, 1, 10, 0, 1]
+    left = [r.layer for r in neurosim.export(subject(chain())).remarks if "left to the host" in r.text]
+    assert left == ["fc"]
+
+
+def test_settings_are_what_the_script_sets_and_checks() -> None:
+    """One 1 x 1 layer of 3 x 20 on 4 x 4 arrays makes 8 copies a tile of 64 arrays: 9 copies take 2 tiles."""
+    bundle = neurosim.export(subject(network(conv("c", "x", 20, 1)), {"c": 9}, machine(4, 4, cell_bits=8)))
+    written = json.loads({file.name: file.text for file in bundle.files}["settings.json"])
+    assert written["parameters"] == {
+        "memcelltype": 2,
+        "numRowSubArray": 4,
+        "numColSubArray": 4,
+        "cellBit": 8,
+        "novelMapping": False,
+        "pipeline": True,
+    }
+    assert (written["rows_parallel"], written["weight_bits"], written["input_bits"]) == (4, 8, 8)
+    assert (written["layers"], written["copies"], written["tiles"], written["arrays"]) == (
+        ["c"],
+        [16],
+        [2],
+        [128],
+    )
+
+
+def test_free_copies_of_novel_mapping() -> None:
+    """Arrays of 4 x 4. Both 3 x 3 layers fill 4 rows: PEs from 16 (columns 9 -> 16) down to above 8.
+
+    Side 16: layer 0 (8 x 9) and 1 (4 x 5) take one PE each: 92 of 512 cells; it is the only candidate.
+    Copies in 16 x 16, four arrays a side: layer 0: 4 // 2 * (4 // 3) = 2; layer 1: 4 // 1 * (4 // 2) = 8.
+    A tile has 9 such PEs of 16 arrays; one holds a copy of either layer.
+    """
+    plan = Floorplan.of([Matrix(8, 9, 9), Matrix(4, 9, 5)], 4, 4, 1)
+    assert plan == Floorplan(True, (2, 8), (1, 1), (144, 144))
+
+
+def test_free_copies_of_conventional_mapping() -> None:
+    """Arrays of 4 x 4, 1 x 1 layers of 3 channels: too few rows for novel mapping.
+
+    Tiles from 32 (columns 20 -> 32) down to above 16: side 32, layers 3 x 20 and 3 x 2: 66 of 2048 cells.
+    PEs of 16 (the only size above 8): in a tile 2 // 1 * (2 // 2) = 2 and 2 * 2 = 4 copies, 2 * 60 + 4 * 6
+    = 144 of 2048, better: 16. In a PE of 4 x 4 arrays: 3 x 20 takes 1 x 5 arrays: 4 * max(1, 0) = 4; 3 x 2:
+    4 * 4 = 16. Free copies 2 * 4 = 8 and 4 * 16 = 64. A tile has 2 x 2 PEs of 4 x 4 arrays.
+    """
+    plan = Floorplan.of([Matrix(3, 1, 20), Matrix(3, 1, 2)], 4, 4, 1)
+    assert plan == Floorplan(False, (8, 64), (1, 1), (64, 64))
+
+
+def test_no_tile_can_be_built() -> None:
+    """Novel mapping needs PEs of 2 arrays a side, so 8 columns; conventional mapping 16 columns.
+
+    With 9 positions of 4 x 8, a PE of 2 x 2 arrays holds 2 // 1 * (2 // 2) = 2 copies.
+    """
+    assert Floorplan.of([Matrix(2, 1, 8)], 4, 4, 1) is None
+    assert Floorplan.of([Matrix(4, 9, 8)], 4, 4, 1) == Floorplan(True, (2,), (1,), (36,))
+
+
+def test_rounding_is_reported() -> None:
+    """One 1 x 1 layer of 3 x 20 on 4 x 4 arrays: the tiles of `test_free_copies_of_conventional_mapping`.
+
+    Alone in tiles of 32: PEs of 16, copies 2 // 1 * max(1, 2 // 2) = 2 and 4 // 1 * max(1, 4 // 5) = 4: 8.
+    """
+    net = network(conv("c", "x", 20, 1))
+    bundle = neurosim.export(subject(net, {"c": 9}, machine(4, 4, cell_bits=8)))
+    texts = [remark.text for remark in bundle.remarks if remark.kind == "rounded"]
+    assert texts == ["9 copies become 16: a tile has room for 8, all are used"]
+    assert any("1 / replication" in remark.text for remark in bundle.remarks if remark.layer is None)
+
+
+def test_other_pooling_is_told() -> None:
+    net = network(conv("c", "x", 300), of("avgpool", "p", "c", kernel=3))
+    texts = [remark.text for remark in neurosim.export(subject(net)).remarks if remark.layer == "c"]
+    assert any("'p' (avgpool) is counted as a maximum over 2 x 2" in text for text in texts)
+
+
+def test_two_chains_are_refused() -> None:
+    nodes = [{"name": name, "op": "input", "shape": [3, 8, 8]} for name in "xy"]
+    net = Network.build("two", [*nodes, conv("c", "x", 300), conv("d", "y", 300)])
+    with pytest.raises(UnsupportedError, match="several inputs"):
+        neurosim.export(subject(net))
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_any_chain_is_written(random: Random) -> None:
+    """Windows follow from the written sizes: floor((padded - kernel) / stride) + 1 along each side."""
+    net = expressible(random, branches=False)
+    made = neurosim.export(subject(net))
+    rows = read(made.files[0].text)
+    stages = [stage for stage in net.stages if net.shapes[stage.name].pixels > 1 or stage.op == "conv"]
+    assert len(rows) == len(stages) == len(json.loads(made.files[1].text))
+    for row, stage in zip(rows, stages, strict=True):
+        sizes = [(row[axis] - row[3 + axis]) // row[7] + 1 for axis in (0, 1)]
+        assert sizes == list(net.shapes[stage.name][1:])
+
+
+def big(*nodes: dict[str, Any]) -> Network:
+    return network(conv("c", "x", 300), *nodes)
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (residual(), "chains only"),
+        (big(conv("d", "c", 300, groups=3)), "no grouped convolution"),
+        (big(conv("d", "c", dilation=2)), "no dilated convolution"),
+        (big(conv("d", "c", stride=[1, 2])), "one number for the stride"),
+        (big(of("upsample", "u", "c", scale=2)), "not 'upsample'"),
+        (big(of("maxpool", "p", "c", kernel=2), of("maxpool", "q", "p", kernel=2)), "one pooling at most"),
+        (network(of("maxpool", "p", "x", kernel=2), conv("c", "p", 300)), "behind a weight layer"),
+        (network(conv("c", "x", 4)), "use smaller arrays"),
+    ],
+)
+def test_what_it_cannot_express_is_refused(net: Network, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        neurosim.export(subject(net, hardware=machine()))

@@ -1,0 +1,300 @@
+"""PIMCOMP and PIMSYN: what is written is read back by the importer to the same stages
+(docs/sources/peers.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from commands.export.nets import chain, conv, expressible, machine, network, of, residual, subject
+from hypothesis import given, settings
+from laws.strategies import random_network, randoms
+
+from rramalloc.commands.export.bundle import Bundle
+from rramalloc.commands.export.subject import Subject
+from rramalloc.commands.export.targets import pimcomp, pimsyn
+from rramalloc.errors import UnsupportedError
+from rramalloc.hardware.hardware import Chip
+from rramalloc.importers import load
+from rramalloc.importers.pimcomp_nodes import from_document
+from rramalloc.mapping.demand import demands
+from rramalloc.network.network import Network
+from rramalloc.network.node import Linear
+from rramalloc.timing.stage_graph import StageGraph
+
+
+def documents(bundle: Bundle) -> dict[str, Any]:
+    return {file.name: json.loads(file.text) for file in bundle.files if file.name.endswith(".json")}
+
+
+def to_pimsyn(subject: Subject) -> Bundle:
+    """On arrays of a size that PIMSYN has; its network does not depend on them."""
+    return pimsyn.export(replace(subject, hardware=subject.hardware.with_crossbar(128, 128)))
+
+
+def stages(net: Network) -> dict[str, tuple[int, int]]:
+    """Windows and demand by stage."""
+    graph = StageGraph.build(net, "crossbar")
+    need = demands(net, graph.stages, machine())
+    return {name: (int(w), n) for name, w, n in zip(graph.names, graph.windows, need, strict=True)}
+
+
+def edges(net: Network) -> dict[tuple[str, str], list[int]]:
+    graph = StageGraph.build(net, "crossbar")
+    return {
+        (graph.names[edge.producer], graph.names[edge.consumer]): np.asarray(graph.needed(edge)).tolist()
+        for edge in graph.edges
+    }
+
+
+def assert_read_back(net: Network, nodes: Any) -> None:
+    back = from_document(nodes, "back.json")
+    assert stages(back) == stages(net)
+    assert edges(back) == edges(net)
+
+
+@pytest.mark.parametrize(
+    "name", ["alexnet", "resnet18", "squeezenet", "mobilenet_v2", "shufflenet", "tiny_yolov2"]
+)
+def test_shipped_networks_come_back_from_both(name: str) -> None:
+    net = load(name)
+    for target, unwrap in ((pimcomp.export, "node_list"), (to_pimsyn, None)):
+        written = documents(target(subject(net)))["network.json"]
+        assert (unwrap in written) if unwrap else isinstance(written, list)
+        assert_read_back(net, written)
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_any_network_comes_back_or_is_refused(random: Random) -> None:
+    net = random_network(random)
+    for target in (pimcomp.export, to_pimsyn):
+        try:
+            written = documents(target(subject(net)))["network.json"]
+        except UnsupportedError:
+            continue
+        assert_read_back(net, written)
+
+
+@given(randoms)
+@settings(max_examples=60, deadline=None)
+def test_networks_that_they_take_come_back(random: Random) -> None:
+    net = expressible(random, branches=True)
+    for target in (pimcomp.export, to_pimsyn):
+        assert_read_back(net, documents(target(subject(net)))["network.json"])
+
+
+def test_copies_are_keyed_by_the_index_of_the_convolution() -> None:
+    """The tool walks `node_list` and numbers it from 0."""
+    files = documents(pimcomp.export(subject(residual(), {"c1": 5, "c2": 3})))
+    nodes = files["network.json"]["node_list"]
+    assert [node["index"] for node in nodes] == list(range(len(nodes)))
+    by_name = {nodes[int(index)]["name"]: copies for index, copies in files["replication.json"].items()}
+    assert by_name == {"c1": 5, "c2": 3}
+    assert all(nodes[int(index)]["operation"] == "OP_CONV" for index in files["replication.json"])
+
+
+def test_duplication_is_one_integer_per_convolution_in_file_order() -> None:
+    """PIMSYN reads dup[i] at the i-th OP_CONV of the file; FC has none."""
+    files = documents(to_pimsyn(subject(residual(), {"c1": 5, "c2": 3})))
+    convs = [node["name"] for node in files["network.json"] if node["operation"] == "OP_CONV"]
+    assert dict(zip(convs, files["duplication.json"], strict=True)) == {"c1": 5, "c2": 3}
+
+
+def test_batchnorm_and_activation_are_fused_as_in_the_tools_own_files() -> None:
+    nodes = documents(pimcomp.export(subject(residual())))["network.json"]["node_list"]
+    by_name = {node["name"]: node for node in nodes}
+    assert list(by_name) == ["x", "c1", "c2", "sum", "r2", "p", "f", "fc"]
+    assert (by_name["c1"]["with_bn"], by_name["c1"]["with_act"], by_name["c1"]["act_type"]) == (1, 1, 0)
+    assert (by_name["c2"]["with_bn"], by_name["c2"]["with_act"], by_name["c2"]["act_type"]) == (0, 0, -1)
+    assert by_name["c1"]["consumer"] == ["c2", "sum"]
+    assert [node["new_node_index"] for node in nodes] == list(range(8))
+    assert (by_name["c1"]["provider_index"], by_name["c1"]["consumer_index"]) == ([0], [2, 3])
+    assert by_name["sum"]["provider"] == ["c2", "c1"]
+    assert by_name["sum"]["param"] == {"eletype": 2}
+    assert by_name["f"]["output_dim"] == [1, 64]  # 4 channels of 4 x 4
+    assert by_name["fc"]["param"] == {"num_input": 64, "num_output": 10, "with_bias": 1}
+    for node in nodes:
+        assert node["consumer_num"] == len(node["consumer"])
+        assert node["provider_num"] == len(node["provider"])
+        assert node["output_dim_num"] == len(node["output_dim"])
+        assert (
+            node["operation"] == "OP_INPUT" or node["input_dim"] == by_name[node["provider"][0]]["output_dim"]
+        )
+
+
+def test_every_written_window_has_the_size_that_the_tool_works_out() -> None:
+    """Output = floor((input + pads - kernel) / stride) + 1: `ceil_mode` becomes padding."""
+    net = network(
+        conv("c1", "x"),
+        of("maxpool", "p", "c1", kernel=3, stride=2, ceil_mode=True),
+        of("avgpool", "q", "p", kernel=2, stride=3, pads=[1, 1, 0, 0], ceil_mode=True),
+    )
+    nodes = documents(pimcomp.export(subject(net)))["network.json"]["node_list"]
+    for node in (node for node in nodes if node["operation"] in ("OP_CONV", "OP_POOL")):
+        param = node["param"]
+        for axis, side in ((2, "h"), (3, "w")):
+            room = (
+                node["input_dim"][axis]
+                + param[f"pad_{side}0"]
+                + param[f"pad_{side}1"]
+                - param[f"kernel_{side}"]
+            )
+            assert room // param[f"stride_{side}"] + 1 == node["output_dim"][axis]
+    assert_read_back(net, nodes)
+
+
+def test_config_is_logical_and_one_mesh() -> None:
+    """64 bitlines, 2 cells a weight: 32 logical columns; 2 x 1 chips of 3 x 4 tiles: 6 x 4 cores."""
+    chip = Chip(arrays_per_tile=16, straddle=True, tiles=(3, 4), chips=(2, 1))
+    bundle = pimcomp.export(subject(residual(), hardware=machine(chip=chip)))
+    config = documents(bundle)["config.json"]["chip_config"]
+    assert config["core_config"]["matrix_config"] == {
+        "xbar_size": [64, 32],
+        "xbar_array_count": 16,
+        "cell_precision": 4,
+        "adc_count": 8,  # the tool takes the bits of a number from there
+    }
+    assert config["network_config"] == {"layout": [6, 4]}
+    assert any("one mesh" in remark.text for remark in bundle.remarks)
+
+
+def test_grouped_convolutions_are_reported_as_dense() -> None:
+    """8 groups of 9 x 32, 2 to an array: 4 arrays; dense ceil(72 / 64) * ceil(256 / 64) = 8."""
+    net = network(conv("c", "x", 256, groups=8), shape=(8, 8, 8))
+    remarks = pimcomp.export(subject(net, hardware=machine(cell_bits=8))).remarks
+    texts = [remark.text for remark in remarks if remark.layer]
+    assert texts == ["8 groups count as a dense convolution: 8 arrays a copy, not 4"]
+
+
+def test_arrays_needed_by_pimcomp() -> None:
+    """c1: 27 x 4 in one array of 64 x 32, 5 copies; c2: 36 x 4, 3 copies; fc: 64 x 10, one."""
+    bundle = pimcomp.export(subject(residual(), {"c1": 5, "c2": 3}))
+    assert any("needs 9 arrays" in remark.text for remark in bundle.remarks)
+    assert any(remark.layer == "fc" and "stored once on 1 arrays" in remark.text for remark in bundle.remarks)
+
+
+def test_activations_that_it_does_not_return_from_are_written_as_what_it_skips() -> None:
+    """Beside another reader of the layer, or behind an activation that is fused with it."""
+    parallel = network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r"))
+    behind = network(conv("c", "x"), of("relu", "q", "c"), of("activation", "r", "q"), conv("d", "r"))
+    for net in (parallel, behind):
+        bundle = pimcomp.export(subject(net))
+        nodes = documents(bundle)["network.json"]["node_list"]
+        assert [node["operation"] for node in nodes if node["name"] == "r"] == ["OP_LRN"]
+        assert [remark.layer for remark in bundle.remarks if "untimed" in remark.text] == ["r"]
+        assert_read_back(net, documents(bundle)["network.json"])
+
+
+def test_the_last_node_is_the_one_whose_result_leaves_the_chip() -> None:
+    """fc has index 7; the schedule skips what follows it. A last map of 8 x 8 has 64 pixels."""
+    files = documents(pimcomp.export(subject(residual(), {"c1": 5})))["run.json"]
+    assert files == {"last_node": 7, "last_pixels": 1, "arrays": 5 + 1 + 1}
+    net = network(conv("c1", "x"), of("dropout", "d", "c1"), of("softmax", "s", "d"))
+    files = documents(pimcomp.export(subject(net)))["run.json"]
+    assert (files["last_node"], files["last_pixels"]) == (1, 64)
+
+
+def test_several_results_are_refused() -> None:
+    net = network(conv("c1", "x"), conv("c2", "c1"), conv("c3", "c1"))
+    with pytest.raises(UnsupportedError, match="this network has 2: 'c2', 'c3'"):
+        pimcomp.export(subject(net))
+
+
+def test_networks_with_too_many_paths_are_refused() -> None:
+    """Each sum doubles the paths: 2 ** 30 reach the last."""
+    nodes, last = [conv("c", "x")], "c"
+    for index in range(30):
+        nodes += [conv(f"c{index}", last), of("add", f"s{index}", f"c{index}", last)]
+        last = f"s{index}"
+    with pytest.raises(UnsupportedError, match="walks every path"):
+        pimcomp.export(subject(network(*nodes)))
+
+
+def test_what_the_cores_cannot_hold_is_refused() -> None:
+    """c1: 1 array; c2: 36 x 300 on 64 x 32, 10 a copy; fc: 1200 rows of 64, 19 arrays: 60 in all."""
+    chip = Chip(arrays_per_tile=16, straddle=True, tiles=(1, 4), chips=(1, 1))
+    pimcomp.export(subject(chain(), {"c2": 4}, machine(chip=chip)))
+    less = chip.model_copy(update={"tiles": (1, 3)})
+    with pytest.raises(UnsupportedError, match="do not fit 3 cores of 16"):
+        pimcomp.export(subject(chain(), {"c2": 4}, machine(chip=less)))
+
+
+def test_without_a_chip_the_mesh_is_large_enough() -> None:
+    """2000 groups of 10 arrays, 6 to a core of 64: 334 cores, 19 x 19."""
+    net = network(conv("c", "x", 300), shape=(3, 100, 100))
+    config = documents(pimcomp.export(subject(net, {"c": 2000})))["config.json"]["chip_config"]
+    assert config["network_config"]["layout"] == [19, 19]
+
+
+BROADCAST = network(
+    conv("c1", "x"), of("global_avgpool", "g", "c1"), conv("c2", "g", 4, 1), of("mul", "m", "c1", "c2")
+)
+REFUSED = [
+    pytest.param(network(conv("c", "x", dilation=2, pads=2)), "PIMCOMP", "without dilation", id="dilated"),
+    pytest.param(
+        network(conv("c", "x"), of("maxpool", "p", "c", kernel=2, dilation=2)), "both", "dilated pooling",
+        id="dilated pool",
+    ),
+    pytest.param(network(conv("c", "x"), of("upsample", "u", "c", scale=2)), "both", "'upsample'", id="up"),
+    pytest.param(network(conv("c", "x"), of("layernorm", "n", "c")), "both", "'layernorm'", id="layernorm"),
+    pytest.param(network(conv("c", "x"), of("select", "s", "c", channels=2)), "both", "'select'", id="part"),
+    pytest.param(
+        network(conv("c", "x"), of("barrier", "b", "c", shape=[1, 2, 2])), "both", "'barrier'", id="barrier"
+    ),
+    pytest.param(BROADCAST, "both", "repeats no pixels", id="broadcast"),
+    pytest.param(
+        network(conv("c", "x"), of("flatten", "f", "c"), conv("d", "f", 4, 1)), "both", "grid of pixels",
+        id="conv on a vector",
+    ),
+    pytest.param(network(conv("c", "x"), shape=(3, 8, 6)), "PIMSYN", "square", id="not square"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("net", "tool", "reason"), REFUSED)
+def test_what_they_cannot_express_is_refused(net: Network, tool: str, reason: str) -> None:
+    for name, target in (("PIMCOMP", pimcomp.export), ("PIMSYN", to_pimsyn)):
+        if tool in (name, "both"):
+            with pytest.raises(UnsupportedError, match=reason) as caught:
+                target(subject(net))
+            assert name in str(caught.value)
+
+
+def test_limits_of_its_tables() -> None:
+    long = network(*(conv(f"c{index}", f"c{index - 1}" if index else "x") for index in range(1000)))
+    with pytest.raises(UnsupportedError, match="has room for 1000 nodes, these are 1001"):
+        pimcomp.export(subject(long))
+    large = network(conv("c1", "x"), shape=(200, 200, 200))  # 1800 rows of 64: 29 groups a copy
+    with pytest.raises(UnsupportedError, match=r"room for 20000 array groups .* these are 20010"):
+        pimcomp.export(subject(large, {"c1": 690}))
+
+
+def test_array_groups_wider_than_a_core_are_refused() -> None:
+    """300 channels on 32 logical columns are 10 arrays side by side, a core has 8."""
+    chip = Chip(arrays_per_tile=8, straddle=True, tiles=(4, 4), chips=(1, 1))
+    with pytest.raises(UnsupportedError, match="this one has 10 arrays, a core"):
+        pimcomp.export(subject(chain(), hardware=machine(chip=chip)))
+
+
+def test_two_inputs_are_refused_by_pimcomp() -> None:
+    nodes = [
+        {"name": "x", "op": "input", "shape": [3, 8, 8]},
+        {"name": "y", "op": "input", "shape": [3, 8, 8]},
+    ]
+    net = Network.build("two", [*nodes, of("add", "s", "x", "y"), conv("c", "s")])
+    with pytest.raises(UnsupportedError, match="starts at one input"):
+        pimcomp.export(subject(net))
+    assert_read_back(net, documents(to_pimsyn(subject(net)))["network.json"])
+
+
+def test_linear_layers_on_a_grid_become_convolutions() -> None:
+    net = network(conv("c", "x"), of("linear", "l", "c", out_features=5))
+    made: Subject = subject(net, {"l": 7})
+    assert isinstance(made.network.stages[1], Linear)
+    files = documents(to_pimsyn(made))
+    assert files["duplication.json"] == [1, 7]
+    assert stages(from_document(files["network.json"], "b")) == stages(net)

@@ -1,0 +1,279 @@
+"""CSV, JSON and the ways in: what belongs together is checked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.export.nets import machine, residual, subject
+
+import rramalloc
+from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.commands.export.bundle import Bundle, Export, ExportedFile
+from rramalloc.commands.export.discovery import target_names
+from rramalloc.commands.export.export import export_subject, subject_of
+from rramalloc.commands.export.subject import Subject
+from rramalloc.commands.export.targets import csv as csv_table
+from rramalloc.commands.export.targets import json as json_document
+from rramalloc.commands.export.targets.json import ExportDocument
+from rramalloc.errors import FileError, SpecError, UnknownNameError, UnsupportedError
+from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
+
+
+def reading(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_reads_back() -> None:
+    (file,) = csv_table.export(subject(residual(), {"c1": 5})).files
+    rows = reading(file.text)
+    assert [(row["name"], int(row["replication"])) for row in rows] == [("c1", 5), ("c2", 1)]
+    assert (rows[0]["input"], rows[0]["kernel"], rows[0]["pads"]) == ("3x8x8", "3x3", "1x1x1x1")
+    assert int(rows[0]["arrays"]) == 5 * int(rows[0]["demand"])
+
+
+def test_json_reads_back() -> None:
+    (file,) = json_document.export(subject(residual(), {"c1": 5})).files
+    document = ExportDocument.model_validate_json(file.text, strict=False)
+    assert {layer.name: layer.replication for layer in document.layers} == {"c1": 5, "c2": 1}
+    assert [(edge.producer, edge.consumer) for edge in document.edges] == [("c1", "c2")]
+    assert document.network.sha256 == residual().sha256
+    assert document.hardware == machine()
+
+
+def test_a_recurrence_is_a_layer_of_one_pixel() -> None:
+    nodes = [
+        {"name": "i", "op": "input", "shape": [8, 6, 1]},
+        {"name": "r", "op": "recurrent", "inputs": ["i"], "hidden": 4, "gates": 3},
+    ]
+    given = subject(Network.build("states", nodes), {})
+    document = ExportDocument.model_validate_json(json_document.export(given).files[0].text, strict=False)
+    assert [(layer.name, layer.op) for layer in document.layers] == [
+        ("r/projection", "linear"),
+        ("r", "recurrent"),
+    ]
+    assert {layer.kernel for layer in document.layers} == {(1, 1)}
+    assert [row["op"] for row in reading(csv_table.export(given).files[0].text)] == ["linear", "recurrent"]
+
+
+def test_an_allocation_of_another_network_is_refused(tmp_path: Path) -> None:
+    allocation = rramalloc.optimize("alexnet", arrays=161, work=0)
+    path = tmp_path / "a.json"
+    allocation.save(path)
+    for given in (allocation, path):
+        with pytest.raises(SpecError, match="made for another network, 'alexnet', not for 'vgg11'"):
+            subject_of(load("vgg11"), given)
+        assert subject_of(load("alexnet"), given).copies["conv1"] == 1
+
+
+def test_copies_of_unknown_layers_and_too_many_are_refused() -> None:
+    with pytest.raises(SpecError, match="no stage 'nope'"):
+        subject_of(residual(), {"nope": 2})
+    with pytest.raises(SpecError, match="c1"):
+        subject_of(residual(), {"c1": 65})
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean mnsim"):
+        export_subject(subject(residual()), "mnsin")
+
+
+@pytest.mark.parametrize("target", sorted(set(target_names()) - {"neurosim"}))
+def test_same_bytes_every_time_and_three_forms(target: str, tmp_path: Path) -> None:
+    first, second = (
+        export_subject(subject(residual(), {"c1": 2}, machine(128, 128)), target) for _ in range(2)
+    )
+    assert first == second
+    assert first.to_dict()["target"] == target
+    assert list(first.to_frame().columns) == ["layer", "kind", "text"]
+    assert "<p>" in first._repr_html_()
+    paths = first.save(tmp_path / "out")
+    assert [path.read_text() for path in paths] == [file.text for file in first.files]
+
+
+def test_several_files_need_a_folder(tmp_path: Path) -> None:
+    made: Export = export_subject(subject(residual()), "mnsim")
+    with pytest.raises(SpecError, match="name a folder with -o"):
+        made.single_text()
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(FileError, match="exists"):
+        made.save(tmp_path / "taken")
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+            for path in sorted(folder.rglob("*"))}  # fmt: skip
+
+
+def test_an_export_replaces_an_earlier_one_as_a_whole(tmp_path: Path) -> None:
+    """Files of another tool do not stay behind, nor drafts beside the folder; an empty folder will do."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    export_subject(subject(residual()), "mnsim").save(folder)
+    made = export_subject(subject(residual(), {}, machine(128, 128)), "pimsyn")
+    made.save(folder)
+    assert sorted(contents(folder)) == sorted(file.name for file in made.files)
+    assert list(contents(tmp_path)) == ["out", *sorted(f"out/{file.name}" for file in made.files)]
+
+
+def others_file(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def edited_file(folder: Path) -> None:
+    (folder / "run.py").write_text("mine")
+
+
+def edited_readme(folder: Path) -> None:
+    path = folder / "README.md"
+    path.write_text("mine\n" + path.read_text())
+
+
+def missing_file(folder: Path) -> None:
+    (folder / "run.py").unlink()
+
+
+def link_to_a_file(folder: Path) -> None:
+    (folder / "run.py").rename(folder.parent / "run.py")
+    (folder / "run.py").symlink_to(folder.parent / "run.py")
+
+
+def folder_within(folder: Path) -> None:
+    (folder / "results").mkdir()
+
+
+def link_to_a_folder(folder: Path) -> None:
+    folder.rename(folder.parent / "elsewhere")
+    folder.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [others_file, edited_file, edited_readme, missing_file, link_to_a_file, folder_within, link_to_a_folder],
+)
+def test_an_export_keeps_what_no_export_made(change: Callable[[Path], None], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    export_subject(subject(residual()), "mnsim").save(folder)
+    change(folder)
+    before = contents(tmp_path)
+    with pytest.raises(FileError, match=r"name a new|name the folder itself"):
+        export_subject(subject(residual(), {}, machine(128, 128)), "pimsyn").save(folder)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("broken", ["os.fsync", "rramalloc.files.os.replace", "os.rename"])
+def test_a_fault_leaves_the_earlier_export(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step fails in turn, so also the rename between taking the old folder away and bringing the new."""
+    made = export_subject(subject(residual()), "mnsim")
+    made.save(tmp_path / "out")
+    before, working, left = contents(tmp_path), getattr(os, broken.rpartition(".")[2]), [0]
+
+    def fail(*arguments: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(28, "No space left on device")
+        return working(*arguments)
+
+    for step in range(1, 3):
+        left[0] = step
+        with monkeypatch.context() as patch:
+            patch.setattr(broken, fail)
+            with pytest.raises(FileError, match="no space left on device"):
+                made.save(tmp_path / "out")
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "sub/a.txt", ".."])
+def test_files_of_an_export_stay_within_its_folder(name: str, tmp_path: Path) -> None:
+    made = export_subject(subject(residual()), "mnsim")
+    wrong = made.model_copy(update={"files": (*made.files, ExportedFile(name=name, text="x"))})
+    with pytest.raises(FileError, match="is no name of a file within one folder"):
+        wrong.save(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_is_plain_text_for_names_of_any_kind() -> None:
+    (file,) = json_document.export(subject(residual())).files
+    assert json.loads(file.text)["placement"] is None
+
+
+def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    """No tool stores them; a block of one window is a plain copy."""
+    document = rramalloc.optimize("alexnet", arrays=400, work=0).to_dict()
+    path = tmp_path / "a.json"
+    document["layers"][0]["block"] = [1, 1]
+    path.write_text(json.dumps(document))
+    rramalloc.export("alexnet", path, "csv")
+    document["layers"][0]["block"] = [2, 2]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UnsupportedError, match=r"block.conv1: .*--mapping im2col"):
+        rramalloc.export("alexnet", path, "csv")
+
+
+def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:
+    options = MappingOptions(mapping="sdk")
+    given = AllocationInput(
+        replication=copies, where="a.json", blocks=blocks, machine=machine(), options=options
+    )
+    return Subject.build(net, given)
+
+
+def test_tables_name_blocks_and_the_arrays_that_copies_share() -> None:
+    """On 64 x 64, 2 columns a weight.
+
+    c1: 27 rows, 8 columns, two copies an array: 3 for 5. c2 in blocks of 2 x 1: 4 channels of 4 x 3 inputs,
+    48 rows and 16 columns: an array a copy.
+    """
+    made = in_modes(residual(), {"c1": 5, "c2": 3}, {"c2": (2, 1)})
+    (table,) = csv_table.export(made).files
+    rows = [(row["name"], row["demand"], row["arrays"], row["block"]) for row in reading(table.text)]
+    assert rows == [("c1", "1", "3", "1x1"), ("c2", "1", "3", "2x1")]
+    (file,) = json_document.export(made).files
+    document = ExportDocument.model_validate_json(file.text, strict=False)
+    assert [(layer.arrays, layer.block) for layer in document.layers] == [(3, (1, 1)), (3, (2, 1))]
+
+
+def test_without_modes_tables_say_nothing_of_blocks() -> None:
+    (table,) = csv_table.export(subject(residual())).files
+    assert "block" not in table.text
+    (file,) = json_document.export(subject(residual())).files
+    assert "block" not in file.text
+
+
+def test_copies_are_at_most_the_blocks() -> None:
+    """8 x 8 windows in blocks of 2 x 2 are 16 blocks."""
+    in_modes(residual(), {"c2": 16}, {"c2": (2, 2)})
+    with pytest.raises(SpecError, match=r"c2: must be from 1 to its 16"):
+        in_modes(residual(), {"c2": 17}, {"c2": (2, 2)})
+
+
+@pytest.mark.parametrize("target", ["pimcomp", "pimsyn", "mnsim", "neurosim"])
+def test_tools_refuse_modes_with_the_remedy(target: str) -> None:
+    """Blocks, and copies of single windows that share arrays; before anything else is looked at."""
+    whole = in_modes(residual(), {"c1": 64}, {})
+    with pytest.raises(UnsupportedError, match=r"^a.json: .* allocate with --mapping im2col"):
+        export_subject(whole, target)
+    blocks = in_modes(residual(), {}, {"c2": (2, 1)})
+    with pytest.raises(UnsupportedError, match=r"block \[2, 1\] of 'c2': .* --mapping im2col"):
+        export_subject(blocks, target)
+
+
+def test_exports_of_other_packages_refuse_modes_unless_they_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bundle = Bundle((), ())
+    monkeypatch.setattr("rramalloc.commands.export.export.target_function", lambda name: lambda made: bundle)
+    with pytest.raises(UnsupportedError, match=r"mine stores each copy .* --mapping im2col"):
+        export_subject(in_modes(residual(), {}, {}), "mine")
+    bundle = bundle._replace(blocks=True)
+    assert export_subject(in_modes(residual(), {}, {}), "mine").target == "mine"

@@ -1,0 +1,112 @@
+"""`rramalloc place`, and `optimize --placed`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+from commands.place.machines import SMALL_TOML
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL_TOML)
+    return path
+
+
+@pytest.fixture
+def allocation(run: Run, tiny: Path, hardware: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "a.json"
+    ended = run("optimize", tiny, "--arrays", 40, "--hardware", hardware, "--work", 2, "-o", path, "-q")
+    assert ended.code == 0, ended.err
+    return path
+
+
+def test_table_file_and_figure(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
+    placed, figure = tmp_path / "p.json", tmp_path / "p.svg"
+    ended = run("place", tiny, "--allocation", allocation, "-o", placed, "--figure", figure)
+    assert ended.code == 0, ended.err
+    assert ended.out.split("\n")[0].split() == ["layer", "demand", "replication", "tiles", "straddling"]
+    for label in ("busiest links", "traffic", "lower bound", "gap", "proof"):
+        assert label in ended.out
+    document = json.loads(placed.read_text())
+    used = json.loads(allocation.read_text())["arrays"]["used"]
+    assert document["format"] == "rramalloc-placement/1"
+    assert len(document["arrays"]) == used
+    assert list(document["arrays"][0]) == [
+        "chip", "tile", "index", "layer", "replica", "row_block", "column_block", "rows", "columns",
+    ]  # fmt: skip
+    assert figure.read_text().startswith("<svg")
+
+
+def test_json_is_the_file_and_csv_one_row_an_array(
+    run: Run, tiny: Path, allocation: Path, tmp_path: Path
+) -> None:
+    placed = tmp_path / "p.json"
+    ended = run("place", tiny, "--allocation", allocation, "--format", "json", "-o", placed)
+    assert ended.out == placed.read_text()
+    rows = run("place", tiny, "--allocation", allocation, "--format", "csv").rows
+    arrays = json.loads(placed.read_text())["arrays"]
+    assert [(int(row["tile_row"]), int(row["tile_column"]), row["layer"]) for row in rows] == [
+        (*array["tile"], array["layer"]) for array in arrays
+    ]
+
+
+def test_bare_replication_on_another_hardware(run: Run, tiny: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.json"
+    bare.write_text('{"replication": {"conv1": 3}}')
+    ended = run("place", tiny, "--allocation", bare, "--hardware", "isaac", "--format", "json", "-q")
+    assert ended.code == 0, ended.err
+    assert ended.err == ""
+    assert ended.json["layers"][0]["replication"] == 3
+
+
+def test_what_does_not_fit_is_one_message_and_no_file(
+    run: Run, tiny: Path, hardware: Path, tmp_path: Path
+) -> None:
+    bare, placed = tmp_path / "bare.json", tmp_path / "p.json"
+    bare.write_text('{"replication": {"conv1": 90}}')
+    ended = run("place", tiny, "--allocation", bare, "--hardware", hardware, "-o", placed)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: the allocation needs ")
+    assert "the chips have 72" in ended.err
+    assert not placed.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--hardware", "plain"), "has no [chip]"),
+        (("--hardware", "nowhere"), "nowhere"),
+        (("--seed", "-1"), "seed: must be from 0"),
+        (("--work", "-1"), "work: must be from 0"),
+        (("-o", "/nowhere/p.json"), "folder"),
+        (("--figure", "p.gif"), "must end in"),
+    ],
+)
+def test_refusals(run: Run, tiny: Path, allocation: Path, options: tuple[str, ...], told: str) -> None:
+    ended = run("place", tiny, "--allocation", allocation, *options)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("error: ")
+    assert told in ended.err
+
+
+def test_allocations_of_other_networks_are_refused(run: Run, allocation: Path) -> None:
+    ended = run("place", "alexnet", "--allocation", allocation)
+    assert ended.code == 1
+    assert "was made for another network, 'tiny', not for 'alexnet'" in ended.err
+
+
+def test_optimize_placed(run: Run, tiny: Path, hardware: Path) -> None:
+    common = ("optimize", tiny, "--arrays", 40, "--hardware", hardware, "--work", 2, "--placed")
+    ended = run(*common)
+    assert ended.code == 0, ended.err
+    assert "ns a step between tiles; rounds of placement: " in ended.out
+    document = run(*common, "--format", "json").json
+    assert list(document["placed"]["transfer_ns"]) == ["conv1", "conv2"]
+    refused = run("optimize", tiny, "--arrays", 40, "--hardware", "isaac", "--placed")
+    assert refused.code == 1
+    assert "[chip] has no hop_ns_tile and no bandwidth_tile_gb_s" in refused.err

@@ -1,0 +1,279 @@
+"""`place`: whatever is optimised for a chip can be placed on it; the same arguments, the same placement."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from commands.place.machines import chain, chip, machine, place_of, random_chip
+from hypothesis import given, settings
+from laws.strategies import ANY, by_name, random_blocks, random_network, random_replication, randoms
+
+import rramalloc
+from rramalloc.commands.place.arrange import Filled, construct
+from rramalloc.commands.place.check import check
+from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecError, TileError
+from rramalloc.hardware.hardware import Counting, Timing
+from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.network import Network
+from rramalloc.timing.stage_graph import StageGraph
+
+FIRST_FIT = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
+
+
+def with_demand(*demand: int) -> Network:
+    """A 1 x 1 convolution of one input row and 2 * d columns per demand d, for arrays of 1 x 2 lines."""
+    nodes = [{"name": "input", "op": "input", "shape": [1, 3, 3]}]
+    nodes += [
+        {"name": f"c{number}", "op": "conv", "inputs": ["input"], "out_channels": 2 * arrays, "kernel": 1}
+        for number, arrays in enumerate(demand)
+    ]
+    return Network.build("demands", nodes)
+
+
+def test_six_cores_of_six_arrays() -> None:
+    """docs/sources/peers.md: groups of 4, 4, 6 with d = 3, 3, 2 sum to 36 arrays, but cannot be mapped."""
+    network, hardware = with_demand(4, 4, 6), machine(chip(6, (2, 3)), (1, 2))
+    with pytest.raises(CapacityError, match="36 arrays, of 36, but no way to keep every copy in one tile"):
+        rramalloc.place(network, {"c0": 3, "c1": 3, "c2": 2}, hardware=hardware)
+    loose = machine(chip(6, (2, 3), straddle=True), (1, 2))
+    placement = rramalloc.place(network, {"c0": 3, "c1": 3, "c2": 2}, hardware=loose)
+    assert len(placement.arrays) == 36
+    allocation = rramalloc.optimize(network, 36, hardware=hardware, work=2)
+    placed = rramalloc.place(network, allocation)
+    assert [layer.straddling for layer in placed.layers] == [0, 0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_what_optimize_returns_can_be_placed(random: Random) -> None:
+    """docs/sources/peers.md: with a chip given, `optimize` must return only what `place` can place."""
+    network = random_network(random, nodes=6, extent=5)
+    timing = random.choice((None, Timing(step_ns=10.0)))
+    hardware = machine(random_chip(random), random.choice(((4, 2), (8, 8), (3, 5))), timing)
+    mapping = random.choice(("im2col", "kernel_split", "whole_kernel"))
+    try:
+        allocation = rramalloc.optimize(
+            network, random.randint(1, 120), hardware=hardware, fc="crossbar", mapping=mapping, work=1
+        )
+    except (BudgetError, TileError, PlacementError):
+        return
+    except SpecError:
+        if mapping == "whole_kernel":
+            return  # a kernel has more positions than an array has wordlines
+        raise
+    placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
+    check(placement, network, allocation.replication)
+    assert len(placement.arrays) == allocation.arrays.used
+    per_copy = Counter((array.layer, array.replica) for array in placement.arrays)
+    assert set(per_copy) == {
+        (layer.name, replica) for layer in allocation.layers for replica in range(layer.replication)
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(randoms)
+def test_construction_places_all_arrays_and_cuts_only_where_it_must(random: Random) -> None:
+    room, count = random.randint(1, 9), random.randint(1, 8)
+    demand = np.array([random.randint(1, 12) for _ in range(random.randint(1, 5))])
+    copies = np.array([random.randint(1, 4) for _ in demand])
+    filled = construct(demand, copies, Tiles(count, room), straddle=True)
+    if int((demand * copies).sum()) > count * room:
+        assert not isinstance(filled, Filled)
+        return
+    assert isinstance(filled, Filled)
+    assert np.bincount(filled.stage, filled.arrays).tolist() == (demand * copies).tolist()
+    assert np.bincount(filled.tile, filled.arrays).max() <= room
+    if (demand <= room).all() and Tiles(count, room).pack(demand, copies).fit == "fits":
+        assert (filled.arrays == demand[filled.stage]).all()
+
+
+def test_copies_stay_in_a_tile_where_they_fit() -> None:
+    """5 copies of 3 arrays in tiles of 4: one a tile, though straddling would need only 4 tiles."""
+    network = with_demand(3)
+    placement = rramalloc.place(network, {"c0": 5}, hardware=machine(chip(4, (2, 3), straddle=True), (1, 2)))
+    assert placement.layers[0].straddling == 0
+    assert placement.layers[0].tiles == 5
+
+
+def test_row_blocks_stay_in_a_tile_where_the_target_keeps_them() -> None:
+    """Copies of 2 row blocks of 3 arrays in tiles of 4: a row block each, though a copy fits no tile."""
+    nodes = [
+        {"name": "input", "op": "input", "shape": [2, 3, 3]},
+        {"name": "c", "op": "conv", "inputs": ["input"], "out_channels": 6, "kernel": 1},
+    ]
+    network = Network.build("rows", nodes)
+    loose = machine(chip(4, (2, 3), straddle=True), (1, 2))
+    kept = loose.model_copy(update={"counting": FIRST_FIT})
+    placement = rramalloc.place(network, {"c": 3}, hardware=kept)
+    tiles: dict[tuple[int, int], set[Any]] = {}
+    for array in placement.arrays:
+        tiles.setdefault((array.replica, array.row_block), set()).add(place_of(array))
+    assert len(tiles) == 6
+    assert all(len(places) == 1 for places in tiles.values())
+    assert len(rramalloc.place(network, {"c": 4}, hardware=loose).arrays) == 24
+    with pytest.raises(CapacityError, match=r"no way to keep every row block .* counting.row_blocks = \"any"):
+        rramalloc.place(network, {"c": 4}, hardware=kept)
+
+
+@settings(max_examples=40, deadline=None)
+@given(randoms)
+def test_what_optimize_returns_can_be_placed_with_its_row_blocks_together(random: Random) -> None:
+    network = random_network(random, nodes=6, extent=5)
+    lines = random.choice(((4, 2), (8, 8), (3, 5)))
+    hardware = machine(random_chip(random, straddle=True), lines, counting=FIRST_FIT)
+    try:
+        allocation = rramalloc.optimize(network, random.randint(1, 120), hardware=hardware, work=1)
+    except (BudgetError, SpecError):
+        return
+    placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
+    check(placement, network, allocation.replication)
+    tiles: dict[tuple[str, int, int], set[Any]] = {}
+    for array in placement.arrays:
+        tiles.setdefault((array.layer, array.replica, array.row_block), set()).add(place_of(array))
+    assert all(len(places) == 1 for places in tiles.values())
+
+
+def test_a_copy_larger_than_a_tile_straddles_as_few_tiles_as_it_can() -> None:
+    """2 copies of 7 arrays in tiles of 3: 3 tiles each."""
+    network = with_demand(7)
+    placement = rramalloc.place(network, {"c0": 2}, hardware=machine(chip(3, (2, 3), straddle=True), (1, 2)))
+    for replica in range(2):
+        tiles = {place_of(array) for array in placement.arrays if array.replica == replica}
+        assert len(tiles) == 3
+
+
+def test_consecutive_layers_lie_close() -> None:
+    """Six stages that fill a tile each, along a chain: neighbours on a 2 x 3 mesh, so one hop per byte."""
+    network = chain(8, 8, 8, 8, 8, 8, side=2)
+    placement = rramalloc.place(network, {}, hardware=machine(chip(1, (2, 3)), (8, 8)))
+    assert placement.traffic.cost == 5 * 4 * 8
+    assert placement.traffic.lower_bound == pytest.approx(5 * 4 * 8)
+
+
+def test_same_arguments_same_placement() -> None:
+    network, hardware = (
+        chain(40, 60, 80, 30, side=6, kernel=3),
+        machine(chip(3, (5, 5), straddle=True), (64, 64)),
+    )
+    one, two = (rramalloc.place(network, {"c1": 4, "c2": 2}, hardware=hardware, seed=3) for _ in range(2))
+    assert json.dumps(one.to_dict()) == json.dumps(two.to_dict())
+    other = rramalloc.place(network, {"c1": 4, "c2": 2}, hardware=hardware, seed=4, work=0)
+    assert other.traffic.cost == other.traffic.constructed == one.traffic.constructed
+
+
+def test_replicas_and_blocks_are_numbered_from_zero() -> None:
+    """3 x 3 kernel, 2 channels: 18 rows on 10 wordlines, 5 columns on 4 bitlines: 2 x 2 blocks."""
+    network = chain(2, 5, side=4, kernel=3)
+    placement = rramalloc.place(network, {"c2": 2}, hardware=machine(chip(10, (1, 1)), (10, 4)))
+    second = [array for array in placement.arrays if array.layer == "c2" and array.replica == 1]
+    assert [(a.row_block, a.column_block, a.rows, a.columns) for a in second] == [
+        (0, 0, 10, 4), (0, 1, 10, 1), (1, 0, 8, 4), (1, 1, 8, 1),
+    ]  # fmt: skip
+    assert sorted(array.index for array in placement.arrays) == list(range(9))
+    assert placement.tiles[0].utilisation == 9 / 10
+    assert placement.tiles[0].cells == pytest.approx((9 * 2 + 2 * 18 * 5) / (10 * 40))
+
+
+def test_too_many_arrays_are_refused_with_what_is_there() -> None:
+    network = with_demand(4)
+    with pytest.raises(CapacityError, match=r"needs 12 arrays, the chips have 6 .*'c0' with 3 copies of 4"):
+        rramalloc.place(network, {"c0": 3}, hardware=machine(chip(6, (1, 1)), (1, 2)))
+    with pytest.raises(TileError, match="straddle = false"):
+        rramalloc.place(network, {"c0": 1}, hardware=machine(chip(3, (1, 2)), (1, 2)))
+    with pytest.raises(SpecError, match=r"has no \[chip\]"):
+        rramalloc.place(network, {"c0": 1}, hardware="plain")
+    huge = machine(chip(2**20, (1, 1)), (1, 2))
+    with pytest.raises(SpecError, match="limit of one placement"):
+        rramalloc.place(with_demand(*[65536] * 9), {}, hardware=huge)
+
+
+def test_errors_survive_pickling() -> None:
+    import pickle
+
+    error = CapacityError(12, 2, 3, ("c0", 3, 4), proven=True)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    ("tiles", "chips"),
+    [((65535, 32768), (1, 1)), ((1, 1), (32768, 65535)), ((1, 65535), (1, 3)), ((3, 2), (1, 65535))],
+)
+def test_enormous_meshes_are_no_burden(tiles: tuple[int, int], chips: tuple[int, int]) -> None:
+    """16 arrays, one a tile: as close together as on a mesh of 4 x 4, or in a row."""
+    network = chain(*[8] * 16, side=2)
+    placement = rramalloc.place(network, {}, hardware=machine(chip(1, tiles, chips), (8, 8)))
+    assert len(placement.tiles) == 16
+    assert 0 < placement.traffic.lower_bound <= placement.traffic.cost
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_any_modes_can_be_placed(random: Random) -> None:
+    """As many arrays as the model counts, copies of several arrays whole in a tile where they must be."""
+    network = random_network(random, nodes=6, extent=5, ops=(*ANY, "conv_transpose"))
+    plain = StageGraph.build(network, "crossbar")
+    chosen = random_blocks(random, plain)
+    graph = plain.in_blocks(chosen)
+    hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))
+    copies = np.array(random_replication(random, graph))
+    needed = ModeArrays(network, graph.stages, hardware).each(chosen, copies)
+    allocation = {
+        "replication": by_name(graph, copies), "block": dict(zip(graph.names, map(list, chosen), strict=True))
+    }  # fmt: skip
+    try:
+        placement = rramalloc.place(network, allocation, hardware=hardware, fc="crossbar", work=1)
+    except (CapacityError, TileError):
+        return
+    assert Counter(a.layer for a in placement.arrays) == dict(zip(graph.names, needed.tolist(), strict=True))
+    assert placement.blocks == dict(zip(graph.names, chosen, strict=True))
+    assert rramalloc.verify(network, allocation, placement).verdict == "equal"
+
+
+@settings(max_examples=30, deadline=None)
+@given(randoms)
+def test_modes_that_optimize_returns_can_be_placed(random: Random) -> None:
+    network = random_network(random, nodes=5, extent=5)
+    hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30))))
+    try:
+        allocation = rramalloc.optimize(
+            network, random.randint(1, 120), hardware=hardware, fc="crossbar", mapping="sdk", work=1
+        )
+    except (BudgetError, TileError, PlacementError):
+        return
+    placement = rramalloc.place(network, allocation, work=1)
+    assert len(placement.arrays) == allocation.arrays.used
+    assert rramalloc.verify(network, allocation, placement).verdict == "equal"
+
+
+def test_row_blocks_of_modes_keep_to_a_tile() -> None:
+    """Block 1 x 2 of 3 x 3, 4 -> 20: 48 rows and 40 columns on 16 x 16 arrays: row blocks of 3 arrays."""
+    network = chain(4, 20, side=4, kernel=3)
+    hardware = machine(chip(4, (3, 6), straddle=True), (16, 16), counting=FIRST_FIT)
+    allocation = {"replication": {"c2": 2}, "block": {"c2": [1, 2]}}
+    placement = rramalloc.place(network, allocation, hardware=hardware)
+    tiles: dict[tuple[int, int], set[Any]] = {}
+    for array in placement.arrays:
+        if array.layer == "c2":
+            tiles.setdefault((array.replica, array.row_block), set()).add(place_of(array))
+    assert len(tiles) == 6
+    assert all(len(each) == 1 for each in tiles.values())
+
+
+def test_what_modes_cannot_be_is_refused() -> None:
+    network, board = chain(4, 6, kernel=3), machine(chip(8, (4, 4)), (32, 32), Timing(step_ns=1.0))
+    blocks = {"replication": {"c1": 2}, "block": {"c1": [2, 2]}}
+    with pytest.raises(SpecError, match="place them with 'sdk', or leave the blocks out"):
+        rramalloc.place(network, blocks, hardware=board, mapping="im2col")
+    with pytest.raises(SpecError, match="use 'kernel_split' to fold, or do without"):
+        rramalloc.optimize(network, 40, hardware=board, mapping="sdk", fold=True)
+    fast = machine(chip(8, (4, 4), hop_ns_tile=1.0, bandwidth_tile_gb_s=1.0), (32, 32), Timing(step_ns=1.0))
+    with pytest.raises(SpecError, match="use --mapping im2col, or optimize without --placed"):
+        rramalloc.optimize(network, 40, hardware=fast, mapping="sdk", placed=True)
+    with pytest.raises(SpecError, match=r"block.c1: must be from \[1, 1\] to \[4, 4\]"):
+        rramalloc.place(network, {"replication": {}, "block": {"c1": [5, 1]}}, hardware=board)

@@ -1,0 +1,233 @@
+"""Transfer time, worked by hand, and the optimisation that counts it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from commands.place.machines import chain, chip, machine, memory
+from hypothesis import given, settings
+from laws.strategies import ANY, random_problem, randoms
+
+import rramalloc
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.optimize import Request
+from rramalloc.commands.place.layout import Flows
+from rramalloc.commands.place.mesh import Mesh
+from rramalloc.commands.place.placed import optimize_placed
+from rramalloc.commands.place.placement import PlacedArray
+from rramalloc.commands.place.transfer import Ways, transfer
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware, Timing
+from rramalloc.network.network import Network
+from rramalloc.search.objective import Latency
+from rramalloc.search.problem import Stop
+from rramalloc.timing.access import StepTime, Transfer
+from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.stage_graph import StageGraph
+
+STEP = Timing(step_ns=100.0)
+
+
+def transferred(
+    hardware: Hardware, network: Network, copies: list[int], *held: tuple[int, int, int]
+) -> Transfer:
+    """held: (stage, arrays, tile), where every array holds all rows of its columns: no partial sums."""
+    assert hardware.chip is not None
+    sites, graph = Mesh.of(hardware.chip).all_sites(), StageGraph.build(network)
+    arrays = [
+        PlacedArray(
+            chip=tuple(sites[at, :2].tolist()), tile=tuple(sites[at, 2:].tolist()), index=0, rows=1,
+            columns=1, layer=graph.names[stage], replica=replica, row_block=0, column_block=0,
+        )
+        for stage, count, at in held
+        for replica in range(count)
+    ]  # fmt: skip
+    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), np.array(copies))
+    return transfer(ways, hardware)
+
+
+def test_transfer_by_hand() -> None:
+    """c1 (2 copies, 8 bytes a pixel) in tile 0, c2 (1 copy, 4 bytes) in tile 2, c3 in tile 3.
+
+    Links 0-1 and 1-2 carry 16 bytes a step, 8 ns at 2 bytes a ns, after 2 hops of 3 ns; link 2-3 carries 4.
+    """
+    hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    told = transferred(hardware, chain(8, 4, 2), [2, 1, 1], (0, 2, 0), (1, 1, 2), (2, 1, 3))
+    assert told.fixed_ns.tolist() == [6.0, 3.0, 0.0]
+    assert told.ns_per_copy.tolist() == [4.0, 2.0, 0.0]
+    assert told.of_stages(np.array([2, 1, 1])).tolist() == [14.0, 5.0, 0.0]
+
+
+def test_partial_sums_travel_before_results() -> None:
+    """c1's blocks of rows lie in tiles 0 and 2 of a row, 4 columns each: sums of 4 bytes go to tile 2.
+
+    The tile 0 holds two such blocks of rows, and adds them up before it sends. c2 in tile 3 reads from there
+    alone: 2 hops of 3 ns and 4 bytes at 2 bytes a ns, then 1 hop and 8 bytes.
+    c2, the last stage, adds up nothing. With two columns a weight the sums are half as large.
+    """
+    hardware = machine(chip(4, (1, 4), hop_ns_tile=3.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    blocks = [("c1", 0, 0), ("c1", 1, 0), ("c1", 2, 2), ("c2", 0, 3)]
+    arrays = [
+        PlacedArray(
+            chip=(0, 0), tile=(0, tile), index=0, layer=layer, replica=0, row_block=row, column_block=0,
+            rows=8, columns=4,
+        )
+        for layer, row, tile in blocks
+    ]  # fmt: skip
+    graph, copies = StageGraph.build(chain(8, 4)), np.array([1, 1])
+    for slices, sent_ns in ((1, 2), (2, 1)):
+        crossbar = hardware.crossbar.model_copy(update={"cell_bits": 8 // slices})
+        sliced = hardware.model_copy(update={"crossbar": crossbar})
+        ways = Ways.of(arrays, graph.names, Flows.of(graph, sliced), copies)
+        assert transfer(ways, sliced).of_stages(copies).tolist() == [6 + sent_ns + 3 + 4, 0]
+    backwards = [each.model_copy(update={"layer": {"c1": "c2", "c2": "c1"}[each.layer]}) for each in arrays]
+    last = transfer(Ways.of(backwards, graph.names, Flows.of(graph, hardware), copies), hardware)
+    assert last.fixed_ns.tolist() == [9.0, 6.0]
+
+
+def test_links_are_shared() -> None:
+    """c1 in tile 0 to c2 in tile 1 to c3 in tile 0 and on to c4 in tile 1: link 0-1 carries 8 + 2 bytes."""
+    hardware = machine(chip(4, (1, 2), hop_ns_tile=1.0, bandwidth_tile_gb_s=2.0), timing=STEP)
+    told = transferred(hardware, chain(8, 4, 2, 1), [1, 1, 1, 1], (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
+    assert told.of_stages(np.array([1, 1, 1, 1])).tolist() == [1 + 5.0, 1 + 2.0, 1 + 5.0, 0.0]
+
+
+def test_links_between_chips_have_their_own_times() -> None:
+    """From tile 1 of one chip to tile 2 of the other: 1 + 2 tile hops, 1 chip hop; 8 bytes over each link."""
+    hardware = machine(
+        chip(4, (1, 3), (1, 2), hop_ns_tile=1.0, hop_ns_chip=10.0, bandwidth_tile_gb_s=4.0,
+             bandwidth_chip_gb_s=0.5),
+        timing=STEP,
+    )  # fmt: skip
+    told = transferred(hardware, chain(8, 4), [1, 1], (0, 1, 1), (1, 1, 5))
+    assert told.fixed_ns.tolist() == [13.0, 0.0]
+    assert told.ns_per_copy.tolist() == [16.0, 0.0]
+
+
+def test_step_time_counts_transfer_beside_memory() -> None:
+    known = Transfer(np.array([10.0, 0.0]), np.array([5.0, 1.0]))
+    step = StepTime(20.0, np.array([2.0, 8.0]), shared=False, transfer=known)
+    assert step.moves
+    assert step.step_ns(np.array([1, 1])) == 20.0
+    assert step.step_ns(np.array([4, 1])) == 30.0
+    assert step.step_ns(np.array([1, 5])) == 40.0
+    assert step.most_copies(30.0, np.array([1, 1])).tolist() == [4, 3]
+    assert step.most_copies(9.0, np.array([1, 1])).tolist() == [0, 1]
+    assert not StepTime(20.0, np.zeros(2), shared=False, transfer=Transfer(np.ones(2), np.zeros(2))).moves
+
+
+@settings(max_examples=25)
+@given(random=randoms)
+def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random) -> None:
+    """The latency of every allocation is worked out here: makespan * max(compute, memory, transfer)."""
+    case = random_problem(random, 8, 5, ANY, 4)
+    compute, stages = random.choice((1.0, 10.0, 30.0)), range(len(case.problem.demand))
+    memory_ns = [random.choice((0.0, 0.5, 2.0)) for _ in stages]
+    fixed, each = ([random.choice((0.0, 1.0, 4.0, 7.3)) for _ in stages] for _ in range(2))
+    latencies = [
+        steps * max(compute, *(max(memory_ns[i] * row[i], fixed[i] + each[i] * row[i]) for i in stages))
+        for row, steps in zip(case.allocations.tolist(), case.makespans.tolist(), strict=True)
+    ]
+    known = Transfer(np.array(fixed), np.array(each))
+    step_time = StepTime(compute, np.array(memory_ns), shared=False, transfer=known)
+    problem = replace(case.problem, step_time=step_time)
+    candidate = Latency(problem).solve(Stop(work=30), 0)
+    chosen = (case.allocations == candidate.replication).all(axis=1)
+    step_ns = step_time.step_ns(candidate.replication)
+    assert candidate.objective_bound is not None
+    assert candidate.objective_bound <= min(latencies) * (1 + 1e-9)
+    assert np.array(latencies)[chosen][0] == pytest.approx(case.makespans[chosen][0] * step_ns)
+    assert np.array(latencies)[chosen][0] == pytest.approx(min(latencies), rel=1e-3)
+
+
+SLOW = {"hop_ns_tile": 2.0, "bandwidth_tile_gb_s": 0.05}
+NETWORK = chain(16, 16, 16, side=8, kernel=3)
+
+
+def copies_and_transfer_ns(
+    allocation: Allocation, hardware: Hardware
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
+    copies = np.array([layer.replication for layer in allocation.layers])
+    graph = StageGraph.build(NETWORK)
+    arrays = rramalloc.place(NETWORK, allocation, hardware=hardware).arrays
+    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), copies)
+    return copies, transfer(ways, hardware).of_stages(copies)
+
+
+@pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])
+def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) -> None:
+    more = {} if bandwidth is None else {"memory": memory(bandwidth)}
+    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP, **more)
+    allocation = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    assert allocation.placed is not None
+    copies, transfer_ns = copies_and_transfer_ns(allocation, hardware)
+    assert list(allocation.placed.transfer_ns.values()) == pytest.approx(transfer_ns.tolist())
+    step_time = StepTime.of(StageGraph.build(NETWORK), hardware)
+    assert step_time is not None
+    step_ns = max(step_time.step_ns(copies), float(transfer_ns.max()))
+    assert allocation.step_ns == pytest.approx(step_ns)
+    assert allocation.latency_ns == pytest.approx(allocation.makespan * step_ns)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    assert plain.latency_ns is not None
+    assert plain.step_ns is not None
+    bound_ns = plain.lower_bound * (1.0 if plain.objective_unit == "ns" else plain.step_ns)
+    assert allocation.objective_unit == "ns"
+    assert bound_ns * (1 - 1e-9) <= allocation.lower_bound <= allocation.latency_ns
+
+
+def test_slow_links_are_worth_fewer_copies() -> None:
+    """Not worse than the allocation that ignores transfer, once that is placed."""
+    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    _, transfer_ns = copies_and_transfer_ns(plain, hardware)
+    step_ns = max(100.0, float(transfer_ns.max()))
+    assert placed.latency_ns is not None
+    assert placed.latency_ns <= plain.makespan * step_ns
+    assert placed.placed is not None
+    assert placed.placed.rounds > 1
+
+
+def test_fast_links_change_nothing() -> None:
+    fast = {"hop_ns_tile": 0.0, "bandwidth_tile_gb_s": 1e6}
+    hardware = machine(chip(8, (3, 3), straddle=True, **fast), (64, 16), STEP)
+    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
+    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
+    assert placed.replication == plain.replication
+    assert placed.placed is not None
+    assert (placed.placed.rounds, placed.placed.converged) == (1, True)
+    assert (placed.makespan, placed.latency_ns) == (plain.makespan, plain.latency_ns)
+
+
+def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
+    """The same step, 100 ns, measured: the same allocation, also where the hardware says nothing of time."""
+    board = chip(8, (3, 3), straddle=True, **SLOW)
+    names = StageGraph.build(NETWORK, "host").names
+    steps = MeasuredSteps(sha256="0" * 64, compute_ns=dict.fromkeys(names, 100.0))
+    timed, untimed = machine(board, (64, 16), STEP), machine(board, (64, 16))
+    given = optimize_placed(NETWORK, timed, 64, Request(), Stop(work=4))
+    measured = optimize_placed(NETWORK, untimed, 64, Request(measured=steps), Stop(work=4))
+    assert measured.replication == given.replication
+    assert (measured.latency_ns, measured.placed) == (given.latency_ns, given.placed)
+    assert measured.options.latency_table == steps
+
+
+def test_what_placed_needs_is_told() -> None:
+    request, stop = Request(), Stop(work=1)
+    with pytest.raises(SpecError, match=r"has no \[chip\]"):
+        optimize_placed(NETWORK, machine(None, timing=STEP), 64, request, stop)
+    with pytest.raises(SpecError, match=r"has no \[timing\]"):
+        optimize_placed(NETWORK, machine(chip(8, (3, 3), **SLOW)), 64, request, stop)
+    with pytest.raises(SpecError, match=r"\[chip\] has no hop_ns_tile and no bandwidth_tile_gb_s"):
+        optimize_placed(NETWORK, machine(chip(8, (3, 3)), timing=STEP), 64, request, stop)
+    two_chips = machine(chip(8, (3, 3), (1, 2), **SLOW), timing=STEP)
+    with pytest.raises(SpecError, match="has no hop_ns_chip and no bandwidth_chip_gb_s"):
+        optimize_placed(NETWORK, two_chips, 64, request, stop)
+    hardware = machine(chip(8, (3, 3), **SLOW), timing=STEP)
+    with pytest.raises(SpecError, match="is for objective 'latency'"):
+        rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, objective="interval")

@@ -1,0 +1,194 @@
+"""The traffic of placements: worked by hand, and against walking every pair of arrays."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from commands.place.machines import chain, chip, hops, laid_out, loads_by_walking, machine, random_chip
+from hypothesis import given, settings
+from laws.strategies import by_name, random_network, random_replication, randoms
+
+from rramalloc.commands.place.arrange import arrange
+from rramalloc.commands.place.layout import Flows, Layout
+from rramalloc.commands.place.mesh import Mesh
+from rramalloc.commands.place.move_pieces import Kernel
+from rramalloc.commands.place.place import assembled, place, stored_copies, stored_weights
+from rramalloc.commands.place.transfer import EdgeTransfers, Ways
+from rramalloc.errors import CapacityError, SpecError, TileError
+from rramalloc.hardware.hardware import Counting
+from rramalloc.timing.stage_graph import StageGraph
+
+PLAIN = machine(None)
+
+
+def listed(layout: Layout, graph: StageGraph, flows: Flows, copies: list[int]) -> list[Any]:
+    """Loads of the links of a layout."""
+    ways = Ways.of(assembled(layout, graph.names), graph.names, flows, np.array(copies))
+    return ways.loads(ways.input_bytes).listed()
+
+
+def test_bytes_of_an_edge_are_the_producers_output() -> None:
+    """4 x 4 pixels of 3 channels, 1 byte each."""
+    graph = StageGraph.build(chain(3, 5))
+    assert Flows.of(graph, PLAIN).size_bytes.tolist() == [48.0]
+    longer = PLAIN.precision.model_copy(update={"output_bits": 12})
+    assert Flows.of(graph, PLAIN.model_copy(update={"precision": longer})).size_bytes.tolist() == [72.0]
+
+
+def test_pixels_after_the_last_one_needed_are_not_sent() -> None:
+    """Stride 2 without padding on 4 x 4: windows start at (0|2, 0|2); the last pixel needed is 2 * 4 + 2."""
+    from rramalloc.network.network import Network
+
+    nodes = chain(3).to_dict()["nodes"] + [
+        {"name": "c2", "op": "conv", "inputs": ["c1"], "out_channels": 1, "kernel": 1, "stride": 2}
+    ]
+    flows = Flows.of(StageGraph.build(Network.build("strided", nodes)), PLAIN)
+    assert flows.size_bytes.tolist() == [(2 * 4 + 2 + 1) * 3]
+
+
+def test_cost_by_hand() -> None:
+    """Two arrays of c1 in tile (0, 0), c2 with one in (0, 1) and one in (1, 2): 1 and 3 hops, mean 2."""
+    graph = StageGraph.build(chain(3, 5))
+    flows, mesh, sites = Flows.of(graph, PLAIN), Mesh((2, 3), (1, 1), 1.0), [(0, 0, 0, 0), (0, 0, 0, 1)]
+    rows = (0, 0, 1, 0), (0, 1, 1, 0), (1, 0, 1, 1), (1, 1, 1, 2)
+    here = laid_out(graph, PLAIN, [2, 2], [*sites, (0, 0, 1, 2)], *rows)
+    assert here.cost(flows, mesh) == 48 * 2.0
+    assert listed(here, graph, flows, [2, 2]) == [
+        (48.0, (0, 0), (0, 0), (0, 1)),
+        (24.0, (0, 0), (0, 1), (0, 2)),
+        (24.0, (0, 0), (0, 2), (1, 2)),
+    ]
+
+
+def test_chips_are_joined_at_their_first_tiles() -> None:
+    """From (1, 1) of chip (0, 0): 2 hops to its first tile, a hop between chips, 1 hop to (0, 1)."""
+    graph = StageGraph.build(chain(3, 5))
+    flows, mesh = Flows.of(graph, PLAIN), Mesh((2, 2), (1, 2), 10.0)
+    rows = (0, 0, 1, 0), (1, 0, 1, 1)
+    here = laid_out(graph, PLAIN, [1, 1], [(0, 0, 1, 1), (0, 1, 0, 1)], *rows)
+    assert here.cost(flows, mesh) == 48 * (2 + 10 + 1)
+    assert listed(here, graph, flows, [1, 1]) == [
+        (48.0, None, (0, 0), (0, 1)),
+        (48.0, (0, 0), (1, 0), (0, 0)),
+        (48.0, (0, 0), (1, 1), (1, 0)),
+        (48.0, (0, 1), (0, 0), (0, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tiles", "ns"),
+    [
+        pytest.param((0, 2), 2 + 4 / 0.5, id="one hop to both sides"),
+        pytest.param((1, 0), 2 + 4 / 0.5, id="one of them beside the producer"),
+        pytest.param((2, 3), 2 * 2 + 4 / 0.5, id="two tiles on one way: a link carries the bytes once"),
+    ],
+)
+def test_column_blocks_read_the_same_inputs(tiles: tuple[int, int], ns: float) -> None:
+    """c1 in tile 1 yields 4 bytes a window; c2 has 8 columns on 4 bitlines: each half reads all 4 bytes."""
+    own = chip(2, (1, 4), straddle=True, hop_ns_tile=2.0, bandwidth_tile_gb_s=0.5)
+    hardware = machine(own, (4, 4))
+    graph = StageGraph.build(chain(4, 8))
+    rows = (0, 0, 1, 1), (1, 0, 1, tiles[0]), (1, 0, 1, tiles[1])
+    here = laid_out(graph, hardware, [1, 1], [(0, 0, 0, n) for n in range(4)], *rows)
+    ways = Ways.of(assembled(here, graph.names), graph.names, Flows.of(graph, hardware), np.array([1, 1]))
+    assert [delay.ns for delay in EdgeTransfers.of(ways, hardware).edges] == [ns]
+
+
+def test_partial_sums_cost_by_hand() -> None:
+    """c2 reads 6 rows on 2 wordlines and yields 5 columns on 3 bitlines: 3 blocks of rows by 2 of columns.
+
+    They fill pieces of 2 arrays column block after column block: rows 0 and 1 of the 3 columns in tile 0; the
+    last row of these and the first of the other 2 in tile 1; the rest in tile 2. So 3 columns go from tile 0
+    to 1 and 2 from tile 1 to 2, a byte each for 16 windows. c1 in tile 0 sends a third of its 16 pixels of 6
+    bytes to every row block: in tiles 0 and 1, 0 and 2, 1 and 2, over 1, 2 and 2 links.
+    """
+    hardware = machine(None, (2, 3))
+    graph = StageGraph.build(chain(6, 5))
+    one = laid_out(
+        graph, hardware, [1, 1], [(0, 0, 0, n) for n in range(4)],
+        (0, 0, 2, 0), (1, 0, 2, 0), (1, 0, 2, 1), (1, 0, 2, 2),
+    )  # fmt: skip
+    flows, mesh = Flows.of(graph, hardware), Mesh((1, 4), (1, 1), 1.0)
+    assert one.pieces.gives.tolist() == [2, 0, 1, 1]
+    assert one.cost(flows, mesh) == 96 * 5 / 3 + 16 * (3 + 2)
+    assert listed(one, graph, flows, [1, 1]) == [
+        (96 + 16 * 3, (0, 0), (0, 0), (0, 1)),
+        (96 * 2 / 3 + 16 * 2, (0, 0), (0, 1), (0, 2)),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_moves_change_the_cost_as_they_say(random: Random) -> None:
+    """What the compiled search adds up is the difference of the costs, whatever copies straddle."""
+    network = random_network(random, nodes=7, extent=4)
+    board = random_chip(random, straddle=random.random() < 0.8)
+    counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
+    rows = {"counting": counting} if board.straddle and random.random() < 0.4 else {}
+    hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, "crossbar")
+    copies = np.minimum(random_replication(random, graph), 3)
+    try:
+        held = stored_copies(graph, stored_weights(graph, hardware, None), copies, hardware, "im2col")
+        found = arrange(graph, held, hardware, work=0, seed=0)
+    except (CapacityError, TileError, SpecError):
+        return
+    flows, mesh = found.flows, found.mesh
+    state = np.array([random.randint(1, 10**6)], dtype=np.int64)
+    kernel = Kernel.of(found.layout, flows, mesh, board.arrays_per_tile)
+    moved, change = kernel.run(found.layout, state, 3000)
+    before, after = found.layout.cost(flows, mesh), moved.cost(flows, mesh)
+    assert change == pytest.approx(after - before, abs=1e-5 * max(1.0, before))
+
+
+@settings(max_examples=60, deadline=None)
+@given(randoms)
+def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> None:
+    network, hardware = random_network(random, nodes=7, extent=4), machine(random_chip(random), (6, 3))
+    graph = StageGraph.build(network, "crossbar")
+    copies = np.minimum(random_replication(random, graph), 3)
+    replication = by_name(graph, copies)
+    try:
+        placement = place(network, replication, hardware=hardware, fc="crossbar", work=1)
+    except (CapacityError, TileError):
+        return
+    loads = loads_by_walking(placement, graph)
+    hop = placement.traffic.chip_hop
+    cost = sum(load * (hop if key is None else 1.0) for (key, *_), load in loads.items())
+    assert placement.traffic.cost == pytest.approx(cost)
+    assert sum(flow.byte_hops for flow in placement.flows) == pytest.approx(cost)
+    told = {(link.chip, link.start, link.end): link.size_bytes for link in placement.links}
+    assert told == pytest.approx({link: load for link, load in loads.items() if load})
+    assert [link.size_bytes for link in placement.links] == sorted(told.values(), reverse=True)
+    assert placement.traffic.lower_bound <= placement.traffic.cost <= placement.traffic.constructed + 1e-9
+
+
+@given(randoms)
+def test_every_curve_visits_every_tile_once(random: Random) -> None:
+    mesh = Mesh(
+        (random.randint(1, 9), random.randint(1, 9)), (random.randint(1, 3), random.randint(1, 3)), 1.0
+    )
+    needed = random.randint(1, mesh.count)
+    for curve in mesh.curves(needed):
+        visited = set(map(tuple, curve.tolist()))
+        assert len(visited) == len(curve) >= needed
+        assert visited <= set(map(tuple, mesh.all_sites().tolist()))
+
+
+@given(randoms)
+def test_distances_are_those_of_single_pairs(random: Random) -> None:
+    mesh = Mesh((3, 4), (2, 2), random.choice((1.0, 2.5)))
+    sites = mesh.all_sites()
+    table = mesh.distances(sites)
+    i, j = random.randrange(len(sites)), random.randrange(len(sites))
+    assert table[i, j] == hops(mesh, tuple(sites[i].tolist()), tuple(sites[j].tolist()))
+    assert (table == table.T).all()
+    assert (np.diag(table) == 0).all()
+
+
+def test_a_chip_hop_counts_by_its_time() -> None:
+    given_both = chip(1, (1, 1), (1, 2), hop_ns_tile=2.0, hop_ns_chip=9.0)
+    assert Mesh.of(given_both).chip_hop == 4.5
+    assert Mesh.of(chip(1, (1, 1), (1, 2), hop_ns_chip=9.0)).chip_hop == 1.0

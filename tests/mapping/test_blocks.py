@@ -1,0 +1,109 @@
+"""What each array of a copy holds: as many blocks as the demand says, every weight exactly once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import randoms
+
+from rramalloc.choices import MAPPINGS
+from rramalloc.errors import UnknownNameError
+from rramalloc.hardware.hardware import Crossbar
+from rramalloc.mapping.blocks import Part, blocks
+from rramalloc.mapping.demand import WeightMatrix, demand
+
+
+def matrix(positions: int, inputs: int, outputs: int, slices: int = 1, groups: int = 1) -> WeightMatrix:
+    return WeightMatrix(
+        positions=positions, inputs=inputs, outputs=outputs, columns=outputs * slices, groups=groups
+    )
+
+
+def array(wordlines: int, bitlines: int) -> Crossbar:
+    return Crossbar(wordlines=wordlines, bitlines=bitlines, cell_bits=1)
+
+
+def numbers(found: list) -> list[tuple[int, int, int, int]]:
+    return [(block.row_block, block.column_block, block.rows, block.columns) for block in found]
+
+
+def test_im2col_cuts_rows_and_columns() -> None:
+    """2 x 2 kernel, 3 channels: 12 rows on 8 wordlines; 5 columns on 4 bitlines."""
+    found = blocks(matrix(4, 3, 5), array(8, 4), "im2col")
+    assert numbers(found) == [(0, 0, 8, 4), (0, 1, 8, 1), (1, 0, 4, 4), (1, 1, 4, 1)]
+    assert found[3].parts == (Part(0, 0, 0, 0, range(8, 12), range(4, 5)),)
+
+
+def test_kernel_split_numbers_row_blocks_by_position() -> None:
+    """2 positions, 3 channels on 2 wordlines: ceil(3 / 2) = 2 row blocks a position."""
+    found = blocks(matrix(2, 3, 1), array(2, 4), "kernel_split")
+    assert numbers(found) == [(0, 0, 2, 1), (1, 0, 1, 1), (2, 0, 2, 1), (3, 0, 1, 1)]
+    rows = [list(block.parts[0].rows) for block in found]
+    assert rows == [[0, 2], [4], [1, 3], [5]]  # channel * positions + position
+
+
+def test_whole_kernel_cuts_between_channels() -> None:
+    """4 positions on 10 wordlines: 2 whole channels an array."""
+    found = blocks(matrix(4, 5, 1), array(10, 4), "whole_kernel")
+    assert numbers(found) == [(0, 0, 8, 1), (1, 0, 8, 1), (2, 0, 4, 1)]
+
+
+def test_groups_lie_on_the_diagonal() -> None:
+    """Depthwise 3 x 3 over 5 channels on 20 wordlines: min(20 // 9, 4 // 1) = 2 groups an array."""
+    found = blocks(matrix(9, 1, 1, groups=5), array(20, 4), "im2col")
+    assert numbers(found) == [(0, 0, 18, 2), (1, 1, 18, 2), (2, 2, 9, 1)]
+    assert found[1].parts == (
+        Part(0, 2, 0, 0, range(9), range(1)),
+        Part(0, 3, 9, 1, range(9), range(1)),
+    )
+
+
+def test_large_groups_have_blocks_of_their_own() -> None:
+    """2 groups of 6 rows on 4 wordlines and 3 columns on 2 bitlines: 2 x 2 blocks each."""
+    found = blocks(matrix(1, 6, 3, groups=2), array(4, 2), "im2col")
+    assert [(block.row_block, block.column_block) for block in found] == [
+        (0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3),
+    ]  # fmt: skip
+
+
+def test_unknown_mapping() -> None:
+    with pytest.raises(UnknownNameError, match="mapping"):
+        blocks(matrix(1, 1, 1), array(4, 4), "dense")  # type: ignore[arg-type]
+
+
+@settings(max_examples=300, deadline=None)
+@given(randoms)
+def test_blocks_are_the_demand_and_hold_every_weight_once(random: Random) -> None:
+    """docs/sources/model.md 3: demand, rows and columns within the array; equal numbers mean equal values."""
+    positions, inputs, outputs = random.choice((1, 2, 4, 9)), random.randint(1, 12), random.randint(1, 8)
+    groups, slices = random.choice((1, 1, 2, 3, 7)), random.choice((1, 2))
+    weights = matrix(positions, inputs, outputs, slices, groups)
+    crossbar = array(random.randint(1, 40), random.randint(1, 12))
+    for mapping in MAPPINGS:
+        if mapping == "whole_kernel" and positions > crossbar.wordlines:
+            continue
+        found = blocks(weights, crossbar, mapping)
+        assert len(found) == demand(weights, crossbar, mapping, "here")
+        assert len({(block.row_block, block.column_block) for block in found}) == len(found)
+        times = np.zeros((groups, positions * inputs, outputs * slices), dtype=int)
+        inputs_of: dict[int, set] = {}
+        outputs_of: dict[int, set] = {}
+        for block in found:
+            cells = np.zeros((crossbar.wordlines, crossbar.bitlines), dtype=int)
+            for part in block.parts:
+                times[part.group, part.rows.start : part.rows.stop : part.rows.step,
+                      part.columns.start : part.columns.stop] += 1  # fmt: skip
+                cells[part.wordline : part.wordline + len(part.rows), part.bitline :][
+                    :, : len(part.columns)
+                ] += 1
+            assert cells.max() == 1
+            assert cells.sum() == sum(len(part.rows) * len(part.columns) for part in block.parts)
+            assert (cells.any(axis=1).sum(), cells.any(axis=0).sum()) == (block.rows, block.columns)
+            rows = {(part.group, row) for part in block.parts for row in part.rows}
+            columns = {(part.group, column) for part in block.parts for column in part.columns}
+            assert inputs_of.setdefault(block.row_block, rows) == rows
+            assert outputs_of.setdefault(block.column_block, columns) == columns
+        assert (times == 1).all()
