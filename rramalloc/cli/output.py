@@ -140,7 +140,8 @@ def print_table(
         _narrow(widths, left, kept, room)
 
     def aligned(text: str, place: int) -> str:
-        text = shortened(text, widths[place])
+        if widths[place] < full[place]:
+            text = shortened(text, widths[place])
         spaces = " " * (widths[place] - cell_len(text))
         return text + spaces if left[place] else spaces + text
 

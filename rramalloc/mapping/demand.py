@@ -108,13 +108,15 @@ class ModeArrays:
     network: Network
     stages: tuple[TimedNode, ...]
     hardware: Hardware
-    _known: dict[tuple[int, Pair], BlockArrays] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, Pair], BlockArrays] = field(default_factory=dict, repr=False)
 
     def of(self, stage: int, block: Pair) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""
-        if (stage, block) not in self._known:
-            self._known[stage, block] = block_arrays(self.network, self.stages[stage], self.hardware, block)
-        return self._known[stage, block]
+        node = self.stages[stage]
+        key = self.network.kinds[node.name], block
+        if key not in self._known:
+            self._known[key] = block_arrays(self.network, node, self.hardware, block)
+        return self._known[key]
 
     def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64."""

@@ -168,6 +168,22 @@ class Network(Result):
             isinstance(stage, Linear) and self.shapes[stage.name].pixels == 1 for stage in self.stages
         )
 
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """For every node the first one that differs from it in name and producers alone."""
+        first: dict[object, str] = {}
+        return {
+            node.name: first.setdefault(
+                (
+                    node.model_copy(update={"name": "", "inputs": ()}),
+                    tuple(self.shapes[name] for name in node.inputs),
+                    self.shapes[node.name],
+                ),
+                node.name,
+            )
+            for node in self.nodes
+        }
+
     def input_shape(self, node: Node) -> Shape:
         """Shape of a node's first input."""
         return self.shapes[node.inputs[0]]

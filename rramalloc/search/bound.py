@@ -28,6 +28,8 @@ _NODES_PER_SWEEP = 15
 _INTERVALS, _MOST_PAIRS = 16, 2**20
 _HOPS, _STAGES_TIMES_HOPS = 4, 1000
 _NO_TARGET = 2**62
+_SECONDS_PER_LOOK = 0.1
+"""Of nodes before the clock is looked at."""
 _SLOW_S, _COARSE = 0.01, 9
 """Time of a node from which on a first bound is exact to one part in 2^9 only."""
 
@@ -158,7 +160,8 @@ class Bounder:
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
         low, high = box[0].copy(), box[1].copy()
         times = Times.of(self._stages, self._tables.total)
-        outcome, _, price = self._ask(target, low, high, 0, low, times, intervals, near)
+        boxes = self._boxes(low, high, near, 0)
+        outcome, _, price = self._ask(target, boxes, 0, low, times, intervals, (low, high))
         if outcome == NO_ALLOCATION:
             return None
         return Shrunk((low, high), times, target - times.latest[self._tables.first[1:] - 1], price)
@@ -256,18 +259,23 @@ class Bounder:
         return target <= refuted
 
     def decide(
-        self, target: int, most_nodes: int, box: Box | None = None
+        self, target: int, most_nodes: int, stop: Stop, box: Box | None = None
     ) -> tuple[Outcome, int, Replication]:
         """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
 
-        box: known to hold every such allocation, None for the widest.
+        stop: ends it undecided; box: known to hold every such allocation, None for the widest.
         """
         low, high = self.widest if box is None else box
         found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
         times = Times.of(self._stages, self._tables.total)
-        outcome, nodes, _ = self._ask(
-            target, low.copy(), high.copy(), most_nodes, found, times, self.intervals
-        )
+        boxes = self._boxes(low, high, -1, most_nodes)
+        per_look, nodes, outcome = max(1, int(_SECONDS_PER_LOOK / self.node_seconds)), 0, UNDECIDED
+        while outcome == UNDECIDED and nodes < most_nodes and not stop.out_of_time:
+            some = min(per_look, most_nodes - nodes)
+            outcome, used, _ = self._ask(target, boxes, some, found, times, self.intervals)
+            nodes += used
+            if used < some:
+                break
         if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
             outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
@@ -278,16 +286,24 @@ class Bounder:
             return False
         return self.problem.fits(found)
 
+    def _boxes(self, low: Replication, high: Replication, near: int, most_nodes: int) -> OpenBoxes:
+        """A box to begin with. near: as of `shrunk`."""
+        windows, room = self.problem.graph.windows, self.problem.limits.room
+        return OpenBoxes.of(windows, low, high, near, room, most_nodes)
+
     def _ask(
-        self, target: int, low: Replication, high: Replication, most_nodes: int, found: Replication,
-        times: Times, intervals: int, near: int = -1,
+        self, target: int, boxes: OpenBoxes, most_nodes: int, found: Replication, times: Times,
+        intervals: int, box: Box | None = None,
     ) -> tuple[int, int, int]:  # fmt: skip
-        """As `refute`, with the problem in the form that the kernels read, and their working memory."""
+        """As `refute`, with the problem in the form that the kernels read, and their working memory.
+
+        box: written over with the last one.
+        """
         rules, room = self._rules(intervals), self.problem.limits.room
-        boxes = OpenBoxes.of(self.problem.graph.windows, low, room, most_nodes)
+        low, high = box or (np.empty_like(found), np.empty_like(found))
         pricing = Pricing.of(self._stages, len(self._reach.producer), intervals)
         outcome, nodes, price = refute(
-            rules, room, target, near, low, high, most_nodes, found, boxes, times, pricing
+            rules, room, target, low, high, most_nodes, found, boxes, times, pricing
         )
         return outcome, nodes, price
 

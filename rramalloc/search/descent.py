@@ -71,7 +71,11 @@ class Descent:
 
     def neighbours(self, found: TimedAllocation) -> Iterator[TimedAllocation]:
         """Return the allocations that fit and differ in one stage, or in two in opposite directions."""
-        moves = [move for stage in range(len(found.copies)) for move in self._moves(found, stage)]
+        moves = list[Move]()
+        for stage in range(len(found.copies)):
+            if self.stop.out_of_time:
+                return
+            moves += self._moves(found, stage)
         more, fewer = ([m for m in moves if sign * m.arrays > 0] for sign in (1, -1))
         pairs = product(more, fewer) if len(more) * len(fewer) <= MOST_PAIRS else ()
         opposite = (pair for pair in pairs if pair[0].stage != pair[1].stage)

@@ -71,6 +71,8 @@ def solve_ns(problem: Problem, stop: Stop, seed: int, target_ns: float) -> Candi
 
     timer = Timer(problem, Menu.of(problem))
     model = _FewestByStep(problem, Incumbent(problem, arrays), timer, stop, seed, target_ns)
+    if stop.out_of_time:
+        raise TargetError(target_ns, 0.0, "ns", proven=False)
     bound = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
     if model.incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
@@ -95,7 +97,7 @@ class _FewestByStep:
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the fewest arrays with which single boxes do not refute so many steps of this length."""
         target = int(self.target_ns * (1 + _SAME) / step_ns)
-        if target < steps or _is_refuted(relaxed, target):
+        if target < steps or _is_refuted(relaxed, target, self.stop):
             return math.inf
         if relaxed.demand is not self.problem.demand:  # its budget is not of arrays alone
             return self.problem.minimum
@@ -120,23 +122,25 @@ class _FewestByStep:
         return StepBound(least)
 
 
-def _is_refuted(problem: Problem, target: int) -> bool:
+def _is_refuted(problem: Problem, target: int, stop: Stop) -> bool:
     """Return whether propagation, or over modes the relaxation, refutes a target."""
     if problem.one_block and not problem.is_limited:
         return Bounder(problem).box(target) is None
     bounder = ModeBounder(problem, Menu.of(problem))
-    return bounder.tighten(bounder.everything, target).rows is None
+    return bounder.tighten(bounder.everything, target, stop).rows is None
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Stop) -> int:
     """Smallest budget with which the rules for a single box do not refute the target."""
     low, high = problem.minimum, fewest
-    while low < high and not stop.out_of_time:
+    while low < high:
         middle = (low + high) // 2
         try:
-            refuted = _is_refuted(replace(problem, budget=middle), target)
+            refuted = _is_refuted(replace(problem, budget=middle), target, stop)
         except BudgetError:  # the modes that are short or fed enough need more
             refuted = True
+        if stop.out_of_time:
+            return low
         if refuted:
             low = middle + 1
         else:

@@ -131,7 +131,7 @@ class Tasks:
             bounder = self.bounder.within(step.until)
             targets = {step.makespan - 1, (step.makespan + archive.bound(step)) // 2 - 1}
             for target in sorted(targets - {archive.bound(step) - 1}, reverse=True):
-                outcome, nodes, copies = bounder.decide(target, self.effort.nodes)
+                outcome, nodes, copies = bounder.decide(target, self.effort.nodes, self.stop)
                 spent += nodes * bounder.node_seconds + bounder.sweep_seconds
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)

@@ -13,6 +13,7 @@ along whole paths.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,7 +37,7 @@ from rramalloc.search.lookups import Ancestors, NeedRules
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.path_program import Floats, Ints, PathProgram, Row
 from rramalloc.search.paths import Path, Paths
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import OutOfTime, Problem, Stop
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -231,15 +232,19 @@ class ModeBounder:
             return None
         return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
 
-    def tighten(self, rows: Rows, target: int, rounds: int = TIGHT_ROUNDS) -> Left:
-        """Prices and relaxation in turn until they remove few modes more."""
+    def tighten(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Left:
+        """Prices and relaxation in turn until they remove few modes more, or the time is up."""
         seconds, left = 0.0, Left(1.0, rows, None, None, 0.0)
-        for left in self.tightening(rows, target, rounds):
+        for left in self.tightening(rows, target, stop, rounds):
             seconds += left.seconds
         return replace(left, seconds=seconds)
 
-    def tightening(self, rows: Rows, target: int, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
+    def tightening(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
         """As `tighten`: what is left after each round, and the seconds that the round took."""
+        with suppress(OutOfTime):
+            yield from self._rounds(rows, target, stop, rounds)
+
+    def _rounds(self, rows: Rows, target: int, stop: Stop, rounds: int) -> Iterator[Left]:
         bound, weights = 1.0, None
         for turn in range(rounds):
             left = self.within_budget(rows, target)
@@ -248,9 +253,9 @@ class ModeBounder:
                 return
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
-            labelling = self.label(left, target, labels)
+            labelling = self.label(left, target, labels, stop)
             seconds = self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size
-            kept = self._priced(labelling, target)
+            kept = self._priced(labelling, target, stop)
             if kept is None:
                 yield _refuted(target, seconds)
                 return
@@ -263,9 +268,9 @@ class ModeBounder:
                 if left is None:
                     yield _refuted(target, seconds)
                     return
-                labelling = self.label(left, target, labels)
+                labelling = self.label(left, target, labels, stop)
                 seconds += self._label_seconds(labelling)
-            relaxed, kept, weights, took = self._relax(labelling, target)
+            relaxed, kept, weights, took = self._relax(labelling, target, stop)
             bound = max(bound, relaxed)
             if bound > target or kept is None:
                 yield _refuted(max(bound, target), seconds + took)
@@ -275,11 +280,15 @@ class ModeBounder:
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
                 return
 
-    def label(self, rows: Rows, target: int, most: int) -> Labelling:
-        """Cut the modes of every stage into at most so many labels of similar arrays, times and waits."""
+    def label(self, rows: Rows, target: int, most: int, stop: Stop) -> Labelling:
+        """Cut the modes of every stage into at most so many labels of similar arrays, times and waits.
+
+        Raises OutOfTime.
+        """
         price = target / self.problem.budget
         labels, orders = [], []
         for i, own in enumerate(rows):
+            stop.check()
             label = self._cut(i, own, target, price, most)
             order = np.argsort(label, kind="stable")
             labels.append(label[order])
@@ -358,7 +367,7 @@ class ModeBounder:
         waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
         return self._s_per_mode * len(labelling.modes.label) + 1e-9 * (waits + per_label)
 
-    def _priced(self, labelling: Labelling, target: int) -> npt.NDArray[np.bool_] | None:
+    def _priced(self, labelling: Labelling, target: int, stop: Stop) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
         size, shape = labelling.modes.size, labelling.runs.shape
         kept = np.arange(shape[1]) < size[:, None]
@@ -367,6 +376,7 @@ class ModeBounder:
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
         price = 0.0
         while True:
+            stop.check()
             offer = Offer(target, price, spare)
             price_labels(
                 self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, offer, times, kept
@@ -380,11 +390,12 @@ class ModeBounder:
         return left
 
     def _relax(
-        self, labelling: Labelling, target: int
+        self, labelling: Labelling, target: int, stop: Stop
     ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
         """Bound, labels that may meet the target, their weights, seconds counted."""
+        stop.check()
         program = _Program(self, labelling, target)
-        program.run()
+        program.run(stop)
         return program.result()
 
 
@@ -439,14 +450,14 @@ class _Program(PathProgram):
         return bool(rows)
 
     @override
-    def run(self) -> int:
+    def run(self, stop: Stop) -> int:
         """As of every program, then with the inequalities of whole paths too."""
-        rounds, idle, mean = super().run(), 0, self.solution
+        rounds, idle, mean = super().run(stop), 0, self.solution
         last = rounds + _PATH_ROUNDS
         while rounds < last and idle < _IDLE and not self.refuted and self._separate_paths(mean):
             self.separate()
             before = self.program.value
-            idle = idle + 1 if self.program.solve() - before < _WORTHWHILE_PATHS * self.target else 0
+            idle = idle + 1 if self.program.solve(stop) - before < _WORTHWHILE_PATHS * self.target else 0
             rounds += 1
             mean = mean.mixed(self.solution, _SMOOTHING)
         self.owner.paths.useful.solved(self.active(self._paths))

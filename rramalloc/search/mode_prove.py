@@ -29,7 +29,7 @@ class _Tightening:
 
     target: int
     rounds: Iterator[Left]
-    left: Left = field(init=False)
+    left: Left
     round_s: float = 0.0
 
     def next_round(self) -> Left | None:
@@ -83,9 +83,9 @@ class ModeProver:
             if target is None:
                 break
             if target in self._open:
-                reached, took = self._branch(target, most_s - spent)
+                reached, took = self._branch(target, most_s - spent, stop)
             else:
-                reached, took = self._tighten(target)
+                reached, took = self._tighten(target, stop)
             bound, spent = max(bound, reached), spent + took
         if self._under_way is not None and spent - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
@@ -95,12 +95,15 @@ class ModeProver:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
         return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
-    def _tighten(self, target: int) -> tuple[int, float]:
+    def _tighten(self, target: int, stop: Stop) -> tuple[int, float]:
         """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""
         if self._under_way is None:
             self.nodes += 1
-            rounds = self._bounder.tightening(self._known(target), target, TIGHT_ROUNDS if self._fine else 1)
-            self._under_way = _Tightening(target, rounds)
+            rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
+            everything = Left(1.0, rows, None, None, 0.0)
+            self._under_way = _Tightening(
+                target, self._bounder.tightening(rows, target, stop, rounds), everything
+            )
         left = self._under_way.next_round()
         return (self._learn(self._under_way), 0.0) if left is None else (0, left.seconds)
 
@@ -145,7 +148,7 @@ class ModeProver:
         above = [known for known in self._rows if known >= target]
         return self._rows[min(above)] if above else self._bounder.everything
 
-    def _branch(self, target: int, seconds: float) -> tuple[int, float]:
+    def _branch(self, target: int, seconds: float, stop: Stop) -> tuple[int, float]:
         """Go on with branch and bound of one target: (bound, 0 unless it is refuted, seconds counted).
 
         seconds: that it may take, about.
@@ -153,8 +156,11 @@ class ModeProver:
         stack, spent = self._open[target], 0.0
         while stack and (spent < seconds or spent == 0.0) and not self._found:
             self.nodes += 1
-            left = self._bounder.tighten(stack.pop(), target, _NODE_ROUNDS)
+            left = self._bounder.tighten(stack[-1], target, stop, _NODE_ROUNDS)
             spent += left.seconds + 1e-4
+            if stop.out_of_time:  # in the middle of it perhaps
+                break
+            stack.pop()
             if left.rows is None:
                 continue
             self._look(left.rows, target)

@@ -32,6 +32,7 @@ from rramalloc.search.ranges import (
     StepBound,
     StepRange,
     close_ranges,
+    step_time_of,
 )
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
@@ -241,6 +242,8 @@ class _LatencyByStep:
 
     def run(self) -> float:
         """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
+        if self.stop.out_of_time:
+            return step_time_of(self.problem).compute_ns
         ranges = StepRange.all_of(self.problem, self, self.stop.work, STEP_RANGES)
         return close_ranges(ranges, self.incumbent, self.stop)
 
@@ -255,7 +258,9 @@ class _LatencyByStep:
         within = self._within(relaxed, step_ns)
         if within is None:
             return math.inf
-        if not within.one_block:  # the cheapest modes for the smallest interval are a start that costs little
+        if not (
+            within.one_block or self.stop.out_of_time
+        ):  # the cheapest modes for the smallest interval are a start that costs little
             menu = Menu.of(within)
             state, _ = menu.cheapest(menu.smallest_interval(within))
             for start in (state, menu.smallest):

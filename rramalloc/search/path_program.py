@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.cuts import Solution
+from rramalloc.search.problem import Stop
 from rramalloc.search.recent import Key
 
 Ints = npt.NDArray[np.int64]
@@ -34,6 +35,9 @@ _ACTIVE, _MOST_PIVOTS = 1e-7, 50_000
 _PIVOTS_PER_CALL = 20
 """Pivots that take as long as a call of the solver."""
 _SECONDS_PER_ROW = 2e-5
+_LONG_ROWS = 1000
+"""Rows from which on the clock is looked at after every pivot: one of a program with fewer is as fast as a
+look, and all of them take less than a second."""
 
 
 def _unit_of(target: int) -> float:
@@ -86,9 +90,17 @@ class LinearProgram:
         self._right.append(right)
         self._lengths += lengths
 
-    def solve(self) -> float:
-        """Solve from the last basis; the minimum, or -inf if the solver gave up."""
+    def solve(self, stop: Stop) -> float:
+        """Solve from the last basis; the minimum, or -inf if the solver gave up. Raises OutOfTime."""
+
+        def look(kind: int, text: str, out: Any, answer: Any, data: Any) -> None:  # noqa: ARG001
+            answer.user_interrupt = stop.out_of_time
+
+        if self.rows >= _LONG_ROWS:
+            self._solver.setCallback(look, None)
+            self._solver.startCallback(highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt)
         self._solver.run()
+        stop.check()
         info = self._solver.getInfo()
         self.effort += float((max(0, info.simplex_iteration_count) + _PIVOTS_PER_CALL) * self.rows)
         solution = self._solver.getSolution()
@@ -192,11 +204,14 @@ class PathProgram(ABC):
     def separate(self) -> bool:
         """Add the inequalities that the solution violates most; False if there are none."""
 
-    def run(self) -> int:
-        """Solve and separate in turn as long as the bound rises; how many solutions it took."""
+    def run(self, stop: Stop) -> int:
+        """Solve and separate in turn as long as the bound rises; how many solutions it took.
+
+        Raises OutOfTime.
+        """
         rounds, value = 0, -np.inf
         while True:
-            reached = self.program.solve()
+            reached = self.program.solve(stop)
             rounds += 1
             enough = self.refuted or reached - value < self.worthwhile
             if rounds == _ROUNDS or enough or not self.separate():

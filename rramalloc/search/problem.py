@@ -158,7 +158,7 @@ class Problem:
         step_time, modes = self.step_time, self.modes
         if step_time is None:
             return 0.0
-        if modes is None or block == self.graph.blocks[stage] or not step_time.moves:
+        if modes is None or block == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
             return float(step_time.access_ns_per_copy[stage])
         key = self.graph.kinds[stage], block  # equal stages move the same bytes
         if key not in self._access:
@@ -171,6 +171,8 @@ class Problem:
         """The step time with these blocks. Raises ValueError where no time is given."""
         if self.step_time is None:
             raise ValueError("the problem has no step time")
+        if self.modes is None:
+            return self.step_time
         access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
         return replace(self.step_time, access_ns_per_copy=np.array(access))
 
@@ -245,7 +247,7 @@ class Problem:
             step_time=step_time,
             least=None if self.least is None else self.least[placed],
             most=None if self.most is None else self.most[placed],
-            modes=None if self.modes is None else replace(self.modes, stages=graph.stages, _known={}),
+            modes=None if self.modes is None else replace(self.modes, stages=graph.stages),
             energy=None if energy is None else replace(energy, graph=graph),
         )
 
@@ -301,6 +303,10 @@ class CancelToken:
     interrupted: bool = False
 
 
+class OutOfTime(Exception):  # noqa: N818 - caught by the search, never seen by a user
+    """The wall clock or the user ended a search in the middle of a proof, which then proves nothing."""
+
+
 @dataclass(slots=True)
 class Stop:
     """When a search ends before it has a proof.
@@ -351,6 +357,11 @@ class Stop:
     def out_of_time(self) -> bool:
         """Whether the wall clock or the user ended the search."""
         return self.interrupted or (self.time_limit_s is not None and self.seconds >= self.time_limit_s)
+
+    def check(self) -> None:
+        """Raise OutOfTime if the wall clock or the user ended the search."""
+        if self.out_of_time:
+            raise OutOfTime
 
     def close_enough(self, best: int, bound: int) -> bool:
         """Whether best and bound are within the wanted gap."""

@@ -15,7 +15,7 @@ import numpy as np
 from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.diagram import Diagram
 from rramalloc.search.path_program import Floats
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import OutOfTime, Problem, Stop
 from rramalloc.search.relaxation import Relaxation
 from rramalloc.search.turns import ProofTurn, TimedAllocation
 from rramalloc.timing.simulate import Replication
@@ -77,13 +77,16 @@ class Tightener:
         """Whether a target has not been tightened yet and there is time for it."""
         return target not in self._boxes and self.round_s <= _SHARE * left_s
 
-    def tighten(self, target: int) -> Tight:
-        """Shrink the box of a target as far as it goes."""
-        tight = self._tighten(target)
+    def tighten(self, target: int, stop: Stop) -> Tight:
+        """Shrink the box of a target as far as it goes; not at all if the time is up before that is known."""
+        try:
+            tight = self._tighten(target, stop)
+        except OutOfTime:
+            return Tight(1, self.box(target), None, 0.0, 0)
         self.round_s = tight.seconds / max(1, tight.rounds)
         return tight
 
-    def _tighten(self, target: int) -> Tight:
+    def _tighten(self, target: int, stop: Stop) -> Tight:
         box = self.box(target)
         bound, copies, seconds, rounds = 1, None, self.bounder.sweep_seconds, 0
         near = -1
@@ -93,7 +96,8 @@ class Tightener:
             if left is None:
                 return Tight(target + 1, None, copies, seconds, rounds)
             near, before = left.price, width(left.box)
-            relaxed = self.relaxation.solve(left.box, left.start, left.rest, target)
+            stop.check()
+            relaxed = self.relaxation.solve(left.box, left.start, left.rest, target, stop)
             seconds += relaxed.seconds
             copies = relaxed.copies
             bound = max(bound, min(math.ceil(relaxed.bound), target + 1))
@@ -206,6 +210,8 @@ class Prover:
     def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound(stop, known, makespan)
+        if stop.out_of_time:
+            return bound, ()
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
         return bound, tuple(self._timed(box[0]) for box in boxes if box is not None)
@@ -254,7 +260,7 @@ class Prover:
         bound, spent = self._tighten(bound, target, left_s, stop)
         outcome = Outcome.REFUTED
         if bound <= target:
-            outcome, took = self._decide(target, left_s - spent)
+            outcome, took = self._decide(target, left_s - spent, stop)
             spent += took
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
@@ -275,11 +281,11 @@ class Prover:
     def _timed(self, copies: Replication) -> TimedAllocation:
         return TimedAllocation.of_copies(self.problem, copies)
 
-    def _decide(self, target: int, left_s: float) -> tuple[Outcome, float]:
+    def _decide(self, target: int, left_s: float, stop: Stop) -> tuple[Outcome, float]:
         """Refute or meet a target by branch and bound: (outcome, seconds)."""
         node_s = self.bounder.node_seconds
         effort = max(1, min(self._effort, int(left_s / node_s)))
-        outcome, nodes, found = self.bounder.decide(target, effort, self._tightener.box(target))
+        outcome, nodes, found = self.bounder.decide(target, effort, stop, self._tightener.box(target))
         self._nodes += nodes
         if outcome is Outcome.FOUND:
             self._found.append(self._timed(found))
@@ -289,7 +295,7 @@ class Prover:
         """Relax the box of a target, once, if there is time for it: (bound, seconds)."""
         if target < bound or not self._tightener.affordable(target, left_s) or stop.out_of_time:
             return bound, 0.0
-        tight = self._tightener.tighten(target)
+        tight = self._tightener.tighten(target, stop)
         if tight.copies is not None:
             self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
         return max(bound, tight.bound), tight.seconds

@@ -114,6 +114,11 @@ class StepBound(NamedTuple):
 class StepModel(Protocol):
     """What is minimised together with the length of a step."""
 
+    @property
+    def stop(self) -> Stop:
+        """Of the whole search."""
+        ...
+
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return a bound of the objective with steps of at least `step_ns`, at little cost.
 
@@ -256,6 +261,8 @@ class StepRange:
         first, last = self.lengths.possible(low, high)
         if first > last * (1 + _SAME):
             return None
+        if self.model.stop.out_of_time:  # no bound of its own
+            return replace(self, low=low, first=first, last=last)
         steps = max(self.steps, self.lengths.least_interval(last))
         bounds = [self.model.bound(relaxed, first, steps) for relaxed in self._relaxations(last)]
         if not bounds:

@@ -20,7 +20,7 @@ from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
 from rramalloc.search.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.path_program import Floats, PathProgram, Row
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.recent import Recent
 from rramalloc.timing.simulate import Replication
 
@@ -100,13 +100,13 @@ class Relaxation:
     problem: Problem
     _useful: Recent[_Cut] = field(default_factory=Recent)
 
-    def solve(self, box: Box, start: Replication, rest: Replication, target: int) -> Relaxed:
-        """Bound the allocations of `box` whose makespan is at most `target`.
+    def solve(self, box: Box, start: Replication, rest: Replication, target: int, stop: Stop) -> Relaxed:
+        """Bound the allocations of `box` whose makespan is at most `target`. Raises OutOfTime.
 
         start[i]: least start of stage i; rest[i]: least ticks from its finish to the end.
         """
         model = _Model(self, box, start, rest, target)
-        rounds = model.run()
+        rounds = model.run(stop)
         self._useful.solved(model.active(model.cuts))
         return model.result(rounds)
 

@@ -56,7 +56,7 @@ def with_fewest_arrays(
             return best, False, seconds
         bounder = Bounder(replace(problem, budget=best.arrays - 1))
         affordable = 1 + int((limit_s - seconds) / bounder.node_seconds)
-        outcome, nodes, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable))
+        outcome, nodes, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
         seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
         if outcome is not Outcome.FOUND:
             return best, outcome is Outcome.REFUTED, seconds

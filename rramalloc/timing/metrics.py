@@ -167,9 +167,10 @@ class EnergyModel:
 
     def slots(self, stage: int, block: Pair, copies: int) -> int:
         """Reads of an array in a step of a stage in this mode; 1 where a step is not cut into reads."""
-        if (stage, block, copies) not in self._slots:
-            self._slots[stage, block, copies] = self._counted_slots(stage, block, copies)
-        return self._slots[stage, block, copies]
+        key = self.graph.kinds[stage], block, copies
+        if key not in self._slots:
+            self._slots[key] = self._counted_slots(stage, block, copies)
+        return self._slots[key]
 
     def _counted_slots(self, stage: int, block: Pair, copies: int) -> int:
         node = self.graph.stages[stage]

@@ -187,14 +187,9 @@ class StageGraph:
     @cached_property
     def kinds(self) -> tuple[int, ...]:
         """For every stage the number of the first one that differs from it in name and producers alone."""
-        first: dict[object, int] = {}
-        shapes, kinds = self.network.shapes, list[int]()
-        for number, node in enumerate(self.stages):
-            plain = node.model_copy(update={"name": "", "inputs": ()})
-            sources = tuple(shapes[name] for name in node.inputs)
-            key = plain, sources, shapes[node.name], self.grids[number].block
-            kinds.append(first.setdefault(key, number))
-        return tuple(kinds)
+        first, kinds = dict[object, int](), self.network.kinds
+        keys = [(kinds[name], grid.block) for name, grid in zip(self.names, self.grids, strict=True)]
+        return tuple(first.setdefault(key, number) for number, key in enumerate(keys))
 
     @cached_property
     def layers(self) -> tuple[Stage, ...]:

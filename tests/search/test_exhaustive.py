@@ -117,12 +117,12 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
     case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
     for target in range(max(1, case.optimum - 4), case.optimum + 4):
-        outcome, nodes, found = bounder.decide(target, 1_000_000)
+        outcome, nodes, found = bounder.decide(target, 1_000_000, Stop())
         assert nodes >= 1
         assert outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
         if outcome is Outcome.FOUND:
             assert makespan(case, Candidate(found, 1, "")) <= target
-        outcome, nodes, _ = bounder.decide(target, 1)
+        outcome, nodes, _ = bounder.decide(target, 1, Stop())
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
 
@@ -137,7 +137,7 @@ def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, 
     targets = {1, case.optimum - 1, *np.unique(case.makespans)[:6].tolist(), int(case.makespans.max())}
     for target in data.draw(st.permutations(sorted(targets))):
         meeting = case.allocations[case.makespans <= target]
-        tight = tightener.tighten(max(1, target))
+        tight = tightener.tighten(max(1, target), Stop())
         assert tight.bound <= max(case.optimum, 1)
         if tight.box is None:
             assert len(meeting) == 0
@@ -198,15 +198,15 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     assert left is not None
 
     class Distorted(path_program.LinearProgram):
-        def solve(self) -> float:
-            value = super().solve()
+        def solve(self, stop: Stop) -> float:
+            value = super().solve(stop)
             noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)
             self.multipliers = self.multipliers * noise + 0.1 * np.abs(noise)
             return value
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(path_program, "LinearProgram", Distorted)
-        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target)
+        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target, Stop())
     assert relaxed.bound <= case.optimum + 1e-6
     assert relaxed.box is not None
     best = case.allocations[case.makespans == case.optimum]

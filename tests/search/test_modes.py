@@ -223,7 +223,7 @@ def check_modes_left(case: Solved, menu: Menu) -> None:
     for target in (case.best - 1, case.best, case.best + 2 * tick):
         if target < 1:
             continue
-        left = bounder.tighten(bounder.everything, target)
+        left = bounder.tighten(bounder.everything, target, Stop())
         good = [way for way in case.ways if way[0] <= target]
         if good:
             assert left.rows is not None
@@ -317,7 +317,7 @@ def test_waits_need_only_the_modes_that_deliver_first(tick: int) -> None:
     """The tables of a labelling are those that all of its modes give, not only the fastest of each block."""
     for case in examples(5, 12, tick):
         bounder = ModeBounder(case.problem, Menu.of(case.problem))
-        labelling = bounder.label(bounder.everything, case.best, 3)
+        labelling = bounder.label(bounder.everything, case.best, 3, Stop())
         modes = labelling.modes
         alone = Waits(*(np.full_like(table, 7) for table in labelling.waits))
         fill_waits(modes, modes, bounder.pairs, alone)
@@ -339,7 +339,7 @@ class DrawnPaths:
     @classmethod
     def of(cls, problem: Problem, target: int, random: Random) -> DrawnPaths:
         bounder = ModeBounder(problem, Menu.of(problem))
-        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)))
+        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)), Stop())
         stages, width = labelling.runs.shape
         weights = np.zeros((stages, width))
         for i, size in enumerate(labelling.modes.size.tolist()):

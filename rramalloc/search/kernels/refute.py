@@ -19,11 +19,13 @@ _MOST_ENTRIES = 2**22
 
 
 class OpenBoxes(NamedTuple):
-    """Scratch: low and high of boxes still to be searched, and the price that bound best around each.
+    """Low and high of boxes still to be searched, and the price that bound best around each.
 
-    starts, first: of `batch_starts`; packing: of `placeable`.
+    at: int64, how many there are, and the doubt so far: NO_ALLOCATION or UNDECIDED. Scratch are starts, first
+    of `batch_starts` and packing of `placeable`.
     """
 
+    at: Any
     stack: Any
     near: Any
     starts: Any
@@ -32,16 +34,22 @@ class OpenBoxes(NamedTuple):
 
     @classmethod
     def of(
-        cls, windows: npt.NDArray[np.int64], low: npt.NDArray[np.int64], room: Any, most_nodes: int
+        cls, windows: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64],
+        near: int, room: Any, most_nodes: int,
     ) -> OpenBoxes:  # fmt: skip
-        """For so many boxes of at least `low` copies; room: TileRoom or None."""
+        """A box to begin with, room for as many as that many nodes can leave open.
+
+        near: number of a price near which to look, -1 for all; room: TileRoom or None.
+        """
         n = len(low)
         deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n, most_nodes + 3)
-        return cls(
-            np.empty((deepest, 2, n), dtype=np.int64), np.empty(deepest, dtype=np.int64),
-            np.empty(int((-(-windows // low)).sum()), dtype=np.int64), np.empty(n + 1, dtype=np.int64),
-            packing_scratch(room),
+        boxes = cls(
+            np.array([1, NO_ALLOCATION]), np.empty((deepest, 2, n), dtype=np.int64),
+            np.full(deepest, near), np.empty(int((-(-windows // low)).sum()), dtype=np.int64),
+            np.empty(n + 1, dtype=np.int64), packing_scratch(room),
         )  # fmt: skip
+        boxes.stack[0] = low, high
+        return boxes
 
 
 @compiled_inline
@@ -77,26 +85,25 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 
 @compiled
 def refute(
-    rules: Any, room: Any, target: int, price: int, low: Any, high: Any, most_nodes: int, found: Any,
-    boxes: Any, times: Any, pricing: Any,
+    rules: Any, room: Any, target: int, low: Any, high: Any, most_nodes: int, found: Any, boxes: Any,
+    times: Any, pricing: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Depth-first search of a box for an allocation that meets the target: (outcome, nodes, price).
+    """Depth-first search of the open boxes for an allocation that meets the target: (outcome, nodes, price).
 
-    With most_nodes = 0 the box is not split: low and high are what propagation leaves of it, and `times`
-    tells more; else they are scratch. price: number of the one that bounds best, or near which to look, -1
-    for all.
+    With most_nodes = 0 a box is not split: low and high are what propagation leaves of it, and `times`
+    tells more; else they are scratch. price: number of the one that bounds the last box best.
 
     room: TileRoom or None. Outcome: NO_ALLOCATION (proven), FOUND: one is in `found`, UNDECIDED after
-    most_nodes nodes, or because it is not clear whether the one in `found` can be placed in tiles. All
-    allocations in a box have at least the copies of its lower corner: where that cannot be placed none can.
+    most_nodes nodes, where another call goes on, or because it is not clear whether the one in `found` can be
+    placed in tiles. All allocations in a box have at least the copies of its lower corner: where that cannot
+    be placed none can.
     """
-    stack, near, starts, first, packing = boxes
-    doubt, depth, nodes = NO_ALLOCATION, 1, 0
-    copy_to(stack[0, 0], low)
-    copy_to(stack[0, 1], high)
-    near[0] = price
+    at, stack, near, starts, first, packing = boxes
+    depth, doubt = at
+    nodes, price = 0, -1
     while depth:
         if 0 < most_nodes <= nodes or depth + 2 > len(near):
+            at[0], at[1] = depth, doubt
             return UNDECIDED, nodes, price
         nodes += 1
         depth -= 1
@@ -121,4 +128,5 @@ def refute(
             near[depth], near[depth + 1] = price, price
             _split(stack, depth, low, high, chosen)
             depth += 2
+    at[0] = 0
     return doubt, nodes, price
