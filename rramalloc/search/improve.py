@@ -53,6 +53,10 @@ _REBALANCING = 0.25
 _FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
 """Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
 run that no copies can begin."""
+_LONGEST_RUN_S = 1.0
+"""Of a climb or an annealing run at most, counted, since neither looks at the clock."""
+_LONGEST_BEAM_S = 2.0
+"""The same of a beam, as the one before took; with 1 s the default work of larger networks has none."""
 _NO_BUDGET = 2**60
 _NEAR = (0.1, 0.3)
 """How much dearer than the cheapest the modes of beams may be: first, and once these miss the budget."""
@@ -173,7 +177,7 @@ class Improver:
             if spent < self.rebalancing * seconds:
                 trial, took = self._starts.popleft()() if self._starts else self._restart(best)
             elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
-                best, _BEAM_SHARE * stop.work_s
+                best, min(_BEAM_SHARE * stop.work_s, _LONGEST_BEAM_S)
             ):
                 trial, took = self._beam(best, enough)
             else:
@@ -192,14 +196,15 @@ class Improver:
         """
         spent, guided = 0.0, 0
         while spent < seconds and found.arrays > enough and not stop.out_of_time:
-            if found.arrays != guided and self._beams.pays(target, seconds):
+            if found.arrays != guided and self._beams.pays(target, min(seconds, _LONGEST_BEAM_S)):
                 guided = found.arrays
                 fewer, took = self._beams.run(found, target, found.arrays - 1)
                 trial = fewer or found
             else:
                 self._runs += 1
                 current = self.menu.state(found.blocks, found.copies)
-                trial, took = self._save_arrays(current, target, enough, seconds - spent)
+                most_s = min(seconds - spent, _LONGEST_RUN_S)
+                trial, took = self._save_arrays(current, target, enough, most_s)
             spent += took + _SMALLEST_COUNT_S
             if trial.arrays < found.arrays and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
@@ -216,7 +221,7 @@ class Improver:
         """The best allocation on a climb along critical chains, and the seconds counted."""
         current = self.menu.smallest
         best = _copy(current)
-        run = Run(CLIMB, most_work=int(seconds * 1e9 / NS_PER_BATCH))
+        run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / NS_PER_BATCH))
         _, spent_s = self._search(tables, run, current, best)
         return self.timer.allocation(best), spent_s
 
@@ -241,6 +246,7 @@ class Improver:
         target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
         found, current = best, self.menu.state(best.blocks, best.copies)
         self._runs += 1
+        seconds = min(seconds, _LONGEST_RUN_S)
         makespan, spent_s = self._shorten(current, target, seconds)
         if makespan <= target:
             trial, took_s = self._save_arrays(current, target, self.problem.budget, seconds)

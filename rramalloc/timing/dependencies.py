@@ -142,6 +142,17 @@ def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
     )
 
 
+def _rule(node: Node) -> object:
+    """What tells apart how nodes read their inputs."""
+    if isinstance(node, Conv | ConvTranspose | Pool):
+        return isinstance(node, ConvTranspose), node.geometry
+    if isinstance(node, Upsample):
+        return node.scale, node.mode, node.coordinates
+    if isinstance(node, Take):
+        return node.rows, node.columns
+    return node.op
+
+
 class _Tracer:
     """Pulls tables through nodes; equal work is done once, so equal tables are one object."""
 
@@ -176,7 +187,13 @@ class _Tracer:
                     )
                 pulled = extents
                 if not same:
-                    pulled = tuple(self._extent(node, extent, shape, output) for extent in extents)
+                    rule = _rule(node)
+                    pulled = tuple(
+                        Extent(
+                            *(self._pull(node, rule, axis, extent[axis], shape, output) for axis in (0, 1))
+                        )
+                        for extent in extents
+                    )
                 known = result.get(stage)
                 if known is None:
                     result[stage] = union(pulled) if len(pulled) > 1 else pulled
@@ -194,18 +211,7 @@ class _Tracer:
                 edges.append(Edge(producer, consumer, needed))
         return edges
 
-    def _extent(self, node: Node, extent: Extent, source: Shape, output: Shape) -> Extent:
-        rows, columns = (self._pull(node, axis, extent[axis], source, output) for axis in (0, 1))
-        return Extent(rows, columns)
-
-    def _pull(self, node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
-        rule: object = node.op
-        if isinstance(node, Conv | ConvTranspose | Pool):
-            rule = (isinstance(node, ConvTranspose), node.geometry)
-        elif isinstance(node, Upsample):
-            rule = (node.scale, node.mode, node.coordinates)
-        elif isinstance(node, Take):
-            rule = (node.rows, node.columns)
+    def _pull(self, node: Node, rule: object, axis: int, table: Table, source: Shape, output: Shape) -> Table:
         key = (id(table), axis, rule, source[1:], output[1:])
         if key not in self._pulled:
             pulled = last_needed(node, axis, table, source, output)

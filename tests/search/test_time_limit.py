@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +38,7 @@ def network(*, branches: bool) -> Network:
     return Network.build("many", nodes)
 
 
-def machine(clock: str) -> Hardware:
+def machine(clock: str) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "name": "m", "source": "test",
         "crossbar": {"wordlines": 128, "bitlines": 128, "cell_bits": 8},
@@ -45,7 +50,7 @@ def machine(clock: str) -> Hardware:
         tables["timing"]["tick_ns"] = 100.0
     else:
         tables["memory"] = {"bandwidth_gb_s": 10.0, "reuse": "row", "scope": "per_layer"}
-    return Hardware.model_validate(tables)
+    return tables
 
 
 def ended(call: Any, branches: bool, clock: str, **options: Any) -> Any:
@@ -53,8 +58,8 @@ def ended(call: Any, branches: bool, clock: str, **options: Any) -> Any:
     begun_s = time.process_time() - compilation.seconds
     try:
         return call(
-            network(branches=branches), "x2", hardware=machine(clock), time_limit_s=LIMIT_S, progress=False,
-            **options,
+            network(branches=branches), "x2", hardware=Hardware.model_validate(machine(clock)),
+            time_limit_s=LIMIT_S, progress=False, **options,
         )  # fmt: skip
     finally:
         assert time.process_time() - compilation.seconds - begun_s < MOST_S
@@ -78,3 +83,58 @@ def test_milp() -> None:
     """Which has no allocation before its solver has one."""
     with suppress(SolverError):
         ended(rramalloc.optimize, True, "shared", method="milp")
+
+
+PRESS = """
+import os, signal, sys, threading, time
+from rramalloc.cli.main import main
+from rramalloc.search.problem import Stop
+
+look = Stop.out_of_time.fget
+
+def begin(stop):
+    Stop.out_of_time = property(look)
+    def press():
+        time.sleep(1)
+        sys.stderr.write(f"pressed {time.process_time()}\\n")
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=press, daemon=True).start()
+    return look(stop)
+
+Stop.out_of_time = property(begin)
+try:
+    main()
+finally:
+    sys.stderr.write(f"ended {time.process_time()}\\n")
+"""
+"""A command that is asked to end a second after its search began, and says what it took of the processor."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "optimize many.json --mapping sdk",
+        "optimize many.json --mapping sdk --objective edp",
+        "optimize many.json --objective arrays --target 20000 --mapping sdk",
+        "pareto many.json --objective latency_ns",
+    ],
+)
+def test_ctrl_c(words: str, tmp_path: Path) -> None:
+    """The best so far is printed soon after, with the exit code of an interruption."""
+    network(branches=True).save(tmp_path / "many.json")
+    tables = {name: part if isinstance(part, dict) else {} for name, part in machine("shared").items()}
+    lines = [
+        line
+        for name, part in tables.items()
+        for line in (f"[{name}]" if part else "", *(f"{key} = {json.dumps(part[key])}" for key in part))
+    ]
+    (tmp_path / "m.toml").write_text("\n".join(lines))
+    command = [*words.split(), "--arrays", "x2", "--hardware", "m.toml", "--work", "100000"]
+    ended = subprocess.run(
+        [sys.executable, "-c", PRESS, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 130, ended.stderr
+    assert "found so far" in ended.stderr
+    assert "coverage" in ended.stdout
+    seconds = dict(re.findall(r"^(pressed|ended) (.*)$", ended.stderr, re.MULTILINE))
+    assert float(seconds["ended"]) - float(seconds["pressed"]) < MOST_S

@@ -121,7 +121,7 @@ class LoadedRun(RangedByArrays):
 
     @override
     def solve(self, stop: Stop, seed: int) -> Candidate:
-        return self._fastest_mode() if self._alone else self.improved(super().solve(stop, seed))
+        return self._fastest_mode() if self._alone else self.improved(super().solve(stop, seed), stop)
 
     @override
     def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
@@ -161,9 +161,12 @@ class LoadedRun(RangedByArrays):
         bound = best_ns if self.problem.modes is None else None
         return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
 
-    def improved(self, candidate: Candidate) -> Candidate:
-        """A local optimum over modes: none near that of a stage on its staircase of wordlines is faster."""
-        if self.problem.modes is None:
+    def improved(self, candidate: Candidate, stop: Stop) -> Candidate:
+        """A local optimum over modes: none near that of a stage on its staircase of wordlines is faster.
+
+        stop: ends it before it is one.
+        """
+        if self.problem.modes is None or stop.out_of_time:
             return candidate
         problem, tried, improved = self.problem, 0, True
         best = self.value_of(problem.timing(candidate))
@@ -173,6 +176,8 @@ class LoadedRun(RangedByArrays):
                 timing = problem.timing(candidate)
                 length = int(timing.batches[stage] * timing.cycles[stage])
                 for (block, copies), _ in stairs.near(length, _STEPS):
+                    if stop.out_of_time:
+                        return candidate
                     blocks, replication = list(timing.graph.blocks), candidate.replication.copy()
                     blocks[stage], replication[stage] = block, copies
                     trial = replace(candidate, blocks=tuple(blocks), replication=replication)
@@ -398,6 +403,8 @@ class CutSearch:
         before = 0.0 if self.alone is None else self.alone.spent_s + self.alone.plain_s
         for cuts in (self.greedy, self.layers, self.alone.best if self.alone else []):
             for cut in cuts:
+                if self.stop.out_of_time and self.best_ns < math.inf:
+                    break
                 self._search(cut, _FIRST_WORK)
         self.plain_s, self.spent_s = before + self.spent_s, 0.0
         for turn in itertools.count():
@@ -499,7 +506,9 @@ class CutSearch:
             bound_ns = max(bound_ns, known.bound_ns)
         elif self.alone is not None and cut in self.alone.searched:
             copies = self.alone.searched[cut].candidate
-            candidates.append(objective.improved(replace(copies, blocks=objective.problem.graph.blocks)))
+            candidates.append(
+                objective.improved(replace(copies, blocks=objective.problem.graph.blocks), share)
+            )
         values = [objective.value_of(objective.problem.timing(each)) for each in candidates]
         value_ns = min(values)
         candidate = candidates[values.index(value_ns)]

@@ -54,9 +54,10 @@ class Writing:
 
     def of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
         """The same of one stage."""
-        if (stage, block, copies) not in self._known:
-            self._known[stage, block, copies] = self._of_stage(stage, block, copies)
-        return self._known[stage, block, copies]
+        key = self.graph.kinds[stage], block, copies
+        if key not in self._known:
+            self._known[key] = self._of_stage(stage, block, copies)
+        return self._known[key]
 
     def _of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
         weights = self._weights(stage, block)
