@@ -22,7 +22,7 @@ import numpy as np
 from measured import RESULTS
 from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.network.geometry import Pair
@@ -83,7 +83,7 @@ class Periods:
 def run(network: str, crossbar: int, factor: float) -> Row:
     """Search with and without own clocks, and time simulations of the answer of the first."""
     hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
-    problem = make_problem(load(network), hardware, 2**30)
+    problem = Case(load(network), hardware).problem(2**30)
     problem = replace(problem, budget=int(problem.minimum * factor))
     begun = time.process_time()
     plain = auto.solve(problem, Stop(cores=1), 0)

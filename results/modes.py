@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from measured import RESULTS
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
@@ -73,8 +73,8 @@ def problem_of(network: str, crossbar: int, factor: float) -> Problem:
     """The problem with modes; its budget is that factor of the arrays that im2col needs."""
     hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
     net, options = load(network), MappingOptions(mapping="sdk")
-    minimum = make_problem(net, hardware, 2**30, options).minimum
-    return make_problem(net, hardware, int(minimum * factor + 1e-9), options)
+    minimum = Case(net, hardware, options).problem(2**30).minimum
+    return Case(net, hardware, options).problem(int(minimum * factor + 1e-9))
 
 
 def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -108,7 +108,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
 def simulations_per_second() -> float:
     """Exact simulations of VGG-16 with blocks on 4096 arrays of 128 x 128, one core, median of seven."""
     hardware = load_hardware("plain")
-    problem = make_problem(load("vgg16"), hardware, 4096, MappingOptions(mapping="sdk"))
+    problem = Case(load("vgg16"), hardware, MappingOptions(mapping="sdk")).problem(4096)
     candidate = auto.solve(problem, Stop(work=20), 0)
     graph = problem.in_blocks(candidate.blocks).graph
     shapes, copies = Shapes.of(graph.grids), candidate.replication

@@ -25,7 +25,8 @@ from pages import markdown
 from peers_simulators import build
 
 import rramalloc
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation
 from rramalloc.api import inspect
 from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
@@ -87,7 +88,7 @@ class Row(NamedTuple):
     drawn: float | None = None
 
 
-class Case(NamedTuple):
+class ToolCase(NamedTuple):
     """A tool with a network and a budget."""
 
     simulator: ExportedTool
@@ -96,16 +97,16 @@ class Case(NamedTuple):
     """None for what the tool's own choice takes."""
 
 
-def cases() -> list[Case]:
+def cases() -> list[ToolCase]:
     """All cases, quick ones first."""
-    found = [Case(_tool("pimsyn"), network, arrays) for network, arrays in PIMSYN.items()]
-    found += [Case(_pimcomp(), network, None) for network in PIMCOMP]
+    found = [ToolCase(_tool("pimsyn"), network, arrays) for network, arrays in PIMSYN.items()]
+    found += [ToolCase(_pimcomp(), network, None) for network in PIMCOMP]
     around = TOOLS["mnsim"].surroundings()
     for network in MNSIM:
         least = inspect(network, hardware=around.hardware, mapping=around.mapping).minimum
-        found.append(Case(_tool("mnsim"), network, 4 * least))
-    found += [Case(_tool("neurosim"), network, None) for network in NEUROSIM]
-    found += [Case(_pimcomp("--mode", "high-throughput"), network, None) for network in PIMCOMP]
+        found.append(ToolCase(_tool("mnsim"), network, 4 * least))
+    found += [ToolCase(_tool("neurosim"), network, None) for network in NEUROSIM]
+    found += [ToolCase(_pimcomp("--mode", "high-throughput"), network, None) for network in PIMCOMP]
     return found
 
 
@@ -139,7 +140,7 @@ def _pimcomp(*options: str) -> GeneticPimcomp:
 class Judge:
     """Figures of allocations in a tool, from the store or new; counts different ones."""
 
-    def __init__(self, case: Case, problem: Problem, arrays: int, answers: Answers) -> None:
+    def __init__(self, case: ToolCase, problem: Problem, arrays: int, answers: Answers) -> None:
         self.case, self.problem, self.arrays, self.answers = case, problem, arrays, answers
         self.network = load(case.network)
         self.figures: dict[tuple[int, ...], float] = {}
@@ -157,10 +158,9 @@ class Judge:
     def _new(self, copies: Replication) -> Answer:
         around = self.case.simulator.surroundings
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-        allocation = checked_allocation(
-            around.hardware, self.arrays, self.problem, Request(mapping=mapping), Stop(work=0),
-            Candidate(copies, 1, "none"),
-        )  # fmt: skip
+        case = Case(self.network, around.hardware, mapping)
+        candidate = Candidate(copies, 1, "none")
+        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Stop(work=0), candidate)
         try:
             return Answer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:
@@ -204,7 +204,7 @@ def others(judge: Judge, chosen: Replication, run: int) -> tuple[float, float]:
     return drawn, genetic_search(judge, Neighbourhood(judge.problem, GENETIC_SEED + run), chosen)
 
 
-def measure(case: Case, run: int, store: Path) -> Row:
+def measure(case: ToolCase, run: int, store: Path) -> Row:
     """One run of all searches. Raises SimulatorError where the tool has no choice of its own."""
     simulator, around = case.simulator, case.simulator.surroundings
     source = load(case.network)
@@ -271,7 +271,7 @@ def _row(cells: dict[str, str]) -> Row:
     return Row(**values)  # type: ignore[arg-type]
 
 
-def drawn_rank(case: Case, row: Row, store: Path) -> float | None:
+def drawn_rank(case: ToolCase, row: Row, store: Path) -> float | None:
     """Rank correlation with 30 allocations drawn from all that were asked about, by a model of the others."""
     problem = _problem(case, row.arrays)
     document = json.dumps(_subject(case), sort_keys=True)
@@ -293,13 +293,13 @@ def drawn_rank(case: Case, row: Row, store: Path) -> float | None:
     return spearman(model.predict([np.array(key) for key in left]).tolist(), [figures[key] for key in left])
 
 
-def _problem(case: Case, arrays: int) -> Problem:
+def _problem(case: ToolCase, arrays: int) -> Problem:
     around = case.simulator.surroundings
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-    return make_problem(load(case.network), around.hardware, arrays, mapping)
+    return Case(load(case.network), around.hardware, mapping).problem(arrays)
 
 
-def _subject(case: Case) -> dict[str, object]:
+def _subject(case: ToolCase) -> dict[str, object]:
     around = case.simulator.surroundings
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
     return subject(load(case.network), around.hardware, mapping, case.simulator.kept_as)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -93,10 +93,10 @@ def problem_of(entry: Entry) -> tuple[Problem, Network]:
     whole = load(entry.network)
     hardware = load_hardware("plain").with_crossbar(entry.lines, entry.lines)
     chain = main_path(whole) if entry.network == "resnet18" else whole
-    problem = make_problem(chain, hardware, entry.arrays)
+    problem = Case(chain, hardware).problem(entry.arrays)
     if not entry.shortcuts:
         return problem, chain
-    source = make_problem(whole, hardware, entry.arrays)
+    source = Case(whole, hardware).problem(entry.arrays)
     demand = dict.fromkeys(problem.graph.names, 0)
     for name, each in zip(source.graph.names, source.demand.tolist(), strict=True):
         demand[beside(name)] += each
@@ -167,7 +167,7 @@ def row(entry: Entry) -> str:
 
 
 def allocation_row(label: str, name: str, arrays: int, copies: tuple[int, ...]) -> str:
-    problem = make_problem(load(name), load_hardware("plain"), arrays)
+    problem = Case(load(name), load_hardware("plain")).problem(arrays)
     theirs = np.array(copies, dtype=np.int64)
     ours, words, _ = timed(problem, Stop().work, 1)
     proven = " (proven)" if PROVEN in words else ""

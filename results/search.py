@@ -26,6 +26,7 @@ from cbc import HAS_CBC, run_cbc
 from measured import RESULTS, in_own_process, peak_mb
 from pydantic import TypeAdapter
 
+from rramalloc.allocation.case import Case
 from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Marks, Panel
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
@@ -51,7 +52,7 @@ DAG_GOAL = 0.15
 CSV, PAGE, FIGURE = RESULTS / "search.csv", RESULTS / "search.md", RESULTS / "search.svg"
 
 
-class Case(NamedTuple):
+class BudgetCase(NamedTuple):
     """What is to be allocated. factor: the budget as a multiple of the minimum."""
 
     network: str
@@ -85,14 +86,14 @@ class Row:
     peak_mb: float
 
     @property
-    def case(self) -> Case:
-        return Case(self.network, self.crossbar, self.factor)
+    def case(self) -> BudgetCase:
+        return BudgetCase(self.network, self.crossbar, self.factor)
 
 
-Table = dict[Case, dict[str, Row]]
+Table = dict[BudgetCase, dict[str, Row]]
 
 
-def measure(case: Case, method: str) -> dict[str, Any]:
+def measure(case: BudgetCase, method: str) -> dict[str, Any]:
     """Run one method on one case in this process, after runs that are not counted."""
     from rramalloc.api import inspect, optimize
 
@@ -103,7 +104,7 @@ def measure(case: Case, method: str) -> dict[str, Any]:
     return {"arrays": arrays} | run(case, arrays, method) | {"peak_mb": peak_mb()}
 
 
-def measure_auto(case: Case, arrays: int, method: str) -> dict[str, Any]:
+def measure_auto(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     """The call that users make; its first report of progress is its first answer."""
     from rramalloc.api import optimize
 
@@ -124,9 +125,8 @@ def measure_auto(case: Case, arrays: int, method: str) -> dict[str, Any]:
     }
 
 
-def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
+def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     """A method by itself, because `optimize` would replace its bound by a better one."""
-    from rramalloc.allocation.optimize import make_problem
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
     from rramalloc.importers import load
@@ -139,7 +139,7 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     candidate: Candidate | None = None
     begun = time.perf_counter()
     hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)
-    problem = make_problem(load(case.network), hardware, arrays)
+    problem = Case(load(case.network), hardware).problem(arrays)
     built = time.perf_counter()
     try:
         candidate = solve(problem, Stop(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
@@ -159,7 +159,7 @@ def measure_other(case: Case, arrays: int, method: str) -> dict[str, Any]:
     }
 
 
-def run(case: Case, method: str) -> Row:
+def run(case: BudgetCase, method: str) -> Row:
     """One run in a process of its own. Raises RuntimeError, TimeoutError."""
     asked = {"case": case, "method": method}
     got = in_own_process(__file__, asked, PROCESS_LIMIT_S, has_solver=method == CBC)
@@ -192,7 +192,7 @@ def write_rows(rows: Iterable[Row], mode: str) -> None:
 def run_missing(chosen: argparse.Namespace) -> None:
     """Run what was chosen and is not there, one process at a time."""
     wanted = [
-        (Case(*case), method)
+        (BudgetCase(*case), method)
         for case in product(chosen.networks, chosen.crossbars, chosen.factors)
         for method in chosen.methods
     ]
@@ -203,7 +203,7 @@ def run_missing(chosen: argparse.Namespace) -> None:
     there = {(row.case, row.method) for row in rows}
     missing = [item for item in wanted if item not in there][: chosen.limit]
     for method in sorted({method for _, method in missing}):
-        run(Case("alexnet", 128, 1.2), method)  # compiles what changed, which takes memory
+        run(BudgetCase("alexnet", 128, 1.2), method)  # compiles what changed, which takes memory
     for number, (case, method) in enumerate(missing, start=1):
         print(f"{number}/{len(missing)}  {case.label}  {method}", end="  ", flush=True)
         try:
@@ -219,7 +219,7 @@ def table_of(rows: list[Row]) -> Table:
     """Rows by case and method, in the order of the constants; the last of equals counts."""
     by_key = {(row.case, row.method): row for row in rows}
     table: Table = {}
-    for case in map(Case._make, product(NETWORKS, CROSSBARS, FACTORS)):
+    for case in map(BudgetCase._make, product(NETWORKS, CROSSBARS, FACTORS)):
         found = {method: by_key[case, method] for method in SERIES if (case, method) in by_key}
         if found:
             table[case] = found
@@ -485,7 +485,7 @@ def main() -> None:
     """Measure what is missing and write the page."""
     chosen = arguments()
     if chosen.one is not None:
-        print(json.dumps(measure(Case(*chosen.one["case"]), chosen.one["method"])))
+        print(json.dumps(measure(BudgetCase(*chosen.one["case"]), chosen.one["method"])))
         return
     if not chosen.page:
         run_missing(chosen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from rramalloc.allocation.budgets import minimum_arrays
+from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
 from rramalloc.choices import Mapping
 from rramalloc.commands.verify.verify import verify
@@ -40,7 +40,7 @@ def main() -> None:
     rows = []
     for side, preset, mapping in CASES:
         network, hardware = vgg16(side), load_hardware(preset)
-        arrays = 2 * minimum_arrays(network, hardware, MappingOptions(mapping=mapping))
+        arrays = 2 * Case(network, hardware, MappingOptions(mapping=mapping)).minimum
         allocation = optimize(network, arrays, hardware=hardware, mapping=mapping, work=0)
         begun = time.perf_counter()
         result = verify(network, allocation)

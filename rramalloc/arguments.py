@@ -12,11 +12,15 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from rramalloc import choices
+from rramalloc.choices import SHARED, UNPACKED, signature_of
 from rramalloc.errors import SpecError, UnknownNameError, suggestion
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _MOST_BITS = 1024
+_HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.measured_steps")
+"""Modules with the types of shared arguments."""
 _PLAIN = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
 
 
@@ -26,7 +30,7 @@ def checked(call: Call) -> Call:
     What an annotation does not say, such as the keys of a dict of options, is left to the call.
     Raises SpecError or UnknownNameError, naming the argument.
     """
-    signature = inspect.signature(call)
+    signature = signature_of(call)
     hints: dict[str, Any] = {}
 
     @functools.wraps(call)
@@ -43,6 +47,7 @@ def checked(call: Call) -> Call:
                 bound.arguments[name] = _fitted(name, value, hints[name])
         return call(*bound.args, **bound.kwargs)
 
+    check.__signature__ = signature  # type: ignore[attr-defined]
     return cast("Call", check)
 
 
@@ -50,6 +55,10 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
     """Return the type of every argument, without those of a library that is not installed."""
     hints: dict[str, Any] = {}
     for name, annotation in call.__annotations__.items():
+        if shared := UNPACKED.fullmatch(str(annotation)):
+            kinds = {name: value for home in _HOMES for name, value in vars(import_module(home)).items()}
+            hints |= get_type_hints(SHARED[shared[1]][0], localns=kinds | vars(choices))
+            continue
         one = types.SimpleNamespace(__annotations__={name: annotation})
         with suppress(ImportError):  # the call itself says that the library is missing
             try:

@@ -1,8 +1,16 @@
-"""What options can be: the names that calls, files and commands accept, each list in one place."""
+"""What options can be, and the arguments that calls and commands share: each list in one place."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import inspect
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+if TYPE_CHECKING:
+    from rramalloc.hardware.loader import CrossbarLike, HardwareLike
+    from rramalloc.importers import InputShapes
+    from rramalloc.timing.measured_steps import LatencyTableLike
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """How weights lie on crossbars (docs/sources/model.md 3)."""
@@ -43,3 +51,106 @@ FRONT_AGAINST: tuple[FrontAgainst, ...] = get_args(FrontAgainst)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
 FOLD_RULES: tuple[FoldRule, ...] = get_args(FoldRule)
 AUXILIARY_LAYERS: tuple[AuxiliaryLayer, ...] = get_args(AuxiliaryLayer)
+
+
+class NetworkArguments(TypedDict, total=False):
+    """How a network is read.
+
+    input_shapes: of dynamic inputs of an ONNX file, by name; allow_partial: take operators whose weights
+    cannot be modelled as barriers, as the coverage then says.
+    """
+
+    input_shapes: InputShapes | None
+    allow_partial: bool
+
+
+class MappedArguments(NetworkArguments, total=False):
+    """What a network is laid on.
+
+    hardware: a Hardware, a file or a preset; crossbar: "256x256" or (256, 256) instead of its arrays;
+    mapping, fc: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
+    """
+
+    hardware: HardwareLike
+    crossbar: CrossbarLike | None
+    mapping: Mapping
+    fold: bool
+    fc: FullyConnected
+
+
+class CaseArguments(MappedArguments, total=False):
+    """What is allocated. latency_table: measured step times, or their file, instead of the hardware's."""
+
+    latency_table: LatencyTableLike | None
+
+
+class SearchArguments(CaseArguments, total=False):
+    """What is allocated, and how long is searched.
+
+    work: units of search, 0.05 s each on a reference core, before it ends without proof; time_limit_s: by
+    the clock, which depends on the machine.
+    """
+
+    seed: int
+    work: int
+    time_limit_s: float | None
+
+
+class AllocationArguments(NetworkArguments, total=False):
+    """What replaces that of an allocation; None: it stays."""
+
+    hardware: HardwareLike | None
+    mapping: Mapping | None
+    fc: FullyConnected | None
+
+
+DEFAULT_WORK = 100
+"""Units of search: 5 s of a reference core."""
+DEFAULTS: SearchArguments = {
+    "hardware": "plain",
+    "crossbar": None,
+    "mapping": "im2col",
+    "fold": False,
+    "fc": "host",
+    "latency_table": None,
+    "seed": 0,
+    "work": DEFAULT_WORK,
+    "time_limit_s": None,
+    "input_shapes": None,
+    "allow_partial": False,
+}
+"""What holds for shared arguments that are left out."""
+SHARED: dict[str, tuple[type, dict[str, Any]]] = {
+    kind.__name__: (kind, {name: value for name, value in defaults.items() if name in kind.__annotations__})
+    for kind, defaults in (
+        (NetworkArguments, dict(DEFAULTS)),
+        (MappedArguments, dict(DEFAULTS)),
+        (CaseArguments, dict(DEFAULTS)),
+        (SearchArguments, dict(DEFAULTS)),
+        (AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None}),
+    )
+}
+"""Arguments that calls share by the name of their TypedDict, with what holds where they are left out."""
+UNPACKED = re.compile(r"Unpack\[(\w+)\]")
+"""How a call says that it takes the arguments of a TypedDict."""
+
+
+def signature_of(call: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a call; the arguments that it shares with others stand last, by keyword."""
+    signature, parameters = inspect.signature(call), list[inspect.Parameter]()
+    for parameter in signature.parameters.values():
+        shared = UNPACKED.fullmatch(str(parameter.annotation))
+        if parameter.kind is not parameter.VAR_KEYWORD or shared is None:
+            parameters.append(parameter)
+            continue
+        kind, defaults = SHARED[shared[1]]
+        parameters += [
+            inspect.Parameter(
+                name,
+                parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=kind.__annotations__[name].__forward_arg__,
+            )
+            for name, default in defaults.items()
+        ]
+    return signature.replace(parameters=parameters)

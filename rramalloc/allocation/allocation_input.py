@@ -19,11 +19,11 @@ from rramalloc.allocation.allocation import (
     EdgeDelay,
     NetworkId,
 )
-from rramalloc.choices import Handoff
+from rramalloc.choices import AllocationArguments, Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair
@@ -151,6 +151,12 @@ class AllocationInput:
             return replace(self, options=options)
         cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
         return replace(self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles)
+
+    def with_arguments(self, given: AllocationArguments) -> AllocationInput:
+        """The same copies with what the arguments of a call replace. Raises as `changed`, and FileError."""
+        hardware = given.get("hardware")
+        machine = None if hardware is None else as_hardware(hardware)
+        return self.changed(hardware=machine, mapping=given.get("mapping"), fc=given.get("fc"))
 
     def made_for(self, network: Network) -> AllocationInput:
         """Itself. Raises SpecError if it was made for another network."""

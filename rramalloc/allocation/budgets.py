@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import least_arrays
-from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.network import Network
 from rramalloc.records import brief
 
 _NUMBER, _MULTIPLE = re.compile(r"[0-9]{1,20}"), re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")
@@ -47,28 +43,6 @@ def budget(given: int | str, minimum: int) -> int:
     return int(text)
 
 
-def budget_of(given: int | str | None, network: Network, hardware: Hardware, options: MappingOptions) -> int:
-    """The arrays that a network may use; without a number those of the chip. Raises SpecError."""
-    if isinstance(given, str):
-        return budget(given, minimum_arrays(network, hardware, options))
-    if given is not None:
-        return given
-    if hardware.chip is None:
-        raise SpecError("arrays", f"must be given, hardware {hardware.name!r} has no [chip] that gives them")
-    return hardware.chip.arrays
-
-
 def multiple(text: str) -> Fraction | None:
     """The exact factor in "x1.5"; None if the text is no multiple."""
     return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None
-
-
-def minimum_arrays(network: Network, hardware: Hardware, options: MappingOptions) -> int:
-    """Arrays with every stage stored once, and classifiers where [counting] says so.
-
-    Raises UnsupportedError, SpecError.
-    """
-    from rramalloc.timing.stage_graph import StageGraph
-
-    graph = StageGraph.build(network, options.fc)
-    return least_arrays(network, graph.stages, hardware, options)

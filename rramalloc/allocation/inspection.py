@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rramalloc.allocation.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
+from rramalloc.allocation.case import Case
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds, least_arrays
-from rramalloc.mapping.options import MappingOptions
+from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
@@ -97,9 +97,9 @@ class Inspection(ResultRecord):
         return self.network.name, f"{counted(len(self.layers), 'stage')}, {least}"
 
 
-def inspect_network(network: Network, hardware: Hardware, options: MappingOptions) -> Inspection:
+def inspect_network(case: Case) -> Inspection:
     """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
-    graph = StageGraph.build(network, options.fc)
+    network, hardware, options, graph = case.network, case.hardware, case.mapping, case.stages
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     arrays = demands(network, graph.stages, hardware, options)
     demand = dict(zip(graph.names, arrays, strict=True))
@@ -130,7 +130,7 @@ def inspect_network(network: Network, hardware: Hardware, options: MappingOption
         hardware=hardware,
         mapping=options.mapping,
         fold=options.fold,
-        minimum=least_arrays(network, graph.stages, hardware, options),
+        minimum=case.minimum,
         saturation=sum(layer.windows * layer.demand for layer in layers)
         if modes is None
         else sum(stage.saturation for stage in modes),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rramalloc.choices import NodeNames
+from typing import Unpack
+
+from rramalloc.choices import NetworkArguments, NodeNames
 from rramalloc.cli.output import note, warn
 from rramalloc.cli.parameters import Help, passed
 
@@ -16,10 +18,9 @@ def convert(
     network: str,
     out: str,
     *,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     names: NodeNames = "module",
     quiet: bool = False,
+    **shared: Unpack[NetworkArguments],
 ) -> None:
     """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 

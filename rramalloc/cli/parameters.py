@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
+from rramalloc.choices import FullyConnected, signature_of
+from rramalloc.choices import Mapping as MappingName
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 from rramalloc.units import amount
@@ -94,6 +96,21 @@ _NAMES = {
 """Options whose names do not follow from those of their parameters."""
 _UNITS = {"time_limit_s": "s", "timeout_s": "s", "target_ns": "ns", "gap": "", "width": "", "noise": ""}
 """Units of numbers that may be given in others; "" for shares."""
+_ON_A_TERMINAL: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float | None": float | None,
+    "HardwareLike": str,
+    "HardwareLike | None": str | None,
+    "CrossbarLike | None": str | None,
+    "LatencyTableLike | None": str | None,
+    "InputShapes | None": list[str] | None,
+    "Mapping": MappingName,
+    "Mapping | None": MappingName | None,
+    "FullyConnected": FullyConnected,
+    "FullyConnected | None": FullyConnected | None,
+}
+"""What is typed for shared arguments, by their annotation."""
 PANELS = {
     "Arguments": "",
     "Options": "",
@@ -126,10 +143,14 @@ def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
     own: what the help says of parameters that are the command's alone, or not what they usually are. Those
     whose annotation has what Typer needs are left as they are.
     """
-    rows, signature = {**_SHARED, **own}, inspect.signature(command, eval_str=True)
+    rows, signature = {**_SHARED, **own}, signature_of(command)
+    kinds = {
+        name: parameter.annotation
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
+    }
     parameters = []
     for name, parameter in signature.parameters.items():
-        kind = parameter.annotation
+        kind = kinds[name] if name in kinds else _ON_A_TERMINAL[parameter.annotation]
         if name in rows and get_origin(kind) is not Annotated:
             kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
         parameters.append(parameter.replace(annotation=kind))
@@ -159,8 +180,12 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:
-    """Those of the parameters of a command that a call takes by the same names. Raises SpecError."""
-    taken = {name: given[name] for name in inspect.signature(call).parameters if name in given}
+    """Those of the parameters of a command that a call takes by the same names. Raises SpecError.
+
+    given: the locals of the command, where `shared` are its shared arguments.
+    """
+    every = {**given, **given.get("shared", {})}
+    taken = {name: every[name] for name in signature_of(call).parameters if name in every}
     if "input_shapes" in taken:
         taken["input_shapes"] = parse_input_shapes(taken["input_shapes"])
     return taken

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rramalloc.choices import NODE_NAMES, NodeNames
+from rramalloc.choices import NODE_NAMES, NetworkArguments, NodeNames
 from rramalloc.errors import FileError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json
 from rramalloc.network.network import Network
@@ -31,6 +31,11 @@ def as_network(
     if isinstance(network, Network):
         return network
     return load(network, input_shapes, allow_partial=allow_partial, names=names)
+
+
+def network_of(network: NetworkLike, given: NetworkArguments) -> Network:
+    """The network that the arguments of a call describe. Raises as `load`."""
+    return as_network(network, given.get("input_shapes"), allow_partial=given.get("allow_partial", False))
 
 
 def load(

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import DEFAULT_WORK, ObjectiveName
 from rramalloc.errors import BudgetError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential
 from rramalloc.search.auto import AutoSearch
@@ -22,7 +22,7 @@ from rramalloc.search.bound import bounder_of
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.menu import Menu, limited_to
-from rramalloc.search.problem import DEFAULT_WORK, SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.search.ranges import (
     STEP_RANGES,
     ArrayRange,

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.mapping.demand import ModeArrays
@@ -24,9 +25,8 @@ from rramalloc.units import Unit
 
 Blocks = tuple[Pair, ...]
 """Block (height, width) of every stage, in canonical order."""
-DEFAULT_WORK = 100
 SECONDS_PER_WORK = 0.05
-"""A unit of search work in seconds of a reference core; by default a search takes 5 s without proof."""
+"""A unit of search work in seconds of a reference core."""
 _ROUNDING = 1e-9
 
 

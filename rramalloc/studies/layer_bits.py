@@ -18,16 +18,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, objective_of
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import BudgetError, SolverError, SpecError
 from rramalloc.files import read_text
-from rramalloc.hardware.hardware import MAX_BITS, Hardware
+from rramalloc.hardware.hardware import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.search.objective import within
 from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
-from rramalloc.timing.stage_graph import StageGraph
 
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
@@ -75,32 +75,32 @@ class BitTable:
 
 
 def optimize_bits(
-    network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop, table: BitTable,
-    most_sensitivity: float,
-) -> Allocation:  # fmt: skip
+    case: Case, arrays: int, request: Request, stop: Stop, table: BitTable, most_sensitivity: float
+) -> Allocation:
     """The bits and the allocation with the best objective, sensitivities adding up to no more than a limit.
 
     The allocation is of the network with these bits, `network.with_bits(allocation.bits)`.
     Raises SpecError if no choice keeps to the limit, BudgetError if none of those that do fits the budget.
     """
-    names = table.of(network)
+    names = table.of(case.network)
     least = math.fsum(min(choice.sensitivity for choice in table.choices[name]) for name in names)
     if least > most_sensitivity:
         raise SpecError("sensitivity", f"must be at least {least:g}, the sum of the least of all layers")
-    search = _BitSearch(network, hardware, arrays, request, stop, names, table, most_sensitivity)
+    search = _BitSearch(case, arrays, request, stop, names, table, most_sensitivity)
     search.run()
     if search.best is None and search.nodes:
         raise SolverError("no bits that fit were found in time: raise --time-limit or --arrays")
     if search.best is None:
         raise search.unfit or BudgetError(0, arrays, [])
     best = search.best
-    problem = search.problem(best.chosen)
+    own = search.case_with(best.chosen)
+    problem = own.problem(arrays)
     bound = min([best.value, *(node.bound for node in search.nodes)]) / search.unit_of(problem)
     words = f"bits of {len(names)} layers by branch and bound, {len(search.solved)} ways bounded"
     candidate = replace(
         best.candidate, lower_bound=1, objective_bound=bound, proof=words, seconds=search.spent_s
     )
-    allocation = checked_allocation(hardware, arrays, problem, request, stop, candidate)
+    allocation = checked_allocation(own, arrays, problem, request, stop, candidate)
     picked = [choices[at] for choices, at in zip(search.choices, best.options, strict=True)]
     return allocation.model_copy(update={"sensitivity": math.fsum(choice.sensitivity for choice in picked)})
 
@@ -136,8 +136,7 @@ class _BitNode:
 
 @dataclass(eq=False)
 class _BitSearch:
-    source: Network
-    hardware: Hardware
+    case: Case
     arrays: int
     request: Request
     stop: Stop
@@ -151,11 +150,10 @@ class _BitSearch:
     def __post_init__(self) -> None:
         self.nodes: list[_BitNode] = []
         self.solved: dict[tuple[Bits, int], _Solved | None] = {}
-        self.graph = StageGraph.build(self.source, self.request.mapping.fc)
         self.choices: list[tuple[BitChoice, ...]] = []
         for name in self.names:
             choices = self.table.choices[name]
-            timed = name in self.graph.names  # bits of a layer on the host change nothing
+            timed = name in self.case.stages.names  # bits of a layer on the host change nothing
             self.choices.append(choices if timed else (min(choices, key=lambda choice: choice.sensitivity),))
 
     def run(self) -> None:
@@ -175,15 +173,9 @@ class _BitSearch:
                     (*node.options[:place], option, *node.options[place + 1 :]), node.bound, _FIRST_WORK
                 )
 
-    def network(self, bits: Bits) -> Network:
-        """The network with the bits of the layers of the table."""
-        return self.source.with_bits(dict(zip(self.names, bits, strict=True)))
-
-    def problem(self, bits: Bits) -> Problem:
-        """Raises BudgetError if one copy of every layer does not fit."""
-        network = self.network(bits)
-        graph = self.graph.of_network(network)
-        return make_problem(network, self.hardware, self.arrays, self.request.mapping, graph=graph)
+    def case_with(self, bits: Bits) -> Case:
+        """The case with the bits of the layers of the table."""
+        return self.case.with_bits(dict(zip(self.names, bits, strict=True)))
 
     def unit_of(self, problem: Problem) -> float:
         """What the objective's value is multiplied by so that it compares between bits: steps become ns."""
@@ -223,7 +215,7 @@ class _BitSearch:
 
     def _searched(self, bits: Bits, work: int) -> _Solved | None:
         try:
-            problem = self.problem(bits)
+            problem = self.case_with(bits).problem(self.arrays)
         except BudgetError as error:
             self.unfit = self.unfit or error
             return None

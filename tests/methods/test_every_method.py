@@ -13,7 +13,8 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_p
 from methods.small import random_chain
 
 from rramalloc import compare, lazy, optimize
-from rramalloc.allocation.optimize import Request, make_problem, propose
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.errors import PluginError, RramallocError, UnsupportedError
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
@@ -127,8 +128,8 @@ def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
 def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
     """Fully connected layers as stages too: they have one window and one copy."""
     network = load("alexnet")
-    needed = make_problem(network, load_hardware("plain"), 2**40, MappingOptions(fc="crossbar")).minimum
-    problem = make_problem(network, load_hardware("plain"), needed + spare, MappingOptions(fc="crossbar"))
+    needed = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(2**40).minimum
+    problem = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(needed + spare)
     candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
     assert problem.fits(candidate.replication)
     if spare == 0:
@@ -139,7 +140,7 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
 def test_no_baseline_beats_the_bound(name: str) -> None:
-    problem = make_problem(load("resnet18"), load_hardware("isaac"), 12_000)
+    problem = Case(load("resnet18"), load_hardware("isaac")).problem(12_000)
     candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
     assert problem.fits(candidate.replication)
     assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.replication)
@@ -162,7 +163,7 @@ def test_chips_are_served() -> None:
 
 def test_published() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
-    problem = make_problem(load("vgg11"), load_hardware("plain"), 2304)
+    problem = Case(load("vgg11"), load_hardware("plain")).problem(2304)
     found = method_named("published").solve(problem, Stop(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
     with pytest.raises(UnsupportedError, match="chains only"):
@@ -178,7 +179,7 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "foreign", lambda _: points)
     monkeypatch.setattr(registry, "foreign", lambda _: points)
     assert registry.method_names()[-2:] == ("broken", "mine")
-    problem = make_problem(load("alexnet"), load_hardware("plain"), 1000)
+    problem = Case(load("alexnet"), load_hardware("plain")).problem(1000)
     assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"
     assert not method_named("mine").compared
     with pytest.raises(

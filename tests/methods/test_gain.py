@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, randoms
 from methods.small import conv, copies, node, problem
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import gain
@@ -60,7 +60,7 @@ def test_more_work_is_never_worse(random: Random) -> None:
 
 
 def test_no_work_at_all() -> None:
-    case: Problem = make_problem(load("vgg16"), load_hardware("plain"), 2048)
+    case: Problem = Case(load("vgg16"), load_hardware("plain")).problem(2048)
     candidate = gain.solve(case, Stop(work=0), 0)
     assert candidate.replication.tolist() == [1] * 13
     assert "stopped after the work allowed" in candidate.proof

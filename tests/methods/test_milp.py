@@ -12,8 +12,8 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 from search.test_modes import solved
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_candidate
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
@@ -75,7 +75,7 @@ def test_out_of_work(work: int) -> None:
 
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
-    problem = make_problem(rramalloc.load("resnet18"), load_hardware("plain"), 1390)
+    problem = Case(rramalloc.load("resnet18"), load_hardware("plain")).problem(1390)
     found, again = (milp.solve(problem, Stop(work=work), 0) for _ in range(2))
     assert "stopped (" in found.proof
     assert problem.fits(found.replication)
@@ -91,7 +91,7 @@ def test_out_of_work(work: int) -> None:
 )
 def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     """Optima that CBC and HiGHS both prove, at 4, 4 and 2 times the minimum."""
-    problem = make_problem(rramalloc.load(network), load_hardware("plain"), arrays)
+    problem = Case(rramalloc.load(network), load_hardware("plain")).problem(arrays)
     candidate = milp.solve(problem, Stop(work=ENOUGH), 0)
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum
@@ -124,7 +124,7 @@ def test_modes_by_hand() -> None:
     ]
     network = rramalloc.Network.build("two", nodes)
     hardware = load_hardware("plain").with_crossbar(16, 16)
-    problem = make_problem(network, hardware, 2, MappingOptions(mapping="sdk"))
+    problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2)
     found = milp.solve(problem, Stop(work=ENOUGH), 0)
     assert found.lower_bound == 5
     assert found.blocks is not None

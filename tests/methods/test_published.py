@@ -14,7 +14,7 @@ from laws.figures import PUBLISHED_STEPS
 from laws.strategies import Enumerated, enumerate_all, random_replication, randoms
 
 from rramalloc import optimize
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -75,7 +75,7 @@ def reference(source: Problem, replication: npt.NDArray[np.int64]) -> int:
 
 
 def problem(name: str, arrays: int) -> Problem:
-    return make_problem(load(name), load_hardware("plain"), arrays)
+    return Case(load(name), load_hardware("plain")).problem(arrays)
 
 
 @settings(max_examples=150)
@@ -178,7 +178,7 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
 )
 def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: int) -> None:
     hardware = load_hardware("plain").with_crossbar(lines, lines)
-    source = make_problem(load("vgg19"), hardware, arrays)
+    source = Case(load("vgg19"), hardware).problem(arrays)
     candidate = method.solve(source, Stop(work=8), 0)
     assert reference(source, candidate.replication) < figure
 
@@ -264,7 +264,7 @@ def test_least_delay_of_alexnet_against_every_allocation(step_ns: float) -> None
             search((*copies, 1 + more), spare - more * demand[stage])
 
     search((), 512 - sum(demand))
-    source = make_problem(load("alexnet_todaes"), with_memory(step_ns), 512)
+    source = Case(load("alexnet_todaes"), with_memory(step_ns)).problem(512)
     candidate = method.solve(source, Stop(), 0)
     assert source.step_time is not None
     delay_ns = reference(source, candidate.replication) * source.step_time.step_ns(candidate.replication)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from laws.strategies import Enumerated, enumerated, randoms
 from methods.small import conv, copies, problem
 
-from rramalloc.allocation.optimize import Request, make_problem, propose
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import annealing, balance, genetic
@@ -94,7 +95,7 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
 
 
 def test_annealing_equalises_vgg16() -> None:
-    source = make_problem(load("vgg16"), load_hardware("plain"), 4096)
+    source = Case(load("vgg16"), load_hardware("plain")).problem(4096)
     windows = source.graph.windows
     before = annealing.value_of(windows, annealing.initial(source))
     values = {seed: np.array(copies(annealing, source, seed)) for seed in range(3)}

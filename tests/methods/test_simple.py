@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from methods.small import conv, copies, problem, pyramid
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import lagrange, none, proportional, uniform
@@ -68,7 +68,7 @@ def test_proportional_meets_the_published_figures(name: str, arrays: int, lines:
     """docs/sources/model.md 9, column W, by the published recurrence; a finer scale than theirs can save a
     step."""
     network, hardware = load(name), load_hardware("plain").with_crossbar(lines, lines)
-    found = copies(proportional, make_problem(network, hardware, arrays))
+    found = copies(proportional, Case(network, hardware).problem(arrays))
     assert figure - 1 <= published(chain_layers(network), found).steps <= figure
 
 

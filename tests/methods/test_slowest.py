@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from laws.strategies import random_problem, randoms
 from methods.small import copies, pyramid, valley
 
-from rramalloc.allocation.optimize import Request, make_problem, propose
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import FullyConnected
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -70,7 +71,7 @@ def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
 @pytest.mark.parametrize(("fc", "arrays"), [("crossbar", 9216), ("host", 9216 - 32)])
 def test_pimcomp_on_resnet18(fc: FullyConnected, arrays: int) -> None:
     """docs/sources/peers.md: 9216 arrays of 128 x 128 less 4 * 8 of the classifier; 5334 in use with them."""
-    case = make_problem(load("resnet18"), load_hardware("plain"), arrays, MappingOptions(fc=fc))
+    case = Case(load("resnet18"), load_hardware("plain"), MappingOptions(fc=fc)).problem(arrays)
     found = np.array(copies(balance, case))
     order = [stage for stage in case.graph.network_order if not isinstance(case.graph.stages[stage], Linear)]
     assert found[order].tolist() == PIMCOMP_RESNET18
@@ -105,6 +106,6 @@ def test_a_single_stage() -> None:
             {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 1},
         ],
     )
-    case = make_problem(network, load_hardware("plain"), 4)
+    case = Case(network, load_hardware("plain")).problem(4)
     assert copies(bottleneck, case) == [4]
     assert copies(balance, case) == [3]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from methods.small import conv, copies, node, problem
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import isaac, neurosim_rule
@@ -20,13 +20,13 @@ def wanted(module: Any, extent: int, nodes: list[dict[str, Any]]) -> list[int]:
 
 def test_isaac_on_alexnet() -> None:
     """Strides 4 1 1 1 1, pooling by 2 after the first two: 1, 1, 1, then 2^2 * 1, then 2^2 * 4."""
-    case = make_problem(load("alexnet_todaes"), load_hardware("plain"), 1024)
+    case = Case(load("alexnet_todaes"), load_hardware("plain")).problem(1024)
     assert copies(isaac, case) == [16, 4, 1, 1, 1]
 
 
 def test_isaac_on_vgg_a() -> None:
     """Pooling by 2 after layers 1, 2, 4, 6 and 8; the last one feeds no other layer."""
-    case = make_problem(load("vgg11"), load_hardware("plain"), 1024)
+    case = Case(load("vgg11"), load_hardware("plain")).problem(1024)
     assert copies(isaac, case) == [256, 64, 16, 16, 4, 4, 1, 1]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
 import rramalloc
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block
@@ -43,11 +43,11 @@ def case_of(random: Random, hardware: Hardware) -> Enumerated:
     """A random network of two to four stages and a budget that leaves a choice."""
     while True:
         network = random_network(random, 8, 5, ANY)
-        problem = make_problem(network, hardware, 1000)
+        problem = Case(network, hardware).problem(1000)
         budget = problem.minimum + random.randint(3, 40)
         choices = np.minimum(problem.graph.windows, 1 + 40 // problem.demand)
         if 2 <= len(problem.demand) <= 4 and 20 < choices.prod() <= 5_000:
-            return enumerate_all(make_problem(network, hardware, budget))
+            return enumerate_all(Case(network, hardware).problem(budget))
 
 
 def energies(case: Enumerated, hardware: Hardware) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -185,9 +185,9 @@ def test_against_every_mode(clock: str, objective: Any, random: Random) -> None:
     )  # fmt: skip
     network = tiny(random)
     options = MappingOptions(mapping="sdk")
-    least = make_problem(network, hardware, 1000, options).minimum
+    least = Case(network, hardware, options).problem(1000).minimum
     budget = least + random.randint(1, 12)
-    problem = make_problem(network, hardware, budget, options)
+    problem = Case(network, hardware, options).problem(budget)
     values = []
     shapes = []
     for stage in problem.graph.stages:

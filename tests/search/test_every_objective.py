@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 import rramalloc
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
@@ -32,7 +32,7 @@ SAME = 1e-9
 QUANTITIES = ("arrays", "makespan", "latency_ns", "interval", "energy", "edp", "area")
 
 
-class Case(NamedTuple):
+class Enumerated(NamedTuple):
     """A problem, and the quantities of each of its allocations."""
 
     network: Network
@@ -90,20 +90,20 @@ def random_hardware(random: Random) -> Hardware:
     return Hardware.model_validate(tables)
 
 
-def random_case(random: Random) -> Case:
+def random_case(random: Random) -> Enumerated:
     """Draw until there is a choice, but not of too many allocations."""
     while True:
         network, hardware = random_network(random), random_hardware(random)
         mapping = random.choice(("im2col", "sdk"))
         try:
             options = MappingOptions(mapping=mapping)
-            least = make_problem(network, hardware, 36, options).minimum
+            least = Case(network, hardware, options).problem(36).minimum
             budget = least + random.randint(0, 6)
-            ways = all_ways(make_problem(network, hardware, budget, options), budget)
+            ways = all_ways(Case(network, hardware, options).problem(budget), budget)
         except (BudgetError, TileError, PlacementError):
             continue
         if len(ways) >= 3:
-            return Case(network, hardware, mapping, budget, ways)
+            return Enumerated(network, hardware, mapping, budget, ways)
 
 
 def all_ways(problem: Problem, budget: int) -> list[dict[str, float]]:

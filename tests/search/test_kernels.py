@@ -18,7 +18,7 @@ from laws.reference import windows_of
 from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
 
 import rramalloc
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
@@ -184,8 +184,8 @@ class DrawnModes:
         network = random_network(self.random, 8, 7, MODE_OPS)
         hardware = load_hardware("plain").with_crossbar(16, 16)
         options = MappingOptions(mapping="sdk")
-        least = make_problem(network, hardware, 2**20, options).minimum
-        self.problem = make_problem(network, hardware, least + self.random.choice((2, 8, 40)), options)
+        least = Case(network, hardware, options).problem(2**20).minimum
+        self.problem = Case(network, hardware, options).problem(least + self.random.choice((2, 8, 40)))
         if self.copies_only:
             self.problem = replace(self.problem, modes=None)
         if self.tick:
@@ -741,7 +741,7 @@ def test_a_choice_takes_the_least_of_its_intervals() -> None:
 
 def test_targets_of_diagrams_are_above_the_bound() -> None:
     """A target that resisted diagrams may be refuted by other proofs: then it bounds the next one no more."""
-    problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
+    problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
     diagrams, bound, makespan = Diagrams(Tightener(Bounder(problem))), 400, 600
     for target in (520, 520):  # optimal are 499 steps; the first diagram is a trial
         bound = diagrams.raised(target, bound, makespan, 10.0, Stop())
@@ -752,7 +752,7 @@ def test_targets_of_diagrams_are_above_the_bound() -> None:
 
 def test_a_diagram_gives_up() -> None:
     """After the first stage past the seconds it may take, without a claim."""
-    problem = make_problem(rramalloc.load("squeezenet"), load_hardware("plain"), 216)
+    problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
     bounder = Bounder(problem)
     target = bounder.root_bound(Stop()) + 20
     left = bounder.shrunk(target, bounder.widest)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from laws.reference import windows_of
 from laws.strategies import Clocks, random_network, randoms
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
@@ -102,10 +102,10 @@ def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS) -> Solved 
     hardware = load_hardware("plain").with_crossbar(lines, lines)
     options = MappingOptions(mapping="sdk")
     try:
-        least = make_problem(network, hardware, 2**20, options).minimum
+        least = Case(network, hardware, options).problem(2**20).minimum
     except Exception:  # noqa: BLE001
         return None
-    problem = make_problem(network, hardware, least + random.choice((0, 1, 2, 3, 5, 8)), options)
+    problem = Case(network, hardware, options).problem(least + random.choice((0, 1, 2, 3, 5, 8)))
     if len(problem.demand) > 4:
         return None
     spare = problem.budget - problem.minimum
@@ -177,7 +177,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
     for _ in range(12):
         network = random_network(random, 12, 12, OPS)
         hardware = load_hardware("plain").with_crossbar(16, 16)
-        problem = make_problem(network, hardware, 2**20, MappingOptions(mapping="sdk"))
+        problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2**20)
         problem = replace(problem, budget=2 * problem.minimum)
         menu = Menu.of(problem)
         makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
@@ -417,7 +417,7 @@ def test_the_longest_path_is_longest_and_no_allocation_is_faster_than_a_path(tic
     for number in range(40):
         network = random_network(random, 8, 8, OPS)
         hardware = load_hardware("plain").with_crossbar(16, 16)
-        problem = make_problem(network, hardware, 2**20, MappingOptions(mapping="sdk"))
+        problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2**20)
         problem = Clocks(number, tick).of(problem) if tick else problem
         menu = Menu.of(problem)
         allocations = [DrawnAllocation.of(problem, menu, random) for _ in range(30)]

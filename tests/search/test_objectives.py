@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError
@@ -50,11 +50,11 @@ def case_of(random: Random, hardware: Hardware) -> Enumerated:
     """A random network with between two and four stages and a budget that leaves a choice."""
     while True:
         network = random_network(random, 8, 5, ANY)
-        problem = make_problem(network, hardware, 10**9)
+        problem = Case(network, hardware).problem(10**9)
         budget = problem.minimum + random.randint(3, 40)
         choices = np.minimum(problem.graph.windows, 1 + 40 // problem.demand)
         if 2 <= len(problem.demand) <= 4 and 20 < choices.prod() <= 20_000:
-            return enumerate_all(make_problem(network, hardware, budget))
+            return enumerate_all(Case(network, hardware).problem(budget))
 
 
 def step_times(case: Enumerated) -> npt.NDArray[np.float64]:

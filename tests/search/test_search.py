@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from laws.figures import PUBLISHED_STEPS
 from laws.strategies import by_name, random_network, randoms
 
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
 from rramalloc.files import to_json
@@ -39,7 +39,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 def problem(name: str, arrays: int) -> Problem:
-    return make_problem(load(name), load_hardware("plain"), arrays)
+    return Case(load(name), load_hardware("plain")).problem(arrays)
 
 
 def test_vgg16_on_1024_arrays() -> None:
@@ -183,8 +183,8 @@ def test_order_does_not_matter_for_random_networks(random: Random) -> None:
     hardware = load_hardware("plain").with_crossbar(4, 2)
     found = []
     for item in (network, other):
-        least = make_problem(item, hardware, 10**6).minimum
-        one = make_problem(item, hardware, least + 20)
+        least = Case(item, hardware).problem(10**6).minimum
+        one = Case(item, hardware).problem(least + 20)
         candidate = auto.solve(one, Stop(work=1), 3)
         found.append((by_name(one.graph, candidate.replication), candidate.lower_bound, candidate.proof))
     assert found[0] == found[1]

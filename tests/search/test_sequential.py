@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, enumerated, randoms
 from methods.small import conv, copies, problem, pyramid
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.search import sequential
@@ -97,7 +97,7 @@ def test_plain_dynamic_program(random: Random) -> None:
 
 def test_a_budget_beyond_all_need() -> None:
     """Every window has a copy; nothing is spent beyond."""
-    case = make_problem(load("vgg16"), load_hardware("plain"), 2**40)
+    case = Case(load("vgg16"), load_hardware("plain")).problem(2**40)
     assert copies(sequential, case) == case.graph.windows.tolist()
 
 

@@ -12,8 +12,8 @@ from laws.packing import placeable
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck_placement
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -124,13 +124,13 @@ def test_every_method_returns_what_can_be_placed(name: str) -> None:
 
 def test_copies_may_straddle_where_the_chip_says_so() -> None:
     network = load("vgg16", None)
-    spread = make_problem(network, cores(10, 100, straddle=True), 1000)
+    spread = Case(network, cores(10, 100, straddle=True)).problem(1000)
     assert spread.tiles is None
     with pytest.raises(TileError, match=r"5 layers need more, the largest is 'conv4_2' with 144") as caught:
-        make_problem(network, cores(10, 100), 1000)
+        Case(network, cores(10, 100)).problem(1000)
     assert caught.value.tile == 100
     with pytest.raises(PlacementError, match="cannot be placed in 6 tiles of 151 arrays") as placed:
-        make_problem(network, cores(6, 151), 1000)
+        Case(network, cores(6, 151)).problem(1000)
     assert placed.value.proven
 
 
@@ -144,7 +144,7 @@ def test_no_more_arrays_than_the_chips_have() -> None:
 def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A beam finds the same again as long as its guide stays, so it must not be tried for ever."""
     hardware = load_hardware("plain").with_crossbar(256, 256)
-    problem = make_problem(load("resnet18"), hardware, 386, MappingOptions(mapping="sdk"))
+    problem = Case(load("resnet18"), hardware, MappingOptions(mapping="sdk")).problem(386)
     menu = Menu.of(problem)
     improver = Improver(problem, menu, 0)
     best = improver.timer.allocation(menu.cheapest(menu.smallest_interval(problem))[0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import rramalloc
-from rramalloc.allocation.budgets import budgets, minimum_arrays
+from rramalloc.allocation.budgets import budgets
+from rramalloc.allocation.case import Case
 from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
@@ -47,4 +48,4 @@ def test_what_is_no_budget_for_the_api(arrays: object) -> None:
 def test_minimum() -> None:
     """docs/sources/model.md 3: VGG-16's 13 convolutions take 902 arrays."""
     vgg16 = rramalloc.load("vgg16")
-    assert minimum_arrays(vgg16, load_hardware("plain"), DEFAULT_MAPPING) == 902
+    assert Case(vgg16, load_hardware("plain"), DEFAULT_MAPPING).minimum == 902

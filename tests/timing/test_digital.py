@@ -15,8 +15,8 @@ from laws.reference import reference
 from laws.strategies import random_network, randoms
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import finish_by_cumulative_maximum
-from rramalloc.allocation.optimize import make_problem
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -161,10 +161,10 @@ def test_bounds_hold_and_the_best_is_found(seed: int, mapping: Any) -> None:
         hardware = machine(random_rates(random) or {"relu": 2.0}).with_crossbar(16, 16)
         options = MappingOptions(mapping=mapping)
         try:
-            least = make_problem(network, hardware, 2**20, options).minimum
+            least = Case(network, hardware, options).problem(2**20).minimum
         except SpecError:
             continue
-        problem = make_problem(network, hardware, least + random.choice((0, 1, 3, 6)), options)
+        problem = Case(network, hardware, options).problem(least + random.choice((0, 1, 3, 6)))
         graph = problem.graph
         if graph.weighted.all() or len(graph.stages) > 7:
             continue

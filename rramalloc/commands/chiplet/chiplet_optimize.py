@@ -17,7 +17,7 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping
 from rramalloc.commands.chiplet.cost import SCHEDULE, ChipletCost, described_cost, read_description
 from rramalloc.commands.chiplet.description import DESCRIPTION, MAX_UNITS, Description
 from rramalloc.commands.chiplet.places import Submesh
@@ -33,7 +33,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import Record, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
-from rramalloc.search.problem import DEFAULT_WORK, Stop
+from rramalloc.search.problem import Stop
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import count, counted, share

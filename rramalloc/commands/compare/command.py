@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import typer
 
-from rramalloc.choices import ComparedObjective, FullyConnected, Mapping
+from rramalloc.choices import ComparedObjective, SearchArguments
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
@@ -45,23 +45,13 @@ def compare(
     arrays: list[str],
     objective: ComparedObjective = "latency",
     methods: str | None = None,
-    hardware: str = "plain",
-    crossbar: str | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
-    seed: int = 0,
     seeds: int = 5,
-    work: int = 100,
-    time_limit_s: float | None = None,
     clock: bool = False,
-    latency_table: str | None = None,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[SearchArguments],
 ) -> None:
     """Every method on the same network and budget: exact makespan, and ratio to `auto`.
 

@@ -8,30 +8,28 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.budgets import budgets, minimum_arrays
+from rramalloc.allocation.case import Case, searched
 from rramalloc.allocation.check import CheckedTiming, check_candidate
-from rramalloc.allocation.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.allocation.simulation import published_steps
-from rramalloc.choices import COMPARED_OBJECTIVES, ComparedObjective, FullyConnected, Mapping
+from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective, SearchArguments
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
 from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.importers import NetworkLike
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison
-from rramalloc.records import check_effort, check_known, check_range
+from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
-from rramalloc.search.problem import DEFAULT_WORK, CancelToken, Candidate, Problem, Stop
+from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.version import __version__
@@ -47,49 +45,37 @@ def compare(
     network: NetworkLike,
     arrays: int | str | Sequence[int | str],
     *,
-    hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
     objective: ComparedObjective = "latency",
     methods: Sequence[str] | None = None,
-    seed: int = 0,
     seeds: int = 5,
-    work: int = DEFAULT_WORK,
-    time_limit_s: float | None = None,
     clock: bool = False,
-    latency_table: LatencyTableLike | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     on_progress: CompareProgress | None = None,
     progress: bool = True,
     ending: CancelToken | None = None,
+    **given: Unpack[SearchArguments],
 ) -> Comparison:
     """All methods side by side on one network at one budget or several, every allocation simulated exactly.
 
     arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
     methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
     that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
-    measure time too; latency_table: measured step times, or their file; progress: show a line in a notebook;
-    ending: set its `interrupted` to end early, with what is ready by then. `skipped` of the result lists
-    methods that do not apply or find no allocation.
+    measure time too; progress: show a line in a notebook; ending: set its `interrupted` to end early, with
+    what is ready by then; the others are those of SearchArguments. `skipped` of the result lists methods that
+    do not apply or find no allocation.
     Raises RramallocError: BudgetError, FileError, PlacementError, TileError, SpecError, UnknownNameError
     before anything runs; SolverError if an allocation does not survive the check.
     """
-    mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     check_known("objective", objective, COMPARED_OBJECTIVES)
-    check_effort(seed, work, time_limit_s)
     check_range("seeds", seeds, 1, MAX_SEEDS)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = as_hardware(hardware, crossbar)
+    seed, limits = searched(given)
+    case = Case.of(network, given)
     options = CompareOptions(
-        **dict(mapped), methods=competitors(methods, mapped), seed=seed, seeds=seeds, work=work,
-        time_limit_s=time_limit_s, latency_table=measured_steps(latency_table, source, fc, machine),
+        **dict(case.mapping), methods=competitors(methods, case.mapping), seed=seed, seeds=seeds,
+        work=limits.work, time_limit_s=limits.time_limit_s, latency_table=case.measured,
     )  # fmt: skip
-    sizes = budgets(arrays, minimum_arrays(source, machine, mapped))
+    sizes = case.budgets(arrays)
     with followed(on_progress, progress, of_comparison) as callback:
-        return _compared(source, machine, sizes, objective, options, ending or CancelToken(), callback, clock)
+        return _compared(case, sizes, objective, options, ending or CancelToken(), callback, clock)
 
 
 def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
@@ -108,14 +94,11 @@ def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple
 
 
 def _compared(
-    network: Network, hardware: Hardware, arrays: Sequence[int], objective: ComparedObjective,
-    options: CompareOptions, cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
+    case: Case, arrays: Sequence[int], objective: ComparedObjective, options: CompareOptions,
+    cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
 ) -> Comparison:  # fmt: skip
-    mapping, methods, measured = options.changed(), options.methods, options.latency_table
-    objectives = [
-        OBJECTIVES[objective](make_problem(network, hardware, budget, mapping, measured=measured))
-        for budget in arrays
-    ]
+    network, methods = case.network, options.methods
+    objectives = [OBJECTIVES[objective](case.problem(budget)) for budget in arrays]
     rows: list[Row] = []
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)
@@ -126,7 +109,7 @@ def _compared(
                 on_progress(budget, method, number, total)
             begun_s, proposed = now_s(), None
             try:
-                request = Request(mapping=mapping, objective=objective, method=method)
+                request = Request(objective=objective, method=method)
                 proposed = _candidates(judged.problem, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None
                 ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
@@ -141,7 +124,7 @@ def _compared(
     return Comparison(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
-        hardware=hardware,
+        hardware=case.hardware,
         options=options,
         objective=objective,
         objective_unit=objectives[0].unit,
@@ -149,7 +132,7 @@ def _compared(
         skipped=tuple(skipped),
         coverage=coverage,
         warnings=(
-            *input_warnings(objectives[0].problem.graph, hardware, mapping, max(arrays), measured),
+            *case.warnings(max(arrays)),
             *_limits(options),
             *_surprises(rows, methods),
         ),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli.group import Command
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_part, print_result, table_of, warn
@@ -75,11 +75,10 @@ def evaluate(
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     latency_table: str | None = None,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[NetworkArguments],
 ) -> None:
     """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
 

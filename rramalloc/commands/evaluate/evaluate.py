@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
     Split,
@@ -29,7 +29,7 @@ from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
@@ -246,8 +246,7 @@ def evaluate(
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     latency_table: LatencyTableLike | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
+    **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
     """Strategies side by side, layer after layer: load matrix, performance matrix, and the best there is.
 
@@ -283,7 +282,7 @@ def evaluate(
         else (load_strategy(strategy), os.fspath(strategy))
         for number, strategy in enumerate(listed(strategies), 1)
     ]
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    source = network_of(network, reading)
     chosen_fc = common_fc(given, fc)
     for allocation in given:
         allocation.source.without_blocks(source, "a strategy")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack, cast
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.cli.output import note, print_table
 from rramalloc.cli.parameters import OF_ALLOCATION, Help, passed
 from rramalloc.errors import UnknownNameError
@@ -40,12 +40,8 @@ def export(
     output: str | None = None,
     check: bool = False,
     placement: str | None = None,
-    hardware: str | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     quiet: bool = False,
+    **shared: Unpack[AllocationArguments],
 ) -> None:
     """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
@@ -56,7 +52,7 @@ def export(
     from rramalloc.commands.export.export import export as run_export
 
     if output is not None and not check:
-        check_target(output, (network, allocation, placement, hardware))
+        check_target(output, (network, allocation, placement, cast("str | None", shared["hardware"])))
     made = run_export(**passed(given, run_export), target=to)
     if check:
         _print_remarks(made, quiet=quiet)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.commands.export.bundle import Export
 from rramalloc.commands.export.discovery import target_function
 from rramalloc.commands.export.subject import Subject
 from rramalloc.commands.place.placement import PlacementLike, as_placement
 from rramalloc.errors import UnsupportedError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.network import Network
 
 
@@ -22,11 +22,7 @@ def export(
     target: str,
     *,
     placement: PlacementLike | None = None,
-    hardware: HardwareLike | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
+    **given: Unpack[AllocationArguments],
 ) -> Export:
     """An allocation as the files of another tool.
 
@@ -38,9 +34,7 @@ def export(
     allocation : an Allocation, its file, or copies by layer name
     target : the tool, or csv, json; `discovery.target_names` lists them
     placement : of the allocation, for csv and json
-    hardware, mapping, fc : instead of those of the placement or of the allocation
-    input_shapes : of dynamic inputs, by name
-    allow_partial : take operators whose weights cannot be modelled as barriers
+    given : as in AllocationArguments, instead of what the placement or the allocation says
 
     Returns
     -------
@@ -51,10 +45,8 @@ def export(
     RramallocError : UnsupportedError for what the tool cannot express, FileError, SpecError, MisplacedError,
         UnknownNameError
     """
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = None if hardware is None else as_hardware(hardware)
-    subject = subject_of(source, allocation, placement=placement, hardware=machine, mapping=mapping, fc=fc)
-    return export_subject(subject, target)
+    source = network_of(network, given)
+    return export_subject(subject_of(source, allocation, placement, given), target)
 
 
 def export_subject(subject: Subject, target: str) -> Export:
@@ -70,17 +62,18 @@ def export_subject(subject: Subject, target: str) -> Export:
 
 
 def subject_of(
-    network: Network, allocation: AllocationLike, *, hardware: Hardware | None = None,
-    mapping: Mapping | None = None, fc: FullyConnected | None = None,
+    network: Network,
+    allocation: AllocationLike,
     placement: PlacementLike | None = None,
-) -> Subject:  # fmt: skip
+    given: AllocationArguments | None = None,
+) -> Subject:
     """What is exported. Raises FileError, SpecError, MisplacedError, UnknownNameError, UnsupportedError."""
     placed = None if placement is None else as_placement(placement)
-    if placed is not None:
-        hardware = hardware or placed.hardware
-        mapping, fc = mapping or placed.options.mapping, fc or placed.options.fc
     source = read_allocation(allocation).made_for(network)
-    source = source.changed(hardware=hardware, mapping=mapping, fc=fc)
+    if placed is not None:
+        own = placed.options
+        source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc)
+    source = source.with_arguments(given or {})
     if source.options.mapping != "sdk":
         source.without_blocks(network, f"mapping {source.options.mapping!r}")
     return Subject.build(network, source, placed)

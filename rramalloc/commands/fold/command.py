@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import typer
 
-from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected
+from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, parse_input_shapes, passed, whole_numbers
+from rramalloc.cli.parameters import Format, Help, passed, whole_numbers
 from rramalloc.units import number_of, share
 
 if TYPE_CHECKING:
@@ -56,14 +56,13 @@ def fold(
     crossbar: str | None = None,
     mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     check: bool = False,
     onnx: str | None = None,
     seed: int = 0,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[NetworkArguments],
 ) -> None:
     """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
 
@@ -87,7 +86,7 @@ def fold(
     else:
         result = filter_folding.fold(**passed(given, filter_folding.fold))
         if onnx is not None:
-            source = as_network(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
+            source = as_network(**passed(given, as_network))
             for reason in save_folded_onnx(network, source, result, onnx):
                 note(f"not folded in {onnx}: {reason}", quiet=quiet)
     if output is not None:

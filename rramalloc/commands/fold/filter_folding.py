@@ -12,18 +12,18 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Count, NetworkId, Product
-from rramalloc.choices import NODE_NAMES, FoldMapping, FoldRule, FullyConnected, Mapping
+from rramalloc.choices import NODE_NAMES, FoldMapping, FoldRule, FullyConnected, Mapping, NetworkArguments
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.files import check_writable, write_bytes
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import ModeArrays, demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import (
     MAX_ALIGN,
@@ -352,21 +352,19 @@ def fold(
     crossbar: str | None = None,
     mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     check: bool = False,
     seed: int = 0,
+    **given: Unpack[NetworkArguments],
 ) -> NetworkFold:
     """Every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
 
     mapping: `best` chooses im2col, kernel_split with its fold, whole_kernel or sdk for every layer: that
     with the fewest array-steps, then the fewest arrays, and never more arrays than im2col;
-    check: prove every fold on random data, on small inputs; allow_partial: take operators whose weights
-    cannot be modelled as barriers.
+    check: prove every fold on random data, on small inputs.
     Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
     UnsupportedError; SolverError if a check fails.
     """
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    source = network_of(network, given)
     machine = as_hardware(hardware, crossbar)
     graph = StageGraph.build(source, fc)
     stages = [graph.layers[index] for index in graph.network_order]

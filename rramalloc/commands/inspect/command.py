@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import MappedArguments
 from rramalloc.cli.output import (
     coverage_line,
     hardware_words,
@@ -29,16 +31,10 @@ _TABLE = table_of(
 def inspect(
     network: str,
     *,
-    hardware: str = "plain",
-    crossbar: str | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[MappedArguments],
 ) -> None:
     """Stages, windows, demand, utilisation of the arrays, and the smallest budget.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import typer
 
-from rramalloc.choices import OBJECTIVES, FullyConnected, Mapping, ObjectiveName
+from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments, signature_of
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import (
@@ -19,7 +19,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, Help, parse_budget, parse_input_shapes, passed
+from rramalloc.cli.parameters import Format, Help, parse_budget, passed
 from rramalloc.lazy import room
 from rramalloc.methods.registry import METHODS
 from rramalloc.units import duration, energy, number_of, plain_quantity, rounded, share
@@ -40,6 +40,8 @@ _TABLE = table_of(
 )
 _WITH_RELOAD = ("reload", "output_format", "output", "quiet")
 """Options of the command itself that --reload goes with."""
+_NOT_WITH_RELOAD = ("fold", "latency_table")
+"""Shared arguments that it does not go with."""
 OPTIMIZE: Help = {
     "arrays": (
         "N|xF",
@@ -66,15 +68,9 @@ def optimize(
     network: str,
     *,
     arrays: str | None = None,
-    hardware: str = "plain",
-    crossbar: str | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
     objective: ObjectiveName = "latency",
     target: int | None = None,
     target_ns: float | None = None,
-    latency_table: str | None = None,
     reload: bool = False,
     inputs: int | None = None,
     placed: bool = False,
@@ -82,34 +78,31 @@ def optimize(
     sensitivity: float | None = None,
     bits_network: str | None = None,
     method: str = "auto",
-    seed: int = 0,
-    work: int = 100,
-    time_limit_s: float | None = None,
     gap: float = 0.0,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
     convergence: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[SearchArguments],
 ) -> None:
     """Best replication of every layer for a number of crossbar arrays.
 
     Example: rramalloc optimize alexnet --arrays 400 -o a.json
     """
-    given = locals()
+    given = {**locals(), **shared}
     from rramalloc import api
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
     from rramalloc.search.problem import Stop
 
-    if arrays is None and as_hardware(hardware, crossbar).chip is None:
-        raise typer.BadParameter(f"--arrays is needed: hardware {hardware!r} has no [chip] that gives them")
+    if arrays is None and as_hardware(shared["hardware"], shared["crossbar"]).chip is None:
+        name = shared["hardware"]
+        raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
     if inputs is not None and not reload:
         raise typer.BadParameter("--inputs is for --reload")
     with SearchLine(quiet=quiet) as line:
-        stop = Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=line.update)
+        stop = Stop(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
             _reload(given, stop)
             end(stop, line, quiet=quiet)
@@ -119,7 +112,7 @@ def optimize(
     if output is not None:
         allocation.save(output)
     if bits_network is not None:
-        source = load(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
+        source = load(**passed(given, load))
         source.with_bits(allocation.bits).save(bits_network)
     if figure is not None:
         allocation.plot.replication(save=figure)
@@ -144,8 +137,8 @@ def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
         from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
 
     for name, parameter in signature(optimize).parameters.items():
-        of_plan = name in signature(run_optimize_reload).parameters or name in _WITH_RELOAD
-        if not of_plan and given[name] != parameter.default:
+        of_plan = name in signature_of(run_optimize_reload).parameters or name in _WITH_RELOAD
+        if (not of_plan or name in _NOT_WITH_RELOAD) and given[name] != parameter.default:
             raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
     with interruptible(stop):
         inputs = 1 if given["inputs"] is None else given["inputs"]

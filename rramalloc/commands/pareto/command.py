@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from rramalloc.choices import FrontAgainst, FrontObjective, FullyConnected, Mapping
+from rramalloc.choices import CaseArguments, FrontAgainst, FrontObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
@@ -37,22 +37,15 @@ def pareto(
     arrays: str,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
-    hardware: str = "plain",
-    crossbar: str | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
     baselines: str | None = None,
     seed: int = 0,
     work: int = 800,
     time_limit_s: float | None = None,
-    latency_table: str | None = None,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[CaseArguments],
 ) -> None:
     """All non-dominated points of arrays and latency up to a budget, each with its bound.
 

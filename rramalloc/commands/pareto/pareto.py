@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.budgets import budget, minimum_arrays
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_candidate, recheck_bound
-from rramalloc.allocation.optimize import Request, input_warnings, make_problem, propose
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import (
     FRONT_AGAINST,
     FRONT_OBJECTIVES,
+    CaseArguments,
     FrontAgainst,
     FrontObjective,
-    FullyConnected,
-    Mapping,
 )
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront, ParetoOptions
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
-from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
-from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed, of_front
@@ -32,7 +30,6 @@ from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_o
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, gap_of, within
 from rramalloc.search.problem import Candidate, Stop
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.metrics import totals
 from rramalloc.version import __version__
 
@@ -47,33 +44,25 @@ def pareto(
     *,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
-    hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fold: bool = False,
-    fc: FullyConnected = "host",
     baselines: Sequence[str] = (),
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
-    latency_table: LatencyTableLike | None = None,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     on_progress: Progress | None = None,
     progress: bool = True,
     stop: Stop | None = None,
+    **given: Unpack[CaseArguments],
 ) -> ParetoFront:
     """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
 
     objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
     need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
-    units of search for the whole front; latency_table: measured step times, or their file; progress: show a
-    line in a notebook; stop: replaces work and time_limit_s.
+    units of search for the whole front; progress: show a line in a notebook; stop: replaces work and
+    time_limit_s; the others are those of CaseArguments.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError; SolverError if a point does
     not survive the check.
     Source: docs/sources/model.md 8, objective `pareto`.
     """
-    mapped = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, fold=fold)
     check_known("objective", objective, FRONT_OBJECTIVES)
     check_known("against", against, FRONT_AGAINST)
     if against == objective:
@@ -82,16 +71,14 @@ def pareto(
         check_known("method", method, method_names())
     check_effort(seed, work, time_limit_s)
     ending = stop or Stop(work=work, time_limit_s=time_limit_s)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = as_hardware(hardware, crossbar)
-    measured = measured_steps(latency_table, source, fc, machine)
+    case = Case.of(network, given)
     with followed(on_progress, progress, of_front) as callback:
-        most = budget(arrays, minimum_arrays(source, machine, mapped))
-        problem = make_problem(source, machine, most, mapped, measured=measured)
+        most = case.budget(arrays)
+        problem = case.problem(most)
         across, along = QUANTITIES[against](problem), QUANTITIES[objective](problem)
         front = front_of(across, along, ending, seed, callback)
         points = tuple(_checked(across, along, point) for point in front.points)
-        asked = [Request(mapping=mapped, method=method, seed=seed) for method in baselines]
+        asked = [Request(method=method, seed=seed) for method in baselines]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError(
                 "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
@@ -99,14 +86,14 @@ def pareto(
         beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()
     return ParetoFront(
         rramalloc_version=__version__,
-        network=NetworkId.of(source),
-        hardware=machine,
+        network=NetworkId.of(case.network),
+        hardware=case.hardware,
         options=ParetoOptions(
-            **dict(mapped),
+            **dict(case.mapping),
             work=ending.work,
             time_limit_s=ending.time_limit_s,
             gap=ending.gap,
-            latency_table=measured,
+            latency_table=case.measured,
         ),
         objective=objective,
         unit=along.unit,
@@ -120,9 +107,9 @@ def pareto(
         seconds=round(front.seconds, 6),
         points=points,
         baselines=beside,
-        coverage=Coverage.of(source, problem.graph.names),
+        coverage=Coverage.of(case.network, problem.graph.names),
         warnings=(
-            *input_warnings(problem.graph, machine, mapped, most, measured),
+            *case.warnings(most),
             *_warnings(front),
         ),
     )

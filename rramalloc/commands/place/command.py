@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.cli.output import print_csv, print_lines, print_part, print_result, table_of, warn
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import duration, number_of, rounded, share
@@ -34,18 +34,14 @@ def place(
     network: str,
     *,
     allocation: str,
-    hardware: str | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
     latency_table: str | None = None,
     seed: int = 0,
     work: int = 40,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[AllocationArguments],
 ) -> None:
     """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.allocation.optimize import hardware_warnings, utilisation
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.allocation.case import hardware_warnings
+from rramalloc.allocation.optimize import utilisation
+from rramalloc.choices import AllocationArguments, Mapping
 from rramalloc.commands.place.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
@@ -34,8 +35,7 @@ from rramalloc.commands.place.placement import (
 from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.blocks import Block, StoredCopies, stored
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
@@ -167,28 +167,23 @@ def place(
     network: NetworkLike,
     allocation: AllocationLike,
     *,
-    hardware: HardwareLike | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
     latency_table: LatencyTableLike | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
+    **given: Unpack[AllocationArguments],
 ) -> Placement:
     """Every array of every chip: which layer, replica, row block and column block it holds.
 
     allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
     given; latency_table: measured step times, or their file, to tell how busy links are, those of the
     allocation unless given; work: units of improvement (about 0.01 s each), 0 for the constructive placement
-    alone; allow_partial: take operators whose weights cannot be modelled as barriers.
+    alone.
     Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    chosen = None if hardware is None else as_hardware(hardware)
-    what = read_allocation(allocation).made_for(source).changed(hardware=chosen, mapping=mapping, fc=fc)
+    source = network_of(network, given)
+    what = read_allocation(allocation).made_for(source).with_arguments(given)
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
     measured = measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured)

@@ -28,15 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem, propose
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation, propose
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import assembled, stored_copies, stored_weights
 from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, transfer
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import folds
 from rramalloc.network.geometry import Pair
-from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer
@@ -92,9 +91,7 @@ class _Slower:
         return BatchTicks(compute, ticks.per_copy * factor)
 
 
-def optimize_placed(
-    network: Network, hardware: Hardware, arrays: int, request: Request, stop: Stop
-) -> Allocation:
+def optimize_placed(case: Case, arrays: int, request: Request, stop: Stop) -> Allocation:
     """The best replication when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
@@ -104,19 +101,20 @@ def optimize_placed(
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
     measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
     """
+    hardware = case.hardware
     check_transfer(hardware)
-    if hardware.timing is None and request.measured is None:
+    if hardware.timing is None and case.measured is None:
         reason = "has no [timing] and there is no latency table: transfer is compared with the time of a step"
         raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
     if request.objective != "latency":
         raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
-    if request.mapping.mapping == "sdk":
+    if case.mapping.mapping == "sdk":
         raise SpecError(
             "placed",
             "is for copies of one window each: with mapping 'sdk' what a copy sends depends on its block, "
             "which the search chooses; use --mapping im2col, or optimize without --placed",
         )
-    problem = make_problem(network, hardware, arrays, request.mapping, measured=request.measured)
+    problem = case.problem(arrays)
     rounds: list[_Round] = []
     known: Transfer | Delays | None = None
     converged = False
@@ -127,7 +125,7 @@ def optimize_placed(
         if any(same):
             converged = same[-1]
             break
-        rounds.append(_placed(problem, candidate, hardware, request))
+        rounds.append(_placed(case, problem, candidate, request.seed))
         known = rounds[-1].known
         if stop.out_of_time:
             break
@@ -139,7 +137,7 @@ def optimize_placed(
     words = plain_quantity(bound, objective.unit)
     proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
     found = replace(best.candidate, objective_bound=bound, proof=proof)
-    allocation = checked_allocation(hardware, arrays, best.problem, request, stop, found)
+    allocation = checked_allocation(case, arrays, best.problem, request, stop, found)
     graph = problem.graph
     transfer_ns = {
         graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
@@ -181,16 +179,16 @@ def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
-def _placed(problem: Problem, candidate: Candidate, hardware: Hardware, request: Request) -> _Round:
+def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int) -> _Round:
     """Place a candidate and time it with the transfers of that placement."""
-    copies, tick_ns = candidate.replication, hardware.tick_ns
+    hardware, copies, tick_ns = case.hardware, candidate.replication, case.hardware.tick_ns
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
-    sizes = folds(placed.graph.network, placed.graph.layers, hardware, request.mapping)
+    sizes = folds(placed.graph.network, placed.graph.layers, hardware, case.mapping)
     weights = stored_weights(placed.graph, hardware, sizes)
-    held = stored_copies(placed.graph, weights, own, hardware, request.mapping.mapping)
-    found = arrange(placed.graph, held, hardware, work=DEFAULT_WORK, seed=request.seed)
+    held = stored_copies(placed.graph, weights, own, hardware, case.mapping.mapping)
+    found = arrange(placed.graph, held, hardware, work=DEFAULT_WORK, seed=seed)
     names = placed.graph.names
     ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
     ticks = placed.graph.batch_ticks(own)

@@ -33,8 +33,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck_bound
-from rramalloc.allocation.optimize import Request, make_problem
+from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, PlacementError, SpecError, TileError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Write
@@ -352,13 +353,12 @@ class SearchedSegment:
 class CutSearch:
     """The cuts of one network.
 
-    graph: of all its stages, with clocks that no segment is faster than once it is made; alone: the same with
-    copies alone, where this one is over modes: what it found is tried here too;
+    case: with all its stages in one; graph: of all of them, with clocks that no segment is faster than;
+    alone: the same with copies alone, where this one is over modes: what it found is tried here too;
     spent_s, plain_s: seconds of work, counted, and those for plain cuts and copies alone.
     """
 
-    graph: StageGraph
-    hardware: Hardware
+    case: Case
     write: Write
     arrays: int
     request: Request
@@ -370,13 +370,14 @@ class CutSearch:
     searched: dict[Cut, SearchedSegment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        options, network = self.request.mapping, self.network
-        self.graph = graph = timed_graph(network, self._alone_in_segments, options, graph=self.graph)
-        demand = np.array(demands(network, graph.stages, self.hardware, options), dtype=np.int64)
-        problem = Problem(graph, demand, max(int(demand.sum()), self.arrays))
+        options, network, hardware = self.case.mapping, self.case.network, self.case.hardware
+        timed = timed_graph(network, self._alone_in_segments, options, graph=self.case.graph)
+        self.graph: StageGraph = timed
+        demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
+        problem = Problem(timed, demand, max(int(demand.sum()), self.arrays))
         if options.mapping == "sdk":
-            problem = replace(problem, modes=ModeArrays(network, graph.stages, self.hardware))
-        writing = Writing(graph, self.hardware, self.write, options.mapping)
+            problem = replace(problem, modes=ModeArrays(network, timed.stages, hardware))
+        writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
         if not all(len(each) for each in self.bounds):
             raise AssertionError("layers that do not fit are cut before")
@@ -385,18 +386,18 @@ class CutSearch:
     @property
     def _alone_in_segments(self) -> Hardware:
         """The hardware on which no stage is slower than in any segment: alone it has all of the bandwidth."""
-        memory = self.hardware.memory
+        memory = self.case.hardware.memory
         if memory is None or memory.scope == "per_layer":
-            return self.hardware
+            return self.case.hardware
         alone = memory.model_copy(update={"scope": "per_layer"})
-        return self.hardware.model_copy(update={"memory": alone})
+        return self.case.hardware.model_copy(update={"memory": alone})
 
     @property
     def _step_ns(self) -> float:
         """The shortest step of any stage, or a tick."""
-        if self.hardware.own_clock:
-            return self.hardware.tick_ns
-        return min(self.hardware.of_layer(stage).compute_ns or 0.0 for stage in self.graph.stages)
+        if self.case.hardware.own_clock:
+            return self.case.hardware.tick_ns
+        return min(self.case.hardware.of_layer(stage).compute_ns or 0.0 for stage in self.graph.stages)
 
     def run(self) -> None:
         """Search the segments of plain cuts, then those that decide the bound and the best plan in turn."""
@@ -438,11 +439,6 @@ class CutSearch:
         open_ = [cut for cut in cuts if self.searched[cut].work < self.stop.work]
         furthest = max(open_, key=lambda cut: self.searched[cut].open_ns, default=None)
         return furthest if furthest and self.searched[furthest].open_ns > 0 else None
-
-    @property
-    def network(self) -> Network:
-        """What is cut."""
-        return self.graph.network
 
     @property
     def best_ns(self) -> float:
@@ -513,18 +509,22 @@ class CutSearch:
         value_ns = min(values)
         candidate = candidates[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
-        recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.network.name[:60]!r}")
+        recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.case.network.name[:60]!r}")
         self.searched[cut] = SearchedSegment(objective, candidate, value_ns, bound_ns, work)
         self.bounds[first][last - first - 1] = bound_ns
         self.values[first][last - first - 1] = value_ns
 
+    def case_of(self, cut: Cut) -> Case:
+        """The layers of a segment, on the same hardware."""
+        names, (first, last), network = self.graph.names, cut, self.case.network
+        name = f"{network.name}/{first + 1}-{last}"
+        return replace(self.case, network=segment_network(network, set(names), names[first:last], name))
+
     def objective(self, cut: Cut) -> LoadedRun:
         """What a segment minimises. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
-        names, (first, last) = self.graph.names, cut
-        name = f"{self.network.name}/{first + 1}-{last}"
-        network = segment_network(self.network, set(names), names[first:last], name)
-        problem = make_problem(network, self.hardware, self.arrays, self.request.mapping)
-        writing = Writing(problem.graph, self.hardware, self.write, self.request.mapping.mapping)
+        case = self.case_of(cut)
+        problem = case.problem(self.arrays)
+        writing = Writing(problem.graph, case.hardware, self.write, case.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)
 
 

@@ -6,37 +6,28 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack
 
 from rramalloc.allocation.allocation import Arrays, NetworkId, Options
-from rramalloc.allocation.budgets import budget_of
-from rramalloc.allocation.optimize import (
-    Request,
-    check_arrays,
-    checked_allocation,
-    hardware_warnings,
-)
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
+from rramalloc.allocation.optimize import Request, checked_allocation
+from rramalloc.choices import SearchArguments
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import Cut, CutSearch
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
 from rramalloc.commands.reload.writing import written_rows
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Write
-from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike
 from rramalloc.mapping.demand import least_arrays
-from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.network import Network, NetworkDocument
+from rramalloc.network.network import NetworkDocument
 from rramalloc.progress import followed, of_search
-from rramalloc.records import check_effort, check_range
+from rramalloc.records import check_range
 from rramalloc.search.objective import gap_of
-from rramalloc.search.problem import DEFAULT_WORK, Progress, Stop
+from rramalloc.search.problem import Progress, Stop
 from rramalloc.search.turns import TimedAllocation
-from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.metrics import EnergyModel
-from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 MOST_STAGES = 2000
@@ -51,19 +42,11 @@ def optimize_reload(
     arrays: int | str | None = None,
     *,
     inputs: int = 1,
-    hardware: HardwareLike = DEFAULT_PRESET,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fc: FullyConnected = "host",
-    seed: int = 0,
-    work: int = DEFAULT_WORK,
-    time_limit_s: float | None = None,
     gap: float = 0.0,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     on_progress: Progress | None = None,
     progress: bool = True,
     stop: Stop | None = None,
+    **given: Unpack[SearchArguments],
 ) -> ReloadPlan:
     """Write and run a network in segments of layers, with the cuts and copies that take the least time.
 
@@ -76,16 +59,13 @@ def optimize_reload(
         all that the chip of `hardware` has.
     inputs
         Inputs that run through a segment each time it is written.
-    hardware
-        With [write] and [timing].
-    crossbar
-        "256x256" or (256, 256) instead of its arrays.
-    work
-        Units of search, 0.05 s each on a reference core, before it ends without proof.
     gap
         Distance from the bound that is good enough.
     stop
         Replaces work, time_limit_s, gap, on_progress and progress.
+    given
+        The others, as in SearchArguments: hardware has [write] and [timing], fold and a latency table are
+        refused.
 
     Returns
     -------
@@ -102,44 +82,44 @@ def optimize_reload(
     ----------
     docs/sources/model.md 13.
     """
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc)
-    check_effort(seed, work, time_limit_s, most_seed=2**63 - 1)
+    seed, limits = searched(given)
     check_range("gap", gap, 0, 1)
     check_range("inputs", inputs, 1, MOST_INPUTS)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = as_hardware(hardware, crossbar)
-    write = _checked(machine)
-    given = budget_of(arrays, source, machine, options)
-    check_arrays(given)
+    case = Case.of(network, given)
+    source, machine, options, graph = case.network, case.hardware, case.mapping, case.graph
+    write = _checked(case)
+    budget = case.budget(arrays)
+    check_arrays(budget)
     with followed(on_progress, progress and stop is None, of_search) as callback:
-        ending = stop or Stop(work=work, time_limit_s=time_limit_s, gap=gap, on_progress=callback)
-        request = Request(mapping=options, seed=seed)
-        graph = timed_graph(source, machine, options)
+        ending = stop or replace(limits, gap=gap, on_progress=callback)
         if len(graph.stages) > MOST_STAGES:
             raise UnsupportedError(
                 source.where,
                 f"has {len(graph.stages)} layers to be cut into segments, the limit is {MOST_STAGES}: "
                 f"allocate parts of it one by one",
             )
-        chip, there, together = machine.chip, given, given
+        chip, there, together = machine.chip, budget, budget
         if chip is not None:
-            there = min(given, chip.arrays)
+            there = min(budget, chip.arrays)
             together = there if chip.straddle else min(there, chip.arrays_per_tile)
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
-        whole = timed_graph(cut.network, machine, options) if cut.parts else graph
-        search = CutSearch(whole, plain, write, there, request, ending, inputs)
-        if mapping == "sdk":
-            copies = replace(request, mapping=options.changed(mapping="im2col"))
-            ahead = ending.nested(ending.work)
-            search.alone = CutSearch(whole, plain, write, there, copies, ahead, inputs)
+        whole, request = Case(cut.network, plain, options), Request(seed=seed)
+        search = CutSearch(whole, write, there, request, ending, inputs)
+        if options.mapping == "sdk":
+            copies = replace(whole, mapping=options.changed(mapping="im2col"))
+            search.alone = CutSearch(copies, write, there, request, ending.nested(ending.work), inputs)
             search.alone.run()
         search.run()
-        return _plan(source, graph, machine, given, cut.parts, search)
+        return _plan(case, budget, cut.parts, search)
 
 
-def _checked(hardware: Hardware) -> Write:
+def _checked(case: Case) -> Write:
     """What the hardware says of writing. Raises SpecError for what segments cannot have."""
+    hardware = case.hardware
+    if case.mapping.fold or case.measured is not None:
+        what = "fold" if case.mapping.fold else "latency table"
+        raise SpecError(what, "is not for --reload: leave it out")
     where = f"hardware {hardware.name[:60]!r}"
     if hardware.write is None:
         raise SpecError(where, "--reload needs the time to write weights: write_ns_per_row in [write]")
@@ -150,14 +130,12 @@ def _checked(hardware: Hardware) -> Write:
     return hardware.write
 
 
-def _plan(
-    network: Network, graph: StageGraph, hardware: Hardware, given: int, parts: dict[str, int],
-    search: CutSearch,
-) -> ReloadPlan:  # fmt: skip
+def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> ReloadPlan:
     """The best plan, every allocation of which is checked and timed anew.
 
-    graph: of the network before layers were cut into parts.
+    case: of the network before layers were cut into parts.
     """
+    network, hardware, graph = case.network, case.hardware, case.graph
     segments, rows = [], 0
     for cut in search.best:
         segment, written = _segment(search, cut)
@@ -170,7 +148,7 @@ def _plan(
     if total_ns - bound_ns <= _EQUAL * total_ns:
         bound_ns = total_ns
     coverage = Coverage.of(network, graph.names)
-    need = least_arrays(network, graph.stages, hardware, search.request.mapping)
+    need = least_arrays(network, graph.stages, hardware, case.mapping)
     others: list[tuple[Literal["greedy", "layers"], list[Cut]]] = [
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
@@ -178,7 +156,7 @@ def _plan(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=Options.gather(search.request.mapping, search.stop, search.request, latency_table=None),
+        options=Options.gather(case.mapping, search.stop, search.request, latency_table=None),
         inputs=search.inputs,
         seed=search.request.seed,
         seconds=round(search.plain_s + search.spent_s, 6),
@@ -203,7 +181,7 @@ def _plan(
         **_energy(hardware, search, segments, rows),
         host=coverage.host,
         coverage=coverage,
-        warnings=(*network.warnings, *hardware_warnings(search.hardware, given)),
+        warnings=(*network.warnings, *hardware_warnings(search.case.hardware, given)),
     )  # fmt: skip
 
 
@@ -211,12 +189,13 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     """A segment of the plan, and the wordlines that it writes."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
+    own = search.case_of(cut)
     plain = replace(
         searched.candidate, objective_bound=None, lower_bound=1,
         proof="bounded: chosen for the time of writing and running, not for its latency",
     )  # fmt: skip
     own_stop = search.stop.nested(search.stop.work)
-    allocation = checked_allocation(search.hardware, search.arrays, problem, search.request, own_stop, plain)
+    allocation = checked_allocation(own, search.arrays, problem, search.request, own_stop, plain)
     timing = problem.timing(searched.candidate)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
@@ -260,7 +239,7 @@ def _energy(
 ) -> dict[str, float | None]:
     """Energy for one input in the mean by the names of its fields, what is not given None."""
     write_pj, inputs = search.write.write_pj, search.inputs
-    model = EnergyModel(search.graph, hardware, search.request.mapping)
+    model = EnergyModel(search.graph, hardware, search.case.mapping)
     moved_pj = model.crossing_bytes([end for _, end in search.best]) * (model.energy.pj_per_byte or 0.0)
     parts = [segment.allocation.dynamic_pj for segment in segments]
     given = [part for part in parts if part is not None]

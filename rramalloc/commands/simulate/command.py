@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from rramalloc.choices import FullyConnected, Handoff, Mapping
+from rramalloc.choices import AllocationArguments, Handoff
 from rramalloc.cli.output import (
     coverage_line,
     energy_lines,
@@ -16,7 +16,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, parse_input_shapes, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
@@ -38,22 +38,18 @@ def simulate(
     network: str,
     *,
     allocation: str,
-    hardware: str | None = None,
     crossbar: str | None = None,
-    mapping: Mapping | None = None,
     fold: Annotated[
         bool | None,
         typer.Option("--fold/--no-fold", rich_help_panel="Problem", help="Instead of the allocation's."),
     ] = None,
-    fc: FullyConnected | None = None,
     handoff: Handoff = "next",
     latency_table: str | None = None,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[AllocationArguments],
 ) -> None:
     """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
 
@@ -63,7 +59,7 @@ def simulate(
     from rramalloc import api
     from rramalloc.importers import load
 
-    given["network"] = load(network, parse_input_shapes(input_shapes), allow_partial=allow_partial)
+    given["network"] = load(**passed(given, load))
     result = api.simulate(**passed(given, api.simulate))
     if output is not None:
         result.save(output)

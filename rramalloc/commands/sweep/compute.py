@@ -5,29 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from rramalloc.allocation.budgets import budget
-from rramalloc.allocation.optimize import (
-    Request,
-    checked_allocation,
-    make_problem,
-    propose,
-    utilisation_of_all,
-)
-from rramalloc.choices import FullyConnected, ObjectiveName
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation, propose, utilisation_of_all
+from rramalloc.choices import ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.commands.sweep.spec import Changes, NetworkText, SweepPoint, machine_of
 from rramalloc.errors import WorkerError
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import least_arrays
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem, Stop
-from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
+from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.metrics import EnergyArea
-from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 _RESULTS = (
@@ -60,44 +51,25 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
     try:
         check_method(cast("ObjectiveName", point.objective), point.method)
         mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
-        case = _Case(network, hardware, point.changes, mapping)
-        inputs["minimum"] = _minimum(case)
-        inputs["arrays"] = budget(point.arrays, inputs["minimum"])
+        case = _case(network, hardware, point.changes, mapping)
+        inputs["minimum"] = case.minimum
+        inputs["arrays"] = case.budget(point.arrays)
         return SweepRow(**inputs, **_result(case, point, inputs["arrays"]))
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return failed_row(inputs, error)
 
 
-class _Case(NamedTuple):
-    """What points share that differ in budget, objective, method or seed only; hashable, for the caches."""
-
-    network: NetworkText
-    hardware: str
-    changes: Changes
-    mapping: MappingOptions
-
-    @property
-    def machine(self) -> Hardware:
-        return machine_of(self.hardware, self.changes).hardware
-
-
-def _result(case: _Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
+def _result(case: Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     """The result columns of a row. Raises what `optimize` raises."""
-    problem, hardware = _problem(case, arrays), case.machine
-    request = Request(
-        mapping=case.mapping,
-        objective=cast("ObjectiveName", point.objective),
-        method=point.method,
-        seed=point.seed,
-        measured=_measured(case),
-    )
+    problem = _problem(case, arrays)
+    request = Request(objective=cast("ObjectiveName", point.objective), method=point.method, seed=point.seed)
     stop = Stop(work=point.work, cores=1)
     candidate = propose(problem, request, stop)
-    allocation = checked_allocation(hardware, arrays, problem, request, stop, candidate)
+    allocation = checked_allocation(case, arrays, problem, request, stop, candidate)
     row = {column: getattr(allocation, column) for column in _RESULTS}
     return row | {
         "used": allocation.arrays.used,
-        "utilisation": utilisation_of_all(problem, candidate, hardware),
+        "utilisation": utilisation_of_all(problem, candidate, case.hardware),
         "repaired": candidate.repaired,
     }
 
@@ -107,25 +79,13 @@ def _network(source: NetworkText) -> Network:
     return Network.from_document(json.loads(source.text), source.name)
 
 
-@lru_cache(maxsize=16)
-def _graph(source: NetworkText, fc: FullyConnected) -> StageGraph:
-    return StageGraph.build(_network(source), fc)
-
-
 @lru_cache(maxsize=64)
-def _minimum(case: _Case) -> int:
-    """Arrays with every layer stored once."""
-    graph = _graph(case.network, case.mapping.fc)
-    return least_arrays(_network(case.network), graph.stages, case.machine, case.mapping)
+def _case(source: NetworkText, hardware: str, changes: Changes, mapping: MappingOptions) -> Case:
+    """What points share that differ in budget, objective, method or seed only."""
+    network, machine = _network(source), machine_of(hardware, changes).hardware
+    return Case(network, machine, mapping, measured_steps(source.measured, network, mapping.fc, machine))
 
 
 @lru_cache(maxsize=16)
-def _problem(case: _Case, arrays: int) -> Problem:
-    graph = _graph(case.network, case.mapping.fc)
-    network, measured = _network(case.network), _measured(case)
-    return make_problem(network, case.machine, arrays, case.mapping, graph=graph, measured=measured)
-
-
-@lru_cache(maxsize=16)
-def _measured(case: _Case) -> MeasuredSteps | None:
-    return measured_steps(case.network.measured, _network(case.network), case.mapping.fc, case.machine)
+def _problem(case: Case, arrays: int) -> Problem:
+    return case.problem(arrays)

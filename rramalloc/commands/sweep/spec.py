@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
 from rramalloc.allocation.budgets import multiple
-from rramalloc.choices import FullyConnected, Mapping, SweptObjective
+from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive
@@ -29,7 +29,6 @@ from rramalloc.version import __version__
 
 MAX_POINTS = 10**7
 MAX_ARRAYS = 2**40
-DEFAULT_WORK = 100  # as of `optimize`, repeated so that the driver of a sweep loads no compiled code
 
 LISTS = tuple(
     "networks hardware crossbars cell_bits bandwidths_gb_s weight_bits dac_bits columns_per_adc "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
@@ -55,11 +55,10 @@ def tune(
     mapping: Mapping | None = None,
     fc: FullyConnected = "host",
     seed: int = 0,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[NetworkArguments],
 ) -> None:
     """The allocation that is best in your simulator: proposed by the search, judged by the simulator.
 

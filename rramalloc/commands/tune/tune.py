@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import Empty, SimpleQueue
+from typing import Unpack
 
 import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, NetworkId
-from rramalloc.allocation.budgets import budget, minimum_arrays
-from rramalloc.allocation.optimize import Request, checked_allocation, make_problem
-from rramalloc.choices import FullyConnected
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation
+from rramalloc.choices import FullyConnected, NetworkArguments
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
@@ -36,11 +37,9 @@ from rramalloc.commands.tune.simulators import (
 )
 from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
@@ -105,11 +104,10 @@ def tune(
     crossbar: CrossbarLike | None = None,
     mapping: MappingName | None = None,
     fc: FullyConnected = "host",
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     on_progress: TuneProgress | None = None,
     progress: bool = True,
     cancel: CancelToken | None = None,
+    **given: Unpack[NetworkArguments],
 ) -> Tuning:
     """The allocation that is best in a simulator.
 
@@ -135,10 +133,8 @@ def tune(
         Seconds for one evaluation.
     tool_paths
         Folders of the sources of a tool; left out, the environment variable RRAMALLOC_TOOL names them.
-    hardware, crossbar, mapping, fc
+    hardware, crossbar, mapping, fc, given
         As for `optimize`; left out, hardware and mapping are those that the tool counts arrays with.
-    input_shapes, allow_partial
-        As for `optimize`.
     on_progress
         Called after every answer; progress: show a line in a notebook.
     cancel
@@ -163,7 +159,7 @@ def tune(
     judge = simulator
     if isinstance(judge, str):
         judge = simulator_named(judge, tool_paths=tool_paths, timeout_s=timeout_s)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
+    source = network_of(network, given)
     if isinstance(judge, ExportedTool):
         around = judge.surroundings
         hardware, mapping = hardware or around.hardware, mapping or around.mapping
@@ -171,13 +167,14 @@ def tune(
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc)
     if options.mapping == "sdk":
         raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
-    size = budget(arrays, minimum_arrays(source, machine, options))
+    case = Case(source, machine, options)
+    size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
-        tuner = Tuner(source, machine, size, asked, judge, answers, cancel or CancelToken(), tell)
+        tuner = Tuner(case, size, asked, judge, answers, cancel or CancelToken(), tell)
         return tuner.run()
 
 
@@ -192,8 +189,7 @@ def chosen_copies(problem: Problem, own: Choice) -> Replication:
 class Tuner:
     """One run: what was asked and answered so far."""
 
-    network: Network
-    hardware: Hardware
+    case: Case
     arrays: int
     options: TuneOptions
     simulator: Simulator
@@ -206,8 +202,8 @@ class Tuner:
     candidates: dict[Key, _Candidate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mapping = DEFAULT_MAPPING.changed(mapping=self.options.mapping, fc=self.options.fc)
-        self.problem: Problem = make_problem(self.network, self.hardware, self.arrays, self.mapping)
+        self.network, self.hardware = self.case.network, self.case.hardware
+        self.problem: Problem = self.case.problem(self.arrays)
         self._near = Neighbourhood(self.problem, self.options.seed)
 
     @property
@@ -435,8 +431,8 @@ class Tuner:
         """An allocation with everything that its file holds."""
         stop = Stop(work=0, cancel=self.cancel)
         candidate = Candidate(copies, root_bound(self.problem, stop), "none: chosen by a simulator")
-        request = Request(mapping=self.mapping, method=_METHOD, seed=self.options.seed)
-        return checked_allocation(self.hardware, self.arrays, self.problem, request, stop, candidate)
+        request = Request(method=_METHOD, seed=self.options.seed)
+        return checked_allocation(self.case, self.arrays, self.problem, request, stop, candidate)
 
     def _result(self, own: Choice | None) -> Tuning:
         ranked = self._ranked()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_result, print_text, table_of, warn
@@ -36,18 +36,14 @@ def verify(
     *,
     allocation: str,
     placement: str | None = None,
-    hardware: str | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
     seed: int = 0,
     images: int = 1,
     adc_bits: int | None = None,
     noise: float = 0.0,
-    input_shapes: list[str] | None = None,
-    allow_partial: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
+    **shared: Unpack[AllocationArguments],
 ) -> None:
     """Compute a network through its placed arrays and compare every value with a reference.
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
@@ -36,8 +36,7 @@ from rramalloc.commands.verify.verification import (
 )
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
 from rramalloc.network.geometry import Pair
@@ -379,24 +378,19 @@ def verify(
     allocation: AllocationLike,
     placement: PlacementLike | None = None,
     *,
-    hardware: HardwareLike | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
     seed: int = 0,
     images: int = 1,
     adc_bits: int | None = None,
     noise: float = 0.0,
-    input_shapes: InputShapes | None = None,
-    allow_partial: bool = False,
     on_progress: VerifyProgress | None = None,
+    **given: Unpack[AllocationArguments],
 ) -> Verification:
     """Compute a network through its placed arrays and compare every value with a reference.
 
     allocation: an Allocation, its file, or copies by layer name; placement: a Placement or its file, None to
     place it here; hardware, mapping and fc: instead of the allocation's, where there is no placement to say
     them; seed: of inputs, of weights that no ONNX file gives, and of noise; adc_bits, noise: converters
-    that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal;
-    allow_partial: take operators whose weights cannot be modelled as barriers.
+    that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal.
     Raises RramallocError: MisplacedError, CapacityError, FileError, SpecError, UnknownNameError,
     UnsupportedError, EarlyReadError.
     """
@@ -404,14 +398,13 @@ def verify(
     check_range("images", images, 1, MAX_IMAGES)
     check_range("noise", noise, 0, 1)
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
-    source = as_network(network, input_shapes, allow_partial=allow_partial)
-    machine = None if hardware is None else as_hardware(hardware)
+    source = network_of(network, given)
     what = read_allocation(allocation).made_for(source)
     if placement is None:
-        task = _to_place(source, what.changed(hardware=machine, mapping=mapping, fc=fc))
+        task = _to_place(source, what.with_arguments(given))
     else:
-        for name, value in (("hardware", hardware), ("mapping", mapping), ("fc", fc)):
-            if value is not None:
+        for name in ("hardware", "mapping", "fc"):
+            if given.get(name) is not None:
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")
         task = _as_placed(source, what, placement)
     file = (
@@ -422,8 +415,8 @@ def verify(
     width = Width.of(precision).bits
     timed = None if timing is None else timing.dac_bits
     converters = Converters(adc_bits, noise, timed or max(1, width - 1), width, seed)
-    given = Weights(source, precision.weight_bits, seed, weights)
-    return verify_task(task, given, converters, images=images, on_progress=on_progress)
+    held = Weights(source, precision.weight_bits, seed, weights)
+    return verify_task(task, held, converters, images=images, on_progress=on_progress)
 
 
 def verify_task(

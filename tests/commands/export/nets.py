@@ -63,7 +63,7 @@ def machine(
 
 
 def subject(net: Network, copies: dict[str, int] | None = None, hardware: Hardware | None = None) -> Subject:
-    return subject_of(net, copies or {}, hardware=hardware or machine())
+    return subject_of(net, copies or {}, given={"hardware": hardware or machine()})
 
 
 def expressible(random: Random, *, branches: bool) -> Network:

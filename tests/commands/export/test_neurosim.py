@@ -35,7 +35,9 @@ def test_chain() -> None:
 
 def test_a_classifier_is_written_where_it_is_on_crossbars() -> None:
     """The host's layers are no layers of NeuroSim, and the export says so."""
-    on_arrays = neurosim.export(subject_of(chain(), {"c1": 3}, hardware=machine(), fc="crossbar"))
+    on_arrays = neurosim.export(
+        subject_of(chain(), {"c1": 3}, given={"hardware": machine(), "fc": "crossbar"})
+    )
     assert read(on_arrays.files[0].text)[2] == [1, 1, 1200, 1, 1, 10, 0, 1]
     left = [r.layer for r in neurosim.export(subject(chain())).remarks if "left to the host" in r.text]
     assert left == ["fc"]

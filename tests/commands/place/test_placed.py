@@ -14,6 +14,7 @@ from laws.strategies import ANY, random_problem, randoms
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
@@ -210,8 +211,8 @@ def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
     names = StageGraph.build(NETWORK, "host").names
     steps = MeasuredSteps(sha256="0" * 64, compute_ns=dict.fromkeys(names, 100.0))
     timed, untimed = machine(board, (64, 16), STEP), machine(board, (64, 16))
-    given = optimize_placed(NETWORK, timed, 64, Request(), Stop(work=4))
-    measured = optimize_placed(NETWORK, untimed, 64, Request(measured=steps), Stop(work=4))
+    given = optimize_placed(Case(NETWORK, timed), 64, Request(), Stop(work=4))
+    measured = optimize_placed(Case(NETWORK, untimed, measured=steps), 64, Request(), Stop(work=4))
     assert measured.replication == given.replication
     assert (measured.latency_ns, measured.placed) == (given.latency_ns, given.placed)
     assert measured.options.latency_table == steps
@@ -220,14 +221,14 @@ def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
 def test_what_placed_needs_is_told() -> None:
     request, stop = Request(), Stop(work=1)
     with pytest.raises(SpecError, match=r"has no \[chip\]"):
-        optimize_placed(NETWORK, machine(None, timing=STEP), 64, request, stop)
+        optimize_placed(Case(NETWORK, machine(None, timing=STEP)), 64, request, stop)
     with pytest.raises(SpecError, match=r"has no \[timing\]"):
-        optimize_placed(NETWORK, machine(chip(8, (3, 3), **SLOW)), 64, request, stop)
+        optimize_placed(Case(NETWORK, machine(chip(8, (3, 3), **SLOW))), 64, request, stop)
     with pytest.raises(SpecError, match=r"\[chip\] has no hop_ns_tile and no bandwidth_tile_gb_s"):
-        optimize_placed(NETWORK, machine(chip(8, (3, 3)), timing=STEP), 64, request, stop)
+        optimize_placed(Case(NETWORK, machine(chip(8, (3, 3)), timing=STEP)), 64, request, stop)
     two_chips = machine(chip(8, (3, 3), (1, 2), **SLOW), timing=STEP)
     with pytest.raises(SpecError, match="has no hop_ns_chip and no bandwidth_chip_gb_s"):
-        optimize_placed(NETWORK, two_chips, 64, request, stop)
+        optimize_placed(Case(NETWORK, two_chips), 64, request, stop)
     hardware = machine(chip(8, (3, 3), **SLOW), timing=STEP)
     with pytest.raises(SpecError, match="is for objective 'latency'"):
         rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, objective="interval")

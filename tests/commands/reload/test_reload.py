@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.cut_search import CutSearch
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
@@ -101,7 +102,7 @@ def ticks_of(
     return max(1, math.ceil(max(slots * timing.read_ns, access_ns) / timing.tick_ns))
 
 
-class Case:
+class Segmented:
     """All modes of all stages, and the exact time of segments, straight from the definitions."""
 
     def __init__(self, network: Network, hardware: Hardware, arrays: int, mapping: str, inputs: int) -> None:
@@ -189,7 +190,7 @@ class Case:
         return least[n]
 
 
-def drawn(random: Random, mapping: str, clock: str) -> Case:
+def drawn(random: Random, mapping: str, clock: str) -> Segmented:
     """A network of at least two stages that has few enough allocations to try all."""
     while True:
         extent, nodes = (3, 4) if mapping == "sdk" else (4, 6)
@@ -211,10 +212,10 @@ def drawn(random: Random, mapping: str, clock: str) -> Case:
             bandwidth = random.choice([0.5, 2.0, 10.0])
             tables["memory"] = {"bandwidth_gb_s": bandwidth, "reuse": "none", "scope": "shared"}
         hardware = machine(**tables)
-        case = Case(network, hardware, 10**6, mapping, 1)
+        case = Segmented(network, hardware, 10**6, mapping, 1)
         single = [len(modes[0][2]) for modes in case.modes]
         arrays = random.randint(max(single), sum(single) + 4)
-        case = Case(network, hardware, arrays, mapping, random.choice([1, 1, 2, 7, 1000]))
+        case = Segmented(network, hardware, arrays, mapping, random.choice([1, 1, 2, 7, 1000]))
         if case.ways(0, len(case.modes)) <= MOST_WAYS:
             return case
 
@@ -254,9 +255,9 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
     case = drawn(random, mapping, clock)
     write = case.hardware.write
     assert write is not None
-    request = Request(mapping=DEFAULT_MAPPING.changed(mapping=mapping))
     plain = case.hardware.model_copy(update={"write": None})
-    search = CutSearch(case.graph, plain, write, case.arrays, request, Stop(), case.inputs)
+    own = Case(case.graph.network, plain, DEFAULT_MAPPING.changed(mapping=mapping))
+    search = CutSearch(own, write, case.arrays, Request(), Stop(), case.inputs)
     for first, floors in enumerate(search.bounds):
         for length, floor in enumerate(floors.tolist(), 1):
             best = case.best(first, first + length)
@@ -278,9 +279,8 @@ def test_floors_by_hand() -> None:
     hardware = machine()
     assert hardware.write is not None
     plain = hardware.model_copy(update={"write": None})
-    search = CutSearch(
-        StageGraph.build(Network.build("n", nodes)), plain, hardware.write, 2, Request(), Stop(), 1
-    )
+    own = Case(Network.build("n", nodes), plain)
+    search = CutSearch(own, hardware.write, 2, Request(), Stop(), 1)
     assert [pytest.approx(times.tolist()) for times in search.bounds] == [[96.0, 174.0], [32.0]]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from commands.tune.toys import GRAPH
 
-from rramalloc.allocation.optimize import Request, make_problem, propose
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, propose
 from rramalloc.commands.tune.calibration import (
     FORMS,
     Calibration,
@@ -29,7 +30,7 @@ ALEXNET_GRAPH = StageGraph.build(ALEXNET, "host")
 
 
 def allocations(count: int, seed: int = 0) -> list[np.ndarray]:
-    problem = make_problem(ALEXNET, load_hardware("plain"), 512)
+    problem = Case(ALEXNET, load_hardware("plain")).problem(512)
     near = Neighbourhood(problem, seed)
     found = [propose(problem, Request(), Stop(work=20)).replication]
     while len(found) < count:

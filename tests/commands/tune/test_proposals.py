@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands.tune.toys import NETWORK
 
-from rramalloc.allocation.optimize import make_problem
+from rramalloc.allocation.case import Case
 from rramalloc.commands.tune.proposals import Neighbourhood, proposals
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
@@ -26,7 +26,7 @@ class SureModel:
 
 @pytest.mark.parametrize(("best", "model_chooses"), [(100.0, True), (0.0, False)])
 def test_a_model_that_expects_no_improvement_does_not_choose(best: float, model_chooses: bool) -> None:
-    problem = make_problem(NETWORK, load_hardware("plain"), 24, DEFAULT_MAPPING)
+    problem = Case(NETWORK, load_hardware("plain"), DEFAULT_MAPPING).problem(24)
     near = Neighbourhood(problem, 0)
     start = problem.smallest
     model: Any = SureModel()

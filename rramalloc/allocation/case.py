@@ -1,0 +1,194 @@
+"""Case: a network on a hardware, made once for everything that is computed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.budgets import budget, budgets
+from rramalloc.choices import DEFAULTS, MappedArguments, SearchArguments
+from rramalloc.errors import BudgetError, SpecError
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.importers import NetworkLike, network_of
+from rramalloc.mapping.demand import ModeArrays, demands, least_arrays, row_block_widths, stored_classifiers
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.network import Network
+from rramalloc.records import brief, check_effort
+from rramalloc.search.problem import Problem, Stop
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
+from rramalloc.timing.metrics import EnergyModel, left_out
+from rramalloc.timing.stage_graph import StageGraph
+
+MAX_ARRAYS = 2**40
+
+
+def searched(given: SearchArguments) -> tuple[int, Stop]:
+    """Return the seed, and how long is searched. Raises SpecError for numbers out of range."""
+    every: SearchArguments = {**DEFAULTS, **given}
+    check_effort(every["seed"], every["work"], every["time_limit_s"], most_seed=2**63 - 1)
+    return every["seed"], Stop(work=every["work"], time_limit_s=every["time_limit_s"])
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A network on a hardware.
+
+    measured: the time of a step of every stage instead of the hardware's.
+    """
+
+    network: Network
+    hardware: Hardware
+    mapping: MappingOptions = DEFAULT_MAPPING
+    measured: MeasuredSteps | None = None
+
+    @classmethod
+    def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
+        """Return what the arguments of a call describe. Raises RramallocError."""
+        every: SearchArguments = {**DEFAULTS, **given}
+        options = DEFAULT_MAPPING.changed(mapping=every["mapping"], fc=every["fc"], fold=every["fold"])
+        source = network_of(network, given)
+        machine = as_hardware(every["hardware"], every["crossbar"])
+        return cls(
+            source, machine, options, measured_steps(every["latency_table"], source, options.fc, machine)
+        )
+
+    def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
+        """Return the case of the network with other bits of weights and inputs; its stages are the same."""
+        case = replace(self, network=self.network.with_bits(bits))
+        case.__dict__["stages"] = self.stages.of_network(case.network)
+        return case
+
+    @cached_property
+    def stages(self) -> StageGraph:
+        """Its stages, without clocks. Raises UnsupportedError."""
+        return StageGraph.build(self.network, self.mapping.fc)
+
+    @cached_property
+    def graph(self) -> StageGraph:
+        """Its stages with their clocks, and the digital nodes that have rates. Raises as `timed_graph`."""
+        return timed_graph(self.network, self.hardware, self.mapping, self.measured, self.stages)
+
+    @cached_property
+    def minimum(self) -> int:
+        """Arrays with every stage stored once, and classifiers where [counting] says so."""
+        return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
+
+    def budget(self, given: int | str | None) -> int:
+        """Return the arrays that may be used; None: those of the chip. Raises SpecError."""
+        if isinstance(given, str):
+            return budget(given, self.minimum)
+        if given is not None:
+            return given
+        if self.hardware.chip is None:
+            name = self.hardware.name
+            raise SpecError("arrays", f"must be given, hardware {name!r} has no [chip] that gives them")
+        return self.hardware.chip.arrays
+
+    def budgets(self, given: int | str | Sequence[int | str]) -> tuple[int, ...]:
+        """Return the budgets of a list, each once. Raises SpecError."""
+        return budgets(given, self.minimum)
+
+    def problem(self, arrays: int) -> Problem:
+        """Return the search problem within a budget; with chips, of what can be placed on them.
+
+        Raises BudgetError, TileError, PlacementError, SpecError.
+        """
+        check_arrays(arrays)
+        network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
+        demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
+        _check_chips(graph, hardware, demand)
+        left = self._left_by_classifiers(demand, arrays)
+        problem = Problem(graph, demand, left, StepTime.of(graph, hardware, self.measured))
+        if hardware.energy is not None:
+            problem = replace(problem, energy=EnergyModel(graph, hardware, mapping))
+        if mapping.mapping == "sdk":
+            problem = replace(problem, modes=ModeArrays(network, graph.stages, hardware))
+        if hardware.chip is None:
+            return problem
+        tiles = Tiles.of(hardware.chip)
+        if not hardware.chip.straddle:
+            problem = replace(problem, tiles=tiles)
+        return replace(problem, budget=min(left, tiles.usable(demand[graph.weighted])))
+
+    def warnings(self, arrays: int) -> tuple[str, ...]:
+        """Return what is assumed of network, hardware and measurement, and what [counting] takes."""
+        network, hardware = self.network, self.hardware
+        warnings = [*network.warnings, *hardware_warnings(hardware, arrays)]
+        warnings += () if self.measured is None else self.measured.warnings
+        stored = stored_classifiers(network, self.graph.stages, hardware, self.mapping)
+        if stored:
+            warnings.append(
+                f"hardware {hardware.name}: {sum(stored.values())} arrays of the budget are for layers left "
+                f"to the host, which it stores all the same: {', '.join(stored)[:200]}"
+            )
+        most = certain_arrays(network, hardware)
+        if most is not None and arrays > most:
+            warnings.append(
+                f"hardware {hardware.name}: no more than {most} arrays are used: so many find a place in its "
+                f"tiles whatever the order in which they are filled"
+            )
+        return tuple(warnings)
+
+    def _left_by_classifiers(self, demand: npt.NDArray[np.int64], arrays: int) -> int:
+        """Return the budget of the stages: what [counting] leaves of the arrays. Raises BudgetError."""
+        network, hardware, graph = self.network, self.hardware, self.graph
+        if hardware.counting is None:
+            return arrays
+        if (most := certain_arrays(network, hardware)) is not None:
+            arrays = min(arrays, most)
+        stored = stored_classifiers(network, graph.stages, hardware, self.mapping)
+        need = int(demand.sum()) + sum(stored.values())
+        if need > arrays:
+            by_name = dict(zip(graph.names, demand.tolist(), strict=True)) | stored
+            layers = [(stage.name, by_name[stage.name]) for stage in network.stages if stage.name in by_name]
+            raise BudgetError(need, arrays, layers)
+        return arrays - sum(stored.values())
+
+
+def check_arrays(arrays: int) -> None:
+    """Raise SpecError unless so many arrays can be asked for."""
+    if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
+        raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
+
+
+def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64]) -> None:
+    """Raise BudgetError if one copy of every stage needs more arrays than the chips have."""
+    chip, need = hardware.chip, int(demand.sum())
+    if chip is not None and need > chip.arrays:
+        layers = [(graph.names[stage], int(demand[stage])) for stage in graph.network_order]
+        raise BudgetError(need, chip.arrays, layers, chip=chip.arrays_per_chip)
+
+
+def certain_arrays(network: Network, hardware: Hardware) -> int | None:
+    """Arrays that are sure to find a place where tiles are filled first fit; None if all can be used."""
+    widths = row_block_widths(network, hardware)
+    if widths is None or hardware.chip is None:
+        return None
+    return Tiles(hardware.chip.tile_count, hardware.chip.arrays_per_tile).certain(set(widths.values()))
+
+
+def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
+    """What is assumed of the hardware, for a budget of `arrays`."""
+    warnings = [*left_out(hardware)]
+    if hardware.write is not None:
+        warnings.append(
+            f"hardware {hardware.name}: all weights are in the arrays from the start; what [write] says "
+            f"counts with `optimize --reload` alone"
+        )
+    if hardware.unconfirmed:
+        warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
+    if hardware.chip is not None and arrays > hardware.chip.arrays:
+        warnings.append(
+            f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
+            f"{hardware.chip.arrays} that its chips have; no more than those are used"
+        )
+    return tuple(warnings)
