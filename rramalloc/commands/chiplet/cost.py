@@ -61,13 +61,22 @@ def systolic_cycles(work: Work, side: int) -> float:
     return float(work.m + work.k + work.n - 1)
 
 
-def computed(operator: ChipletOperator, strategy: int, chip: ChipletChip) -> float | None:
-    """Compute cycles of an operator under a strategy; None if the chip lacks the side of a systolic array."""
+def compute_cycles(operator: ChipletOperator, strategy: int, chip: ChipletChip, where: str) -> float:
+    """Return what an operator computes for. Raises SpecError without the side of a systolic array."""
     if operator.compute is not None:
         return entry(operator.compute, strategy)
     if chip.systolic is None or operator.work is None:
-        return None
+        raise SpecError(f"{where}.work", "needs chip.systolic, the side of a unit's array; or give compute")
     return systolic_cycles(Work(*entry(operator.work, strategy)), chip.systolic)
+
+
+def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool) -> float:
+    """Return cycles to move so many bytes inside one chiplet, or else between chiplets. Raises SpecError."""
+    field = "bandwidth_inside" if one else "bandwidth_between"
+    bandwidth: float | None = getattr(chip, field)
+    if bandwidth is None:
+        raise SpecError(f"{where}.bytes", f"needs chip.{field}; or give latency in cycles")
+    return size_bytes / bandwidth
 
 
 class OperatorCost(Record):
@@ -266,7 +275,7 @@ class _Described:
         return Units(self.topology, frozenset(members))
 
     def _operator(self, name: str) -> Terms:
-        operator = self.description.operators[name]
+        operator, where = self.description.operators[name], f"{self.where}: operators.{brief(name)}"
         routing = 0.0
         if self._reduced(name):
             hops = self._hops_of_sets(self.units[name], self.units[name].last)
@@ -276,18 +285,8 @@ class _Described:
         if operator.latency is not None:
             communication = operator.latency[operator.strategy]
         elif operator.bytes is not None:
-            communication = self._moved(
-                operator.bytes[operator.strategy], f"operators.{brief(name)}", one=one
-            )
-        return Terms(self._compute(name, operator), communication, routing)
-
-    def _compute(self, name: str, operator: ChipletOperator) -> float:
-        cycles = computed(operator, operator.strategy, self.chip)
-        if cycles is None:
-            raise self._fault(
-                name, "work", "needs chip.systolic, the side of a unit's array; or give compute"
-            )
-        return cycles
+            communication = moved_cycles(operator.bytes[operator.strategy], self.chip, where, one=one)
+        return Terms(compute_cycles(operator, operator.strategy, self.chip, where), communication, routing)
 
     def _reduced(self, name: str) -> bool:
         """Whether the result of an operator is in its last unit alone."""
@@ -319,7 +318,8 @@ class _Described:
         if table is not None:
             communication = self._entry(edge, table, place)
         if edge.bytes is not None:
-            communication = self._moved(communication, place, one=not hops.between)
+            place = f"{self.where}: {place}"
+            communication = moved_cycles(communication, self.chip, place, one=not hops.between)
         return Terms(0.0, communication, self._cycles(edge.transfers, hops))
 
     def _entry(self, edge: ChipletEdge, table: tuple[tuple[float, ...], ...], place: str) -> float:
@@ -362,14 +362,6 @@ class _Described:
 
     def _cycles(self, transfers: int, hops: Hops) -> float:
         return hops.cycles(transfers, self.chip.hop_cycles_inside, self.chip.hop_cycles_between)
-
-    def _moved(self, size_bytes: float, place: str, *, one: bool) -> float:
-        """Cycles to move so many bytes inside one chiplet, or else between chiplets."""
-        field = "bandwidth_inside" if one else "bandwidth_between"
-        bandwidth: float | None = getattr(self.chip, field)
-        if bandwidth is None:
-            raise SpecError(f"{self.where}: {place}.bytes", f"needs chip.{field}; or give latency in cycles")
-        return size_bytes / bandwidth
 
     def _fault(self, name: str, field: str, reason: str) -> SpecError:
         return SpecError(f"{self.where}: operators.{brief(name)}.{field}", reason)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.commands.chiplet.cost import check_submeshes, computed
+from rramalloc.commands.chiplet.cost import check_submeshes, compute_cycles, moved_cycles
 from rramalloc.commands.chiplet.description import ChipletEdge, Description, entry
 from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh, Topology, hops_of_pairs
 from rramalloc.errors import SpecError
@@ -240,28 +240,17 @@ def _options(
 def _of_strategy(
     description: Description, name: str, places: Places, strategy: int, at: Ints, where: str
 ) -> OperatorOptions:
-    operator, chip = description.operators[name], description.chip
-    cycles = computed(operator, strategy, chip)
-    if cycles is None:
-        raise SpecError(
-            f"{where}: operators.{brief(name)}.work",
-            "needs chip.systolic, the side of a unit's array; or give compute",
-        )
-    cost = np.full(len(at), cycles)
+    operator, chip, where = description.operators[name], description.chip, f"{where}: operators.{brief(name)}"
+    cost = np.full(len(at), compute_cycles(operator, strategy, chip, where))
     if operator.latency is not None:
         cost += entry(operator.latency, strategy)
     elif operator.bytes is not None:
         size_bytes = entry(operator.bytes, strategy)
         single = [place == places.nowhere or places.submeshes[place].chiplets == (1, 1) for place in at]
-        for inside in (True, False):
-            bandwidth = chip.bandwidth_inside if inside else chip.bandwidth_between
-            some = np.array(single, dtype=bool) == inside
+        for one in (True, False):
+            some = np.array(single, dtype=bool) == one
             if some.any():
-                if bandwidth is None:
-                    field = "bandwidth_inside" if inside else "bandwidth_between"
-                    reason = f"needs chip.{field}; or give latency in cycles"
-                    raise SpecError(f"{where}: operators.{brief(name)}.bytes", reason)
-                cost[some] += size_bytes / bandwidth
+                cost[some] += moved_cycles(size_bytes, chip, where, one=one)
     reduced = entry(operator.reduce_to, strategy) == "last"
     if reduced:
         # hops are counted from all units to the last one; there and back are equally far
@@ -277,9 +266,8 @@ def _links(description: Description, where: str) -> Iterator[EdgeLink]:
         place = f"{where}: edges[{number}]"
         table = edge.latency or edge.bytes
         several = chip.chiplets != (1, 1)
-        for field in ("bandwidth_inside", "bandwidth_between") if edge.bytes is not None else ():
-            if getattr(chip, field) is None and (several or field == "bandwidth_inside"):
-                raise SpecError(f"{place}.bytes", f"needs chip.{field}; or give latency in cycles")
+        for one in ((True, False) if several else (True,)) if edge.bytes is not None else ():
+            moved_cycles(0.0, chip, place, one=one)
         width = min(map(len, table)) if table is not None else 0
         values = None if table is None else np.array([row[:width] for row in table], dtype=np.float64)
         pairs = None

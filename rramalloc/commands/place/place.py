@@ -39,6 +39,7 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.blocks import Block, StoredCopies, stored
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import check_range
@@ -96,29 +97,6 @@ def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block
     )
 
 
-def stored_weights(graph: StageGraph, hardware: Hardware, sizes: Sequence[Pair] | None) -> list[WeightMatrix]:
-    """Weights of every stage in its blocks, in canonical order; sizes: of folds if any."""
-    return [
-        WeightMatrix.of(graph.network, stage, hardware, grid.block)
-        if size == UNFOLDED
-        else folded_weights(graph.network, stage, hardware, size)
-        for stage, grid, size in zip(
-            graph.layers, graph.grids, sizes or [UNFOLDED] * len(graph.layers), strict=True
-        )
-    ]
-
-
-def stored_copies(
-    graph: StageGraph, weights: Sequence[WeightMatrix], copies: Ints, hardware: Hardware, mapping: Mapping
-) -> list[StoredCopies]:
-    """What the arrays of every stage hold; copies: int64, in canonical order."""
-    where = f"{graph.network.where}: node"
-    return [
-        stored(matrix, hardware.crossbar, mapping, int(count), f"{where} {name[:60]!r}")
-        for name, matrix, count in zip(graph.names, weights, copies, strict=True)
-    ]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredNetwork:
     """The stages of a network in the blocks of an allocation, and what their arrays hold; canonical order.
@@ -136,7 +114,7 @@ class StoredNetwork:
     def of(
         cls, network: Network, source: AllocationInput, folded: MappingOf[str, Pair] | None = None
     ) -> StoredNetwork:
-        """As an allocation says.
+        """Return it as an allocation says.
 
         folded: sizes of folds by layer name, the others are left as they are; None: as the options say.
         Raises SpecError for a name, copies or a block that the network or the mapping cannot have.
@@ -151,12 +129,33 @@ class StoredNetwork:
                 f"'sdk', the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
             )
         copies = replication_by_name(graph, source.replication, source.where)
-        if folded is None:
-            sizes = folds(network, graph.stages, hardware, options)
-        else:
-            sizes = [folded.get(name, UNFOLDED) for name in graph.names]
-        weights = stored_weights(graph, hardware, sizes)
-        held = stored_copies(graph, weights, copies, hardware, options.mapping)
+        sizes = None if folded is None else [folded.get(name, UNFOLDED) for name in graph.names]
+        return cls.of_copies(graph, copies, hardware, options, sizes)
+
+    @classmethod
+    def of_copies(
+        cls,
+        graph: StageGraph,
+        copies: Ints,
+        hardware: Hardware,
+        options: MappingOptions,
+        sizes: list[Pair] | None = None,
+    ) -> StoredNetwork:
+        """Return it with these copies. sizes: of folds, as the options say if None."""
+        network, crossbar = graph.network, hardware.crossbar
+        sizes = folds(network, graph.layers, hardware, options) if sizes is None else sizes
+        weights = [
+            WeightMatrix.of(network, stage, hardware, grid.block)
+            if size == UNFOLDED
+            else folded_weights(network, stage, hardware, size)
+            for stage, grid, size in zip(
+                graph.layers, graph.grids, sizes or [UNFOLDED] * len(graph.layers), strict=True
+            )
+        ]
+        held = [
+            stored(matrix, crossbar, options.mapping, count, f"{network.where}: node {name[:60]!r}")
+            for name, matrix, count in zip(graph.names, weights, copies.tolist(), strict=True)
+        ]
         return cls(graph, copies, sizes, weights, held)
 
 
@@ -209,7 +208,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
         options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
         traffic=_traffic(found),
         layers=_layers(stored, source, arrays),
-        flows=_flows(found, names, ways, _delays(ways, stored.graph, source)),
+        flows=_flows(names, ways, found.mesh.chip_hop, _delays(ways, stored.graph, source)),
         links=_links(ways),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
@@ -285,25 +284,17 @@ def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict
 
 
 def _flows(
-    found: Arrangement, names: Sequence[str], ways: Ways, delays: Sequence[dict[str, float]]
+    names: Sequence[str], ways: Ways, chip_hop: float, delays: Sequence[dict[str, float]]
 ) -> tuple[Flow, ...]:
     """Those of the ways that carry something, by producer and consumer."""
-    of_sums = [way.mean_hops(found.mesh.chip_hop) for way in ways.sums]
-    hops = (*of_sums, *found.layout.mean_hops(found.flows, found.mesh).tolist())
     ends = zip(ways.sender.tolist(), ways.receiver.tolist(), strict=True)
-    listed = sorted(zip(ends, ways.input_bytes.tolist(), hops, delays, strict=True), key=lambda each: each[0])
-    return tuple(
-        Flow(
-            producer=names[p],
-            consumer=names[c],
-            size_bytes=sent,
-            hops=mean,
-            byte_hops=sent * mean,
-            **own,
-        )
-        for (p, c), sent, mean, own in listed
-        if p != c or sent
-    )
+    listed = sorted(zip(ends, ways, ways.input_bytes.tolist(), delays, strict=True), key=lambda each: each[0])
+    flows = []
+    for (p, c), way, sent, own in listed:
+        if p != c or sent:
+            mean, named = way.mean_hops(chip_hop), {"producer": names[p], "consumer": names[c]}
+            flows.append(Flow(**named, size_bytes=sent, hops=mean, byte_hops=sent * mean, **own))
+    return tuple(flows)
 
 
 def _links(ways: Ways) -> tuple[Link, ...]:

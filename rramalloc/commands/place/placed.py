@@ -31,10 +31,9 @@ from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, propose
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
-from rramalloc.commands.place.place import assembled, stored_copies, stored_weights
+from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, transfer
 from rramalloc.errors import SpecError
-from rramalloc.mapping.demand import folds
 from rramalloc.network.geometry import Pair
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
@@ -185,10 +184,8 @@ def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int) -> _R
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
-    sizes = folds(placed.graph.network, placed.graph.layers, hardware, case.mapping)
-    weights = stored_weights(placed.graph, hardware, sizes)
-    held = stored_copies(placed.graph, weights, own, hardware, case.mapping.mapping)
-    found = arrange(placed.graph, held, hardware, work=DEFAULT_WORK, seed=seed)
+    stored = StoredNetwork.of_copies(placed.graph, own, hardware, case.mapping)
+    found = arrange(placed.graph, stored.held, hardware, work=DEFAULT_WORK, seed=seed)
     names = placed.graph.names
     ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
     ticks = placed.graph.batch_ticks(own)

@@ -64,6 +64,14 @@ class Way(ABC):
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
         """From sources to targets: hops inside chips, between them, and pairs of arrays."""
 
+    def mean_hops(self, chip_hop: float) -> float:
+        """Mean of the hops of a byte, those between chips weighted, each link of a unit's way once."""
+        within, between = (
+            sum(int(route.pairs.sum()) for route in self.routes if (route.key is None) is apart)
+            for apart in (False, True)
+        )
+        return (within + chip_hop * between) / max(self.shares, 1)
+
     def onto(self, loads: Loads, size_bytes: float) -> None:
         """Add what its links carry of so many bytes."""
         for route in self.routes:
@@ -143,11 +151,6 @@ class PartialSums(Way):
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
         """Of all of them at once."""
         yield *hops_apart(self.source, self.target), self.blocks
-
-    def mean_hops(self, chip_hop: float) -> float:
-        """Mean of the hops of a byte, those between chips weighted."""
-        within, between = hops_apart(self.source, self.target)
-        return float((self.columns * (within + chip_hop * between)).sum()) / max(self.shares, 1)
 
 
 class Ends(NamedTuple):

@@ -11,9 +11,10 @@ import numpy as np
 
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Mesh
-from rramalloc.commands.place.place import stored_copies, stored_weights
+from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Memory, Precision, Timing
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -168,8 +169,7 @@ def laid_out(
     graph: StageGraph, hardware: Hardware, copies: list[int], sites: Any, *rows: tuple[int, int, int, int]
 ) -> Layout:
     """Pieces in tiles; rows: (stage, copy, arrays, site)."""
-    weights = stored_weights(graph, hardware, None)
-    held = stored_copies(graph, weights, np.array(copies), hardware, "im2col")
+    held = StoredNetwork.of_copies(graph, np.array(copies), hardware, MappingOptions()).held
     stage, copy, arrays, site = np.array(rows, dtype=np.int64).T
     flows = Flows.of(graph, hardware)
     pieces = Pieces.of(held, flows, stage, arrays, copy, by_rows=False)

@@ -15,7 +15,8 @@ from laws.strategies import randoms
 from rramalloc.commands.place.arrange import Masses, arrange, lower_bound
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Mesh
-from rramalloc.commands.place.place import stored_copies, stored_weights
+from rramalloc.commands.place.place import StoredNetwork
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.timing.stage_graph import StageGraph
 
 MESHES = (
@@ -95,7 +96,7 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
     copies, room = [random.randint(1, 2), 1], random.randint(1, 3)
     graph = StageGraph.build(chain(rows[1], *columns[1:], side=2))
     hardware, mesh = machine(None, (1, random.choice((1, 2)))), random.choice(MESHES)
-    held = stored_copies(graph, stored_weights(graph, hardware, None), np.array(copies), hardware, "im2col")
+    held = StoredNetwork.of_copies(graph, np.array(copies), hardware, MappingOptions()).held
     stage, copy = np.array(
         [(s, c) for s, each in enumerate(held) for c in range(len(each)) for _ in range(each.together)]
     ).T
@@ -144,7 +145,7 @@ def test_small_placements_are_optimal(random: Random) -> None:
     best = least(flows, mesh, groups, room)
     if not np.isfinite(best):
         return
-    held = stored_copies(graph, stored_weights(graph, hardware, None), np.array(copies), hardware, "im2col")
+    held = StoredNetwork.of_copies(graph, np.array(copies), hardware, MappingOptions()).held
     assert [each.demand for each in held] == demand
     found = arrange(graph, held, hardware, work=40, seed=0)
     assert found.cost == pytest.approx(best)

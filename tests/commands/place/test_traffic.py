@@ -15,10 +15,11 @@ from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.layout import Flows, Layout
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.move_pieces import Kernel
-from rramalloc.commands.place.place import assembled, place, stored_copies, stored_weights
+from rramalloc.commands.place.place import StoredNetwork, assembled, place
 from rramalloc.commands.place.transfer import EdgeTransfers, Ways
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Counting
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.timing.stage_graph import StageGraph
 
 PLAIN = machine(None)
@@ -131,7 +132,7 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
     hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, "crossbar")
     copies = np.minimum(random_replication(random, graph), 3)
     try:
-        held = stored_copies(graph, stored_weights(graph, hardware, None), copies, hardware, "im2col")
+        held = StoredNetwork.of_copies(graph, copies, hardware, MappingOptions()).held
         found = arrange(graph, held, hardware, work=0, seed=0)
     except (CapacityError, TileError, SpecError):
         return
