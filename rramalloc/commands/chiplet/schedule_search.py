@@ -1,9 +1,8 @@
 """Search for a schedule of low cost, and a lower bound: greedy construction, then perturbed local search.
 
 Three moves take turns. *Relocate* gives one operator the best of all its options in the best of all groups
-that may hold it. *Forest* chooses the options of a random set of operators at once whose edges form a forest,
-which dynamic programming does exactly. *Perturb* takes the operators of a group, or some that are near each
-other, out of the schedule and inserts them again, greedily or at random.
+that may hold it. *Perturb* takes the operators of a group, or some that are near each other, out of the
+schedule and inserts them again, greedily or at random. *Reorder* brings the groups into another order.
 Source of the objective: docs/sources/companions.md 2; iterated local search: Lourenco, Martin and Stuetzle,
 Handbook of Metaheuristics (2003), doi 10.1007/0-306-48056-5_11.
 
@@ -150,9 +149,8 @@ def _plain_message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> F
 _NS_PER_ENTRY = 20.0
 _NS_PER_LOOK = 50_000.0
 """Of a reference core: of a cost that is looked at, and of a look at an edge or a group."""
-_CANDIDATES = 256
-"""Options of one operator in a forest: the most promising ones and as many others at random."""
-_FOREST_EVERY = 8
+_REORDERED_EVERY = 8
+"""Perturbations after which groups are reordered, and reorderings without gain that end a first descent."""
 _KICKED = 6
 """Operators that a perturbation changes at most."""
 _P_GROUP, _P_REBUILT = 0.3, 0.5
@@ -248,9 +246,8 @@ class ScheduleSearch:
             kicks += 1
             other = current.copy()
             self._descend(other, self._perturb(other), end_s)
-            if kicks % _FOREST_EVERY == 0:
+            if kicks % _REORDERED_EVERY == 0:
                 self._reorder(other)
-                self._forest(other)
             reached = self.total(other)
             if reached < least * (1 - _BETTER):
                 best, least = other.copy(), reached
@@ -259,12 +256,11 @@ class ScheduleSearch:
         return best
 
     def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
-        """The schedule where neither relocations nor forests lower the cost any more."""
+        """The schedule where relocations do not lower the cost any more, in any order of groups tried."""
         schedule = start.copy()
         self._descend(schedule, list(range(len(start.chosen))), end_s)
         total, stale = self.total(schedule), 0
-        while stale < _FOREST_EVERY and self._goes_on(end_s):
-            self._forest(schedule)
+        while stale < _REORDERED_EVERY and self._goes_on(end_s):
             self._reorder(schedule)
             self._descend(schedule, list(range(len(schedule.chosen))), end_s)
             now = self.total(schedule)
@@ -284,16 +280,16 @@ class ScheduleSearch:
                     known.add(u)
                     waiting.insert(0, u)
 
-    def _edges(self, schedule: GroupSchedule, v: int, without: frozenset[int] = frozenset()) -> Floats:
-        """Cost of the edges of an operator for each of its options; without: neighbours not counted."""
+    def _edges(self, schedule: GroupSchedule, v: int) -> Floats:
+        """Cost of the edges of an operator for each of its options."""
         costs = np.zeros(len(self._every[v]))
         for link in self.problem.entering[v]:
-            if schedule.chosen[link.source] >= 0 and link.source not in without:
+            if schedule.chosen[link.source] >= 0:
                 here = np.array([schedule.chosen[link.source]])
                 costs += self.problem.link_costs(link, here, self._every[v])[0]
                 self._count(len(costs))
         for link in self.problem.leaving[v]:
-            if schedule.chosen[link.to] >= 0 and link.to not in without:
+            if schedule.chosen[link.to] >= 0:
                 there = np.array([schedule.chosen[link.to]])
                 costs += self.problem.link_costs(link, self._every[v], there)[:, 0]
                 self._count(len(costs))
@@ -365,87 +361,6 @@ class ScheduleSearch:
 
     def _top(self, schedule: GroupSchedule, group: Sequence[int]) -> float:
         return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
-
-    def _forest(self, schedule: GroupSchedule) -> None:
-        """The best options at once of operators whose edges form a forest, groups as they are."""
-        members = self._choose_forest(schedule)
-        inside = frozenset(members)
-        near: dict[int, Ints] = {}
-        value: dict[int, Floats] = {}
-        for v in members:
-            near[v], value[v] = self._candidates(schedule, v, inside)
-        parent = self._rooted(members, inside)
-        pointer: dict[int, Ints] = {}
-        for v in reversed(parent):
-            above = parent[v]
-            if above >= 0:
-                costs = self._between(above, v, near) + value[v]
-                pointer[v] = costs.argmin(axis=1)
-                value[above] = value[above] + costs.min(axis=1)
-        picked: dict[int, int] = {}
-        for v in parent:
-            above = parent[v]
-            picked[v] = int(value[v].argmin()) if above < 0 else int(pointer[v][picked[above]])
-            schedule.chosen[v] = int(near[v][picked[v]])
-
-    def _choose_forest(self, schedule: GroupSchedule) -> list[int]:
-        """Operators at random, of every group one at most, such that no circle of edges closes."""
-        group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
-        root = {v: v for v in group_of}
-
-        def find(v: int) -> int:
-            while root[v] != v:
-                v = root[v]
-            return v
-
-        members: list[int] = []
-        taken: set[int] = set()
-        for v in self.random.permutation(len(root)).tolist():
-            ends = [find(u) for u in (self._before[v] | self._after[v]) if u in members]
-            if group_of[v] not in taken and len(set(ends)) == len(ends):
-                members.append(v)
-                taken.add(group_of[v])
-                for end in ends:
-                    root[end] = v
-        return members
-
-    def _candidates(self, schedule: GroupSchedule, v: int, inside: frozenset[int]) -> tuple[Ints, Floats]:
-        """Some options of an operator, the one in use first, and their cost without edges of the forest."""
-        cost, group = self.problem.options[v].cost, schedule.groups[schedule.place(v)]
-        others = [u for u in group if u != v]
-        outside = self._edges(schedule, v, inside) + np.maximum(cost - self._top(schedule, others), 0)
-        if others:
-            outside = np.where(self._conflicts(schedule, v, others), np.inf, outside)
-        if len(outside) <= _CANDIDATES:
-            return self._every[v], outside
-        every = outside + self._edges(schedule, v, frozenset(range(len(schedule.chosen))) - inside)
-        best = np.argpartition(every, _CANDIDATES // 2)[: _CANDIDATES // 2]
-        other = self.random.integers(0, len(outside), _CANDIDATES // 2)
-        some = np.unique(np.concatenate(([schedule.chosen[v]], best, other)))
-        return some, outside[some]
-
-    def _rooted(self, members: Sequence[int], inside: frozenset[int]) -> dict[int, int]:
-        """The parent of every operator of the forest, -1 for roots; parents come first."""
-        parent: dict[int, int] = {}
-        for root in members:
-            waiting = [] if root in parent else [(root, -1)]
-            while waiting:
-                v, above = waiting.pop()
-                parent[v] = above
-                waiting += [(u, v) for u in sorted((self._before[v] | self._after[v]) & inside) if u != above]
-        return parent
-
-    def _between(self, above: int, below: int, near: dict[int, Ints]) -> Floats:
-        """Costs of all edges between two operators: rows for options of the first."""
-        costs = np.zeros((len(near[above]), len(near[below])))
-        for link in self.problem.leaving[above]:
-            if link.to == below:
-                costs += self.problem.link_costs(link, near[above], near[below])
-        for link in self.problem.leaving[below]:
-            if link.to == above:
-                costs += self.problem.link_costs(link, near[below], near[above]).T
-        self._count(costs.size)
-        return costs
 
     def _reorder(self, schedule: GroupSchedule) -> None:
         """The same groups in another order that respects the edges: other groups can be joined then."""
