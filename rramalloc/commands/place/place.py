@@ -17,7 +17,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import hardware_warnings
 from rramalloc.allocation.optimize import utilisation
-from rramalloc.choices import AllocationArguments, Mapping
+from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
