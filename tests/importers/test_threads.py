@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,14 +34,16 @@ for thread in threads:
 sys.exit(repr(faults) if faults else 0)
 """
 
+WITH_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="reads .pt2 by torch")
+
 
 @pytest.mark.parametrize(
     ("call", "names"),
     [
         ("load", "m.onnx m.onnx"),
-        ("load", "m.onnx m.pt2"),
-        ("load", "m.pt2 m.onnx"),
-        ("optimize", "m.onnx m.pt2"),
+        pytest.param("load", "m.onnx m.pt2", marks=WITH_TORCH),
+        pytest.param("load", "m.pt2 m.pt2", marks=WITH_TORCH),
+        pytest.param("optimize", "m.onnx m.pt2", marks=WITH_TORCH),
     ],
 )
 def test_two_threads_read_their_first_models(call: str, names: str, tmp_path: Path) -> None:

@@ -264,10 +264,10 @@ def test_names_of_the_vgg() -> None:
         "features.4": "batchnorm",
         "features.5": "relu",
         "features.6": "maxpool",
-        "flatten": "flatten",
+        "view": "flatten",
         "classifier.0": "linear",
         "classifier.1": "relu",
-        "classifier.2": "dropout",
+        "classifier.2": "identity",
         "classifier.3": "linear",
     }
     conv = network.stages[1]
@@ -303,7 +303,7 @@ def test_transposed_convolution() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_transposed_convolution_of_any_geometry(seed: int) -> None:
     """Shape, weights, MACs and needed pixels as PyTorch's own operator has them.
@@ -367,8 +367,8 @@ ONE_OPERATOR: list[Any] = [
     pytest.param(lambda x: 1 - x, "activation", (4, 8, 6), id="rsub"),
     pytest.param(lambda x: x + torch.ones(4, 1, 1), "activation", (4, 8, 6), id="plus constant"),
     pytest.param(lambda x: x * x, "mul", (4, 8, 6), id="square"),
-    pytest.param(lambda x: x.to(torch.float64), "conv", (4, 8, 6), id="cast"),
-    pytest.param(lambda x: x.clone(), "conv", (4, 8, 6), id="clone"),
+    pytest.param(lambda x: x.to(torch.float64), "identity", (4, 8, 6), id="cast"),
+    pytest.param(lambda x: x.clone(), "identity", (4, 8, 6), id="clone"),
     pytest.param(lambda x: F.softmax(x, 1), "softmax", (4, 8, 6), id="softmax over channels"),
     pytest.param(lambda x: F.softmax(x, 2), "barrier", (4, 8, 6), id="softmax over rows"),
     pytest.param(lambda x: F.layer_norm(x, (4, 8, 6)), "barrier", (4, 8, 6), id="layer norm over the grid"),
@@ -434,11 +434,15 @@ def test_one_operator(function: Function, op: str, shape: tuple[int, int, int]) 
 @pytest.mark.parametrize(
     ("function", "warning"),
     [
-        pytest.param(lambda x: F.unfold(x, 3), "operator im2col (1 node", id="unfold"),
-        pytest.param(lambda x: F.adaptive_avg_pool2d(x, 5), "adaptive pooling by a fraction", id="adaptive"),
+        pytest.param(lambda x: F.unfold(x, 3), "operator Gather (2 nodes", id="unfold"),
+        pytest.param(lambda x: F.adaptive_avg_pool2d(x, 5), "picks by computed indices", id="adaptive"),
         pytest.param(lambda x: F.interpolate(x, (9, 9)), "does not enlarge by whole", id="interpolate"),
-        pytest.param(lambda x: F.conv2d(x, x[:, :, :1, :1]), "weights are computed", id="dynamic weights"),
-        pytest.param(lambda x: x.sort(1)[0] + x.sort(1)[0], "operator sort (2 nodes", id="counted once"),
+        pytest.param(lambda x: F.conv2d(x, x[:, :, :1, :1]), "has computed weights", id="dynamic weights"),
+        pytest.param(
+            lambda x: torch.searchsorted(x, x) + torch.searchsorted(-x, x),
+            "operator aten.searchsorted (2 nodes",
+            id="counted once",
+        ),
     ],
 )
 def test_barriers_with_one_warning(function: Function, warning: str) -> None:
@@ -455,7 +459,7 @@ def test_weights_in_unknown_operators_are_refused_or_counted() -> None:
     module = Made(
         lambda m, x: m.fc(m.lstm(x)[0]), lstm=nn.LSTM(4, 4, proj_size=2, batch_first=True), fc=nn.Linear(2, 2)
     )
-    with pytest.raises(UnsupportedError, match=r"lstm 'lstm' \(104 weights\).*allow_partial=True"):
+    with pytest.raises(UnsupportedError, match=r"aten.lstm 'lstm' \(104 weights\).*allow_partial=True"):
         from_torch(module, (1, 5, 4))
     network = from_torch(module, (1, 5, 4), allow_partial=True)
     assert any("take no arrays" in line for line in network.warnings)
@@ -489,7 +493,7 @@ def test_modules_that_are_called_twice_share_their_weights() -> None:
     )
     network = from_torch(module, (1, 2, 8, 8))
     assert {stage.name: stage.shares for stage in network.stages} == {
-        "conv": None, "conv_1": "conv", "other": None,
+        "conv": None, "conv_2": "conv", "other": None,
     }  # fmt: skip
 
 
@@ -626,10 +630,10 @@ class Choice(nn.Module):
             vgg, (1, 4, 30, 30), SpecError, "cannot trace it with inputs of 1x4x30x30", id="channels"
         ),
         pytest.param(vgg, (), SpecError, "cannot trace it with inputs of no shape", id="no shape"),
-        pytest.param(vgg, (1, 3, 0, 30), SpecError, "at least 1", id="zero"),
-        pytest.param(vgg, (1, 3, 30.0, 30), SpecError, "at least 1", id="float"),
+        pytest.param(vgg, (1, 3, 0, 30), SpecError, "from 1 to", id="zero"),
+        pytest.param(vgg, (1, 3, 30.0, 30), SpecError, "from 1 to", id="float"),
         pytest.param(vgg, "1333", SpecError, "must be a shape", id="text"),
-        pytest.param(vgg, (1, (3,)), SpecError, "at least 1", id="mixed"),
+        pytest.param(vgg, (1, (3,)), SpecError, "from 1 to", id="mixed"),
         pytest.param(lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module", id="no module"),
     ],
 )
@@ -716,8 +720,8 @@ def test_older_archive_layout(archive: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        pytest.param(lambda a: b"", "no zip file", id="empty"),
-        pytest.param(lambda a: b"PK" * 99, "no zip file", id="no zip"),
+        pytest.param(lambda a: b"", "not a zip file", id="empty"),
+        pytest.param(lambda a: b"PK" * 99, "not a zip file", id="no zip"),
         pytest.param(lambda a: a[: len(a) // 2], "not a readable", id="truncated"),
         pytest.param(lambda a: a[: len(a) // 2] + a[len(a) // 2 + 9 :], "not a readable", id="bytes missing"),
         pytest.param(lambda a: rewritten(a, lambda n, old: None), "holds no graph", id="no entries"),
@@ -726,11 +730,13 @@ def test_older_archive_layout(archive: bytes, tmp_path: Path) -> None:
             "holds no graph",
             id="no graph",
         ),
-        pytest.param(lambda a: with_graph(a, b" " * (64 * 2**20 + 1)), "the limit is", id="zip bomb"),
+        pytest.param(
+            lambda a: with_graph(a, b" " * (64 * 2**20 + 1)), "larger than the limit", id="zip bomb"
+        ),
         pytest.param(lambda a: with_graph(a, b"\xff"), "UTF-8", id="encoding"),
         pytest.param(lambda a: with_graph(a, b"{"), "not JSON", id="json"),
         pytest.param(lambda a: with_graph(a, b"[" * 10**5), "nested too deeply", id="deep json"),
-        pytest.param(lambda a: with_graph(a, b"[]"), "must be an object", id="list"),
+        pytest.param(lambda a: with_graph(a, b"[]"), "schema version", id="list"),
         pytest.param(lambda a: with_graph(a, b"{}"), "schema version", id="no version"),
         pytest.param(
             lambda a: with_graph(a, b'{"schema_version": {"major": 5}}'), "version 5", id="old version"
@@ -748,7 +754,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
             read(path)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_any_change_gives_a_network_or_a_typed_error(
     archive: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -787,7 +793,7 @@ def test_any_change_gives_a_network_or_a_typed_error(
         assert isinstance(read_bytes(with_graph(archive, json.dumps(document).encode()), folder), Network)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=8))
 def test_any_bytes_give_a_network_or_a_typed_error(
     archive: bytes, tmp_path_factory: pytest.TempPathFactory, offset: int, noise: bytes
@@ -798,17 +804,47 @@ def test_any_bytes_give_a_network_or_a_typed_error(
         assert isinstance(read_bytes(content, tmp_path_factory.mktemp("fuzz")), Network)
 
 
-def test_reading_an_archive_does_not_import_torch(archive: bytes, tmp_path: Path) -> None:
-    import subprocess
-    import sys
+def bomb(graph: dict[str, Any], place: str) -> None:
+    """Put a call that must not happen where torch looks names up or evaluates text."""
+    code, node = "pytest.fail('code of the file was run')", graph["graph_module"]["graph"]["nodes"][0]
+    sizes = graph["graph_module"]["graph"]["tensor_values"]["inputs_0"]["sizes"]
+    match place:
+        case "operator":
+            node["target"] = "torch.os.system"
+            node["inputs"] = [{"name": "", "arg": {"as_string": "false"}, "kind": 1}]
+        case "library":
+            node["target"] = "torch.ops.load_library"
+        case "file":
+            node["target"] = "torch.ops.aten.from_file.default"
+        case "dimension":
+            sizes[2] = {"as_expr": {"expr_str": code, "hint": {"as_int": 8}}}
+        case "power":
+            sizes[2] = {"as_expr": {"expr_str": "9 ** 9 ** 9 ** 9", "hint": {"as_int": 8}}}
+        case "symbol":
+            graph["range_constraints"] = {"u99999999999": {"min_val": 2, "max_val": 9}}
 
-    path = tmp_path / "n.pt2"
-    path.write_bytes(archive)
-    code = (
-        "import sys; from rramalloc.importers import load; load(sys.argv[1]); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+
+@pytest.mark.parametrize("place", ["operator", "library", "file", "dimension", "power", "symbol"])
+def test_names_and_texts_of_a_file_are_not_run(archive: bytes, tmp_path: Path, place: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        graph = json.loads(old.read(next(n for n in old.namelist() if n.endswith("models/model.json"))))
+    bomb(graph, place)
+    with pytest.raises((SpecError, UnsupportedError), match=r"no operator|no plain arithmetic|symbol"):
+        read_bytes(with_graph(archive, json.dumps(graph).encode()), tmp_path)
+
+
+def test_texts_that_torch_runs_of_a_graph_are_left_out(archive: bytes, tmp_path: Path) -> None:
+    """Guards are code; the types of inputs and the traces of nodes are imported by name."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        graph = json.loads(old.read(next(n for n in old.namelist() if n.endswith("models/model.json"))))
+    graph["guards_code"] = ["pytest.fail('code of the file was run')"]
+    for call in graph["graph_module"]["module_call_graph"]:
+        if call["signature"]:
+            call["signature"]["in_spec"] = '[1, {"type": "absent.Type", "context": "", "children_spec": []}]'
+    for node in graph["graph_module"]["graph"]["nodes"]:
+        node["metadata"] |= {"source_fn_stack": "a,torch.absent", "from_node": "[", "custom": "["}
+    changed = read_bytes(with_graph(archive, json.dumps(graph).encode()), tmp_path)
+    assert changed.nodes == read_bytes(archive, tmp_path).nodes
 
 
 def test_places_of_a_strided_slice() -> None:

@@ -25,6 +25,7 @@ MAX_NODES = 200_000
 CONTROL_FLOW = ("If", "Loop", "Scan")
 _LONGEST_NAME, _LONGEST_NOTE = 992, 10_000
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,10 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
     outputs = tuple(dict.fromkeys(info.name for info in proto.output if info.name))
     if not outputs:
         raise SpecError(where, "graph.output: the model has no output")
-    given = {info.name for info in proto.input} | {tensor.name for tensor in proto.initializer}
-    given |= {tensor.values.name for tensor in proto.sparse_initializer}
+    stored = {tensor.name for tensor in proto.initializer}
+    stored |= {tensor.values.name for tensor in proto.sparse_initializer}
+    inputs = {info.name for info in proto.input}
+    given = inputs | stored
     producer = _producers(proto.node, given, where)
     nodes = _ordered(_alive(proto.node, producer, given, outputs, where), producer, where)
     for node in nodes:
@@ -89,7 +92,7 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
         proto=proto,
         opset=_opset(model, where),
         nodes=nodes,
-        names=_names(nodes, {info.name for info in proto.input}, names),
+        names=_names(nodes, inputs - stored, inputs, names),
         uses=_uses(nodes, outputs),
         outputs=outputs,
     )
@@ -175,23 +178,26 @@ def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
     return uses
 
 
-def _names(nodes: Sequence[Any], taken: set[str], names: NodeNames) -> list[str]:
+def _names(nodes: Sequence[Any], data: set[str], taken: set[str], names: NodeNames) -> list[str]:
     """Unique names: the module's, the ONNX node's if no other has it, else its first output's.
 
-    A weight layer has the first claim to the name of its module; further nodes of a module are numbered.
+    A weight layer has the first claim to the name of its module, then what computes, what rearranges, and
+    last what works on constants; further nodes of a module are numbered. data: inputs that are no weights.
     """
     counts = Counter(node.name for node in nodes)
-    stems, first_claims = [], set[int]()
-    for index, node in enumerate(nodes):
+    stems, claims, computed = [], list[int](), set(data)
+    for node in nodes:
         layer = _weight_module(node) if names == "module" else ""
         own = layer or (_module(node) if names == "module" else "")
         own = own or (node.name if counts[node.name] == 1 else "")
         stem = own or next((name for name in node.output if name), "") or node.op_type
         stems.append(stem[:_LONGEST_NAME] or "node")
-        if layer:
-            first_claims.add(index)
+        read = {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))
+        works = not computed.isdisjoint(node.input[:read])
+        computed.update(node.output if works else ())
+        claims.append(0 if layer else 3 if not works else 2 if node.op_type in _REARRANGE else 1)
     used, by_node = set(taken), dict[int, str]()
-    for index in sorted(range(len(nodes)), key=lambda index: index not in first_claims):
+    for index in sorted(range(len(nodes)), key=lambda index: claims[index]):
         name, count = stems[index], 1
         while name in used:
             count += 1

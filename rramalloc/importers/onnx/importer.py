@@ -50,8 +50,12 @@ def from_model(
     *,
     allow_partial: bool = False,
     names: NodeNames = "module",
+    name: str = "",
+    source: str = "",
 ) -> Network:
     """The network of an onnx.ModelProto; `where`: its file, as messages name it.
+
+    name, source: of the network, by default after the file.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
@@ -62,10 +66,10 @@ def from_model(
         drawing, ends = fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
-        name = Path(where).name
+        file = Path(where).name
         return drawing.network(
-            Path(name).stem or name,
-            f"ONNX file {name}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
+            name or Path(file).stem or file,
+            source or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
             allow_partial=allow_partial,
             warnings=_general(graph, inputs),
             ends=ends,

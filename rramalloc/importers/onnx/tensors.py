@@ -31,6 +31,13 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Constant):
+    """A sequence of tensors, of which operators take one after the other."""
+
+    parts: tuple[Constant | Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
     """A tensor that depends on the input. Make it with `tensor`.
 

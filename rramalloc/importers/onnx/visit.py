@@ -53,6 +53,8 @@ def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
         results = _with_unread(step, results, before)
     first = step.values[0] if step.values else None
     kept = first.origin if isinstance(first, Constant) and step.op in _REORDERINGS else ""
+    if step.op == "Concat" and all(isinstance(value, Constant) and value.origin for value in step.values):
+        kept = " ".join(value.origin for value in step.values if isinstance(value, Constant))
     bits = _bits(step)
     outputs: list[Value] = []
     for index, name in enumerate(step.proto.output):
@@ -144,6 +146,8 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
         )
     if known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
         return [_measure(step)]
+    if known and "Sequence" in step.op and step.op in HANDLERS:
+        return HANDLERS[step.op](step)
     if all(not isinstance(value, Tensor) for value in step.values):
         made = evaluate(step, step.drawing.room)
         if known and step.op in _LAYERS:

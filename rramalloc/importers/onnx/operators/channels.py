@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, in_raster_order
 from rramalloc.importers.onnx import shapes
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, gridded, tensor, usual
+from rramalloc.importers.onnx.tensors import Array, Constant, Parts, Tensor, Value, gridded, tensor, usual
 from rramalloc.records import brief
 
 OVER_GRID = "works over the grid"
@@ -76,6 +78,49 @@ def split(step: Step) -> Sequence[Value]:
         step.take(x, axis, range(end - size, end), f"{k}" if k else "") if name and outputs > 1 else x
         for k, (name, size, end) in enumerate(zip(step.proto.output, sizes, ends, strict=True))
     ]
+
+
+def split_to_sequence(step: Step) -> Sequence[Value]:
+    """SplitToSequence: parts of a length or of stated lengths, by default single places."""
+    dims, given = step.dims(0), step.known(1, "split")
+    axis = step.axis(step.integer("axis", 0), len(dims))
+    sizes = [1] if given is None else [int(size) for size in given.reshape(-1)]
+    if given is None or given.ndim == 0:
+        if sizes[0] < 1:
+            raise step.fault("split", f"got {brief(sizes[0])}, a length is at least 1")
+        starts = range(0, dims[axis], sizes[0])
+        sizes = [min(sizes[0], dims[axis] - start) for start in starts]
+    if len(sizes) > MAX_TAKEN:
+        raise step.unsupported(f"it makes {len(sizes)} parts, the limit is {MAX_TAKEN}")
+    if sum(sizes) != dims[axis] or min(sizes, default=0) < 1:
+        raise step.mismatch("split", f"parts {brief(str(sizes))} do not make an axis of {dims[axis]}")
+    dropped = given is None and not step.integer("keepdims", 1)
+    parts, value = list[Value](), step.need(0)
+    for number, end in enumerate(itertools.accumulate(sizes)):
+        size = sizes[number]
+        part: Value = Constant(dims=(*dims[:axis], size, *dims[axis + 1 :]))
+        if isinstance(value, Tensor):
+            part = step.take(value, axis, range(end - size, end), f"{number}" if number else "")
+            if dropped:
+                rest = [k for k in range(len(dims)) if k != axis]
+                part = tensor(part.node, [part.dims[k] for k in rest], [part.layout[k] for k in rest])
+        elif dropped:
+            part = Constant(dims=dims[:axis] + dims[axis + 1 :])
+        parts.append(part)
+    return [Parts(dims=None, parts=tuple(parts))]
+
+
+def sequence(step: Step) -> Sequence[Value]:
+    """SequenceConstruct."""
+    return [Parts(dims=None, parts=tuple(value for value in step.values if value is not None))]
+
+
+def sequence_at(step: Step) -> Sequence[Value]:
+    """SequenceAt with a constant place."""
+    parts, place = step.need(0), step.known_integers(1, "position")
+    if not isinstance(parts, Parts) or place is None or len(place) != 1:
+        raise step.unsupported("it does not take a stated part of a known sequence")
+    return [parts.parts[_places(step, np.array(place), len(parts.parts))[0]]]
 
 
 def slice_(step: Step) -> Sequence[Value]:
@@ -202,6 +247,9 @@ HANDLERS: dict[str, Handler] = {
     "Concat": concat,
     "QLinearConcat": concat,
     "Split": split,
+    "SplitToSequence": split_to_sequence,
+    "SequenceConstruct": sequence,
+    "SequenceAt": sequence_at,
     "Slice": slice_,
     "Gather": gather,
     "GatherND": gather_nd,

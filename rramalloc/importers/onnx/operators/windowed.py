@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,9 +10,10 @@ from typing import Any
 
 from rramalloc.importers.axes import Dims, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
+from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor, usual
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
@@ -151,6 +153,9 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
 
 def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Value]:
     """A convolution whose weights are input number `weights`; residual: input that is added to the result."""
+    kernel = step.need(weights)
+    if isinstance(kernel, Tensor) and weights == 1:
+        return [_computed_kernel(step, step.data(), kernel)]
     x, roles = on_grid(step, step.data())
     weight, kept = constant_weight(step, weights)
     if len(weight) != len(x.dims):
@@ -167,6 +172,19 @@ def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Valu
     name = step.emit("conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
     y, added = placed(step, name, roles), None if residual is None else step.value(residual)
     return [y if added is None else combine(step, "add", [y, added], "sum")]
+
+
+def _computed_kernel(step: Step, x: Tensor, kernel: Tensor) -> Tensor:
+    """A convolution of two computed tensors: its products take no arrays."""
+    dims = outputs_of(step)[0]
+    if dims is None:
+        raise step.unsupported(
+            "its weights (input 1) are computed from data, and its output shape is not known"
+        )
+    because = "has computed weights, which take no arrays"
+    return step.barrier(
+        [x, kernel], dims, usual(dims), because=because, macs=math.prod(dims) * math.prod(kernel.dims[1:])
+    )
 
 
 def placed(step: Step, name: str, roles: str) -> Tensor:

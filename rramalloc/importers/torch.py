@@ -1,0 +1,581 @@
+"""PyTorch programs: torch.onnx writes them as ONNX, which the ONNX importer reads.
+
+No weight is copied or computed with. Of a `.pt2` archive only the graph, checked, and small whole numbers are
+handed to torch.export.load: no pickle in it is opened, and no text of it is evaluated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import logging
+import math
+import os
+import re
+import threading
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
+from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
+from rramalloc.importers.axes import Dims
+from rramalloc.lazy import how_to_install
+from rramalloc.network.geometry import MAX_EXTENT
+from rramalloc.network.network import Network
+from rramalloc.records import brief, is_whole
+
+if TYPE_CHECKING:
+    import torch
+
+OPSET = 23  # the first with the operator Attention
+MOST_RULES = 40  # operators without a translation of torch.onnx: each takes another export, of seconds
+_LOCK = threading.RLock()
+SCHEMA_MAJOR = 8  # of torch.export.save, torch 2.6 on
+LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 200
+MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
+WIDEST_ELEMENT = 16  # bytes, of complex128
+_WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
+_TARGET = re.compile(  # operators that write or read files are none of a network
+    r"torch\.ops\.(?:aten|prims|quantized_decomposed|torchao|torchvision)"
+    r"\.(?!from_file|save|load|open|read_|write)\w+\.[A-Za-z]\w*"
+    r"|torch\.ops\.higher_order\.(?:wrap_with_\w+|cond|while_loop|scan|map_impl)"
+    r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
+    r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+)
+_FUNCTIONS = frozenset(
+    "Symbol Integer Add Mul FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge".split()
+)
+_BROKEN = (RuntimeError, EOFError, ValueError, OverflowError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Network:
+    """Return the network in a `.pt2` archive of torch.export.save.
+
+    allow_partial: take operators whose weights cannot be modelled as barriers.
+    Raises FileError, SpecError, NetworkError, UnsupportedError.
+    """
+    where = os.fspath(path)
+    archive, unknown = _checked_archive(path, where)
+    torch = _torch()
+    try:
+        with _alone():
+            program = torch.export.load(archive)
+    except Exception as error:  # torch fails in every way on a damaged graph
+        reason = (
+            f"torch.export.load cannot read its graph ({_first_line(error)}): save it again with this torch"
+        )
+        raise FileError(where, reason) from error
+    name = Path(path).stem or "network"
+    return _network(torch, program, where, name, allow_partial=allow_partial, unknown=unknown)
+
+
+def from_torch(
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    example_shape: Sequence[int] | Sequence[Sequence[int]] = (),
+    *,
+    name: str | None = None,
+    allow_partial: bool = False,
+) -> Network:
+    """Read the network of a live module, traced in inference mode without touching its weights.
+
+    Parameters
+    ----------
+    module
+        A module, or a program that torch.export made of one.
+    example_shape
+        Shape of the input with batch, such as (1, 3, 224, 224), or one shape for each input; not needed for
+        an ExportedProgram.
+    name
+        Name of the network, by default the module's class.
+    allow_partial
+        Take operators whose weights cannot be modelled as barriers; every result says how much is missing.
+
+    Raises
+    ------
+    FileError
+        If torch or onnxscript is not installed.
+    SpecError, NetworkError, UnsupportedError
+        If the module cannot be traced or expressed.
+    """
+    label = type(module).__name__.lower() if name is None else name
+    where = f"PyTorch module {label[:60]!r}"
+    shapes = _shapes(example_shape, where)
+    torch = _torch()
+    if isinstance(module, torch.export.ExportedProgram):
+        program = module
+    elif isinstance(module, torch.nn.Module):
+        program = _traced(torch, module, shapes, where)
+    else:
+        raise SpecError(where, f"must be a torch.nn.Module or an ExportedProgram, got {brief(type(module))}")
+    return _network(torch, program, where, label, allow_partial=allow_partial)
+
+
+def _shapes(given: Any, where: str) -> tuple[Dims, ...]:
+    """One shape or one for each input, as tuples."""
+    place = f"{where}: example_shape"
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise SpecError(place, f"must be a shape such as (1, 3, 224, 224), got {brief(given)}")
+    several = not given or any(isinstance(item, Sequence) for item in given)
+    for shape in given if several else (given,):
+        whole = isinstance(shape, Sequence) and all(is_whole(size, 1, MAX_EXTENT) for size in shape)
+        if not whole or isinstance(shape, str):
+            raise SpecError(place, f"must hold whole numbers from 1 to {MAX_EXTENT}, got {brief(shape)}")
+    return tuple(tuple(shape) for shape in (given if several else (given,)))
+
+
+def _torch() -> Any:
+    try:
+        import onnxscript  # noqa: F401  torch.onnx needs it
+        import torch
+        import torch.export
+        import torch.onnx
+    except ImportError as error:
+        words = f"is not installed; reading PyTorch programs needs it: {how_to_install('torch')}"
+        raise FileError(error.name or "torch", words) from None
+    return torch
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Let one thread at a time use torch's tracers, without their warnings and log lines."""
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+
+
+def _traced(torch: Any, module: Any, shapes: Sequence[Dims], where: str) -> Any:
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the linear layers
+    try:
+        device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), None)
+        examples = tuple(torch.empty(shape, device=device or "cpu") for shape in shapes)
+        with _alone():
+            return torch.export.export(_copy(torch, module).eval(), examples)
+    except Exception as error:  # forward() is the user's code and may raise anything
+        listed = " and ".join("x".join(map(str, shape)) for shape in shapes) or "no shape"
+        raise SpecError(
+            where,
+            f"torch.export cannot trace it with inputs of {listed} ({_first_line(error)}); check the example "
+            f"shape, or pass an ExportedProgram",
+        ) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def _copy(torch: Any, module: Any) -> Any:
+    """A copy that shares all tensors: the deep copy finds every one of them copied already."""
+    memo: dict[int, Any] = {}
+    for child in module.modules():
+        for tensor in (*child.parameters(False), *child.buffers(False), *vars(child).values()):
+            if isinstance(tensor, torch.Tensor):
+                memo[id(tensor)] = tensor
+    return copy.deepcopy(module, memo)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().split("\n", 1)[0][:300]
+    return f"{type(error).__name__}: {text}"
+
+
+# --- through torch.onnx
+
+
+def _network(
+    torch: Any, program: Any, where: str, name: str, *, allow_partial: bool, unknown: Collection[str] = ()
+) -> Network:
+    """The network of a program; unknown: constants whose values torch was not given."""
+    from rramalloc.importers.onnx import from_model
+
+    inputs = _input_shapes(program, where)
+    model = _onnx_model(torch, program, where, unknown)
+    return from_model(model, where, inputs, allow_partial=allow_partial, name=name, source="torch.export")
+
+
+def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
+    """Shapes of the inputs: a dynamic batch counts as 1, any other dynamic axis as in the example."""
+    wanted, shapes, symbols = set(program.graph_signature.user_inputs), dict[str, Dims](), dict[str, int]()
+    for node in program.graph.nodes:
+        value: Any = node.meta.get("val") if node.op == "placeholder" and node.name in wanted else None
+        if not hasattr(value, "shape"):
+            continue
+        value.fake_mode.allow_fallback_kernels = True  # of quantisation: a program that is loaded has none
+        place, dims = f"{where}: input {node.name[:60]!r}", list[int]()
+        for axis, size in enumerate(value.shape):
+            known = size if isinstance(size, int) else 1 if axis == 0 else size.node.hint
+            if not isinstance(size, int):
+                known = symbols.setdefault(str(size), known)
+            if known is None:
+                raise SpecError(place, f"axis {axis} is dynamic without an example: export with fixed shapes")
+            dims.append(int(known))
+        if 0 in dims:
+            raise SpecError(place, f"has no elements: its shape is {tuple(dims)}")
+        if len(dims) in (2, 4, 5) and dims[0] != 1:
+            reason = (
+                f"the first axis is the batch and must be 1, its shape is {tuple(dims)}: export with batch 1"
+            )
+            raise SpecError(place, reason)
+        shapes[node.name] = tuple(dims)
+    return shapes
+
+
+def _onnx_model(torch: Any, program: Any, where: str, unknown: Collection[str]) -> Any:
+    """The program as an onnx.ModelProto whose large tensors have a shape and no values.
+
+    An operator that torch.onnx cannot translate becomes one of the same name that ONNX does not know.
+    """
+    names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    rules = {
+        node.target: rule
+        for graph in (part.graph for part in program.graph_module.modules())
+        for node in graph.nodes
+        if (rule := _RULES.get(getattr(node.target, "name", str)().partition(".")[0])) is not None
+    }
+    while True:
+        try:
+            with _alone():
+                made = torch.onnx.export(
+                    program,
+                    dynamo=True,
+                    optimize=False,
+                    verbose=False,
+                    opset_version=OPSET,
+                    input_names=names,
+                    custom_translation_table={op: _translation(op, rule) for op, rule in rules.items()},
+                )
+            return _light_model(torch, made.model, unknown)
+        except Exception as error:  # torch.onnx raises errors of its own, and those of what it calls
+            failed = re.search(r"target=torch\.ops\.(\w+)\.(\w+)\.(\w+)\]", str(error))
+            target = torch.ops if failed else None
+            for part in failed.groups() if failed else ():
+                target = getattr(target, part)
+            if target is None or rules.get(target) is _opaque or len(rules) >= MOST_RULES:
+                reason = _first_line(_cause(error))
+                raise SpecError(where, f"torch.onnx cannot write it as ONNX ({reason})") from error
+            rules[target] = _opaque
+
+
+def _cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _light_model(torch: Any, model: Any, unknown: Collection[str]) -> Any:
+    import onnx
+    import onnx_ir
+
+    from rramalloc.importers.onnx.protos import foldable
+
+    empty = []
+    for name, value in list(model.graph.initializers.items()):
+        tensor = value.const_value
+        raw: Any = getattr(tensor, "raw", None)
+        stored = type(raw) in (torch.Tensor, torch.nn.Parameter) and not (raw.is_meta or name in unknown)
+        if not stored or not foldable(raw.numel(), tensor.dtype.numpy()):
+            dims = [int(size) for size in tensor.shape]
+            empty.append(onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=dims))
+            del model.graph.initializers[name]
+    proto = onnx_ir.to_proto(model)
+    proto.graph.initializer.extend(empty)
+    return proto
+
+
+# --- translations of our own
+
+
+def _translation(op: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule as a function of the arguments of a call, which reach it by name."""
+    names = [argument.name for argument in op._schema.arguments]
+
+    def translation(*args: Any, **kwargs: Any) -> Any:
+        return rule(op, **dict(zip(names, args, strict=False)), **kwargs)
+
+    return translation
+
+
+def _node(domain: str, name: str, inputs: Sequence[Any], outputs: int = 1) -> Any:
+    """A node of an operator that ONNX has no schema of."""
+    import onnx.defs
+    from onnxscript.values import Op, Opset
+
+    schema = onnx.defs.OpSchema
+    types = ["tensor(float)"]
+    several = schema.FormalParameter(
+        "inputs", "T", param_option=schema.FormalParameterOption.Variadic, is_homogeneous=False
+    )
+    made = [schema.FormalParameter(f"output{index}", "T") for index in range(outputs)]
+    known = schema(name, domain, 1, inputs=[several], outputs=made, type_constraints=[("T", types, "")])
+    return Op(Opset(domain, 1), name, known)(*inputs)
+
+
+def _onnx() -> Any:
+    from onnxscript.values import Opset
+
+    return Opset("", OPSET)
+
+
+def _opaque(op: Any, **given: Any) -> Any:
+    """An operator of the same name, with all tensors among the arguments."""
+    import onnx_ir
+
+    listed = [item for value in given.values() for item in (value if isinstance(value, list) else [value])]
+    domain, _, name = op.name().partition("::")
+    tensors = [item for item in listed if isinstance(item, onnx_ir.Value)]
+    return _node(domain, name.partition(".")[0], tensors, len(op._schema.returns))
+
+
+def _attention(_: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, **_rest: Any) -> Any:
+    """scaled_dot_product_attention of any rank; that of torch.onnx takes 4 axes."""
+    onnx = _onnx()
+    new = list(range(4 - len(query.shape)))
+    parts = [onnx.Unsqueeze(x, new) for x in (query, key, value)] if new else [query, key, value]
+    y = onnx.Attention(*parts, attn_mask)[0]
+    return onnx.Squeeze(y, new) if new else y
+
+
+def _quantised(op: Any, input: Any = None, quant_min: Any = None, quant_max: Any = None, **given: Any) -> Any:  # noqa: A002
+    """Quantize, dequantize, or both: whole numbers of the bits that the bounds need."""
+    onnx = _onnx()
+    x = given.get("self", input)
+    computed = any(getattr(given.get(key), "producer", lambda: None)() for key in ("scale", "scales"))
+    if computed and "dequantize" not in op.name():
+        x = onnx.DynamicQuantizeLinear(x)[0]
+    if isinstance(quant_min, int) and isinstance(quant_max, int):
+        bits = float((quant_max - quant_min).bit_length())
+        numbers = [onnx.Constant(value_float=number) for number in (1.0, 0.0, bits)]
+        return _node("qonnx.custom_op.general", "Quant", [x, *numbers])
+    return onnx.Identity(x)
+
+
+def _recurrent(
+    op: Any,
+    input: Any = None,  # noqa: A002
+    hx: Any = None,
+    params: Any = (),
+    has_biases: bool = True,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+    **rest: Any,
+) -> Any:
+    """lstm, gru, rnn: layer after layer, each of one or two directions; gates in the order of PyTorch."""
+    onnx, ways, each = _onnx(), 1 + bidirectional, 4 if has_biases else 2
+    if input is None or len(params) != num_layers * ways * each:  # packed sequences, projected states
+        return _opaque(op, input=input, hx=hx, params=params, **rest)
+    kind = op.name().partition("::")[2].split(".")[0].split("_")[0].upper()
+    x = onnx.Transpose(input, perm=[1, 0, 2]) if batch_first else input
+    starts, ends = hx if isinstance(hx, list) else [hx], list[Any]()
+    for layer in range(num_layers):
+        own = params[layer * ways * each : (layer + 1) * ways * each]
+        stacks = [[onnx.Unsqueeze(matrix, [0]) for matrix in own[part::each]] for part in (0, 1)]
+        w, r = (onnx.Concat(*stack, axis=0) if ways > 1 else stack[0] for stack in stacks)
+        begins = [onnx.Slice(start, [layer * ways], [(layer + 1) * ways], [0]) for start in starts]
+        way = "bidirectional" if bidirectional else "forward"
+        hidden = own[1].shape[-1]
+        y, *last = getattr(onnx, kind)(x, w, r, None, None, *begins, direction=way, hidden_size=hidden)
+        x = onnx.Reshape(onnx.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
+        ends.append(last)
+    ended = [onnx.Concat(*states, axis=0) for states in zip(*ends, strict=True)]
+    return [onnx.Transpose(x, perm=[1, 0, 2]) if batch_first else x, *ended]
+
+
+def _scales(op: Any, input: Any, **_rest: Any) -> Any:  # noqa: A002, ARG001
+    """Scale and zero point of the values themselves."""
+    return list(_onnx().DynamicQuantizeLinear(input)[1:])
+
+
+_RULES: Mapping[str, Callable[..., Any]] = {
+    "aten::scaled_dot_product_attention": _attention,
+    **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), _recurrent),
+    **dict.fromkeys(
+        (
+            "aten::fake_quantize_per_tensor_affine",
+            "aten::fake_quantize_per_channel_affine",
+            "quantized_decomposed::quantize_per_tensor",
+            "quantized_decomposed::quantize_per_channel",
+            "quantized_decomposed::quantize_per_token",
+            "quantized_decomposed::dequantize_per_tensor",
+            "quantized_decomposed::dequantize_per_channel",
+            "quantized_decomposed::dequantize_per_token",
+        ),
+        _quantised,
+    ),
+    **dict.fromkeys(
+        (
+            "quantized_decomposed::choose_qparams",
+            "quantized_decomposed::choose_qparams_symmetric",
+            "quantized_decomposed::choose_qparams_per_token",
+            "quantized_decomposed::choose_qparams_per_token_asymmetric",
+        ),
+        _scales,
+    ),
+}
+
+
+# --- archives
+
+
+def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.BytesIO, set[str]]:
+    """An archive of the checked graph and of the small whole numbers that say what places are taken.
+
+    torch looks up, imports or evaluates what a graph names: names that no network needs are refused.
+    """
+    try:
+        with open_to_read(path) as stream:
+            if not stream.seekable():
+                raise FileError(where, "is a pipe; a .pt2 archive must be a file")
+            with zipfile.ZipFile(stream) as archive:
+                graph = parse_json(_graph_text(archive, where), where)
+                _check_document(graph, where)
+                return _light_archive(graph, archive)
+    except RramallocError:
+        raise
+    except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:
+        raise FileError(
+            where,
+            f"is not a readable .pt2 archive ({_first_line(error)}): save it again with torch.export.save",
+        ) from None
+
+
+def _graph_text(archive: zipfile.ZipFile, where: str) -> str:
+    """The JSON of the graph: `models/*.json`, or serialized_exported_program.json of torch 2.6."""
+    graphs = [
+        entry
+        for entry in archive.infolist()
+        if re.search(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$", entry.filename)
+    ]
+    if len(graphs) != 1:
+        what = f"{len(graphs)} graphs" if graphs else "no graph"
+        raise FileError(where, f"holds {what}; save one program with torch.export.save")
+    with archive.open(graphs[0]) as stream:
+        content = stream.read(JSON_LIMIT_BYTES + 1)
+    if len(content) > JSON_LIMIT_BYTES:
+        raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
+
+
+def _check_document(document: Any, where: str) -> None:
+    """Raise RramallocError for another version, and for names that torch must not look up or evaluate."""
+    version = document.get("schema_version", {}).get("major") if isinstance(document, dict) else None
+    if version != SCHEMA_MAJOR:
+        raise FileError(
+            where,
+            f"has the torch.export schema version {brief(version)}, this program reads {SCHEMA_MAJOR} "
+            f"(torch 2.6 on): export again with such a torch",
+        )
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        pending += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        if not isinstance(value, dict):
+            continue
+        for key in value.keys() & {"target", "as_operator"}:
+            if isinstance(value[key], str) and not _TARGET.fullmatch(value[key]):
+                reason = "is no operator of PyTorch's own libraries: give the module itself to from_torch"
+                raise UnsupportedError(f"{where}: operator {brief(value[key])}", reason)
+        if "expr_str" in value and not _is_plain(value["expr_str"]):
+            raise SpecError(where, f"the dimension {brief(value['expr_str'])} is no plain arithmetic")
+        if {"type", "index"} == value.keys():  # a device, perhaps one that is absent here
+            value["type"], value["index"] = "cpu", None
+        if isinstance(value.get("metadata"), dict):
+            kept = value["metadata"].get("nn_module_stack")
+            value["metadata"] = {"nn_module_stack": kept} if isinstance(kept, str) else {}
+    for symbol in document.get("range_constraints") or {}:
+        if not _is_plain(symbol) or re.search(
+            r"\d{7}", symbol
+        ):  # torch counts up to the number of some symbols
+            raise SpecError(where, f"range_constraints: got the symbol {brief(symbol)}")
+
+
+def _is_plain(expression: object) -> bool:
+    """Whether a text is arithmetic on symbols: sympy evaluates it as Python code."""
+    if not isinstance(expression, str) or len(expression) > LONGEST_EXPRESSION:
+        return False
+    rest = re.sub(r"\bSymbol\('\w+'", "Symbol(", expression)
+    called = set(re.findall(r"(\w*)\s*\(", rest)) - {""}
+    safe = re.fullmatch(r"[\w\s+\-*/%(),<>=]*", rest) and not re.search(r"__|\*\s*\*|\)\s*\(", rest)
+    return bool(safe) and called <= _FUNCTIONS
+
+
+def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO, set[str]]:
+    """The archive that torch reads, and the names of the tensors in it that have one element for all."""
+    module = document["graph_module"]
+    specs, tensors = module["signature"]["input_specs"], module["graph"]["tensor_values"]
+    stores: dict[str, dict[str, Any]] = {"weights": {}, "constants": {}}
+    files, unknown = dict[str, bytes | str](), set[str]()
+    known = dict(_whole_numbers(archive))
+    for number, (kind, fields) in enumerate(
+        (kind, fields) for spec in specs for kind, fields in spec.items()
+    ):
+        name = fields.get(f"{kind}_name") if kind in ("parameter", "buffer", "tensor_constant") else None
+        if name is None:
+            continue
+        meta = tensors[fields["arg"]["name"]]
+        store = "constants" if kind == "tensor_constant" or fields.get("persistent") is False else "weights"
+        content = known.get((name, json.dumps([meta["dtype"], meta["sizes"]])))
+        if content is None:
+            unknown.add(name)
+            content = bytes(WIDEST_ELEMENT)
+            meta = meta | {"strides": [{"as_int": 0} for _ in meta["sizes"]], "storage_offset": {"as_int": 0}}
+        entry = {"path_name": f"tensor_{number}", "is_param": kind == "parameter", "use_pickle": False}
+        stores[store][name] = entry | {"tensor_meta": meta}
+        files[f"data/{store}/tensor_{number}"] = content
+    leaf: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
+    inputs = [leaf for spec in specs for kind in spec if kind == "user_input"]
+    outputs = [leaf for spec in module["signature"]["output_specs"] for kind in spec if kind == "user_output"]
+    tuples = [
+        {"type": "builtins.tuple", "context": "null", "children_spec": part} for part in (inputs, outputs)
+    ]
+    keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}
+    called = {"type": "builtins.tuple", "context": "null", "children_spec": [tuples[0], keywords]}
+    signature: dict[str, Any] = {"inputs": [], "outputs": [], "forward_arg_names": None}
+    signature |= {"in_spec": json.dumps([1, called]), "out_spec": json.dumps([1, tuples[1]])}
+    module |= {"module_call_graph": [{"fqn": "", "signature": signature}], "treespec_namedtuple_fields": {}}
+    document["guards_code"] = []
+    files |= {"models/model.json": json.dumps(document), "archive_format": "pt2", "archive_version": "0"}
+    files |= {
+        f"data/{store}/model_{store}_config.json": json.dumps({"config": stores[store]}) for store in stores
+    }
+    files |= {"data/sample_inputs/model.pt": "", "byteorder": "little", ".data/version": "3\n"}
+    light = io.BytesIO()
+    with zipfile.ZipFile(light, "w") as target:
+        for path, text in files.items():
+            target.writestr(f"program/{path}", text)
+    light.seek(0)
+    return light, unknown
+
+
+def _whole_numbers(archive: zipfile.ZipFile) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """Small constants of whole numbers, by name with type and shape; damaged ones have no values."""
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    for config in entries.values():
+        if not config.filename.endswith(("model_weights_config.json", "model_constants_config.json")):
+            continue
+        if config.file_size > JSON_LIMIT_BYTES:
+            continue
+        with contextlib.suppress(*_BROKEN, RramallocError, AttributeError, TypeError):
+            listed = parse_json(archive.read(config).decode("utf-8"), config.filename)["config"].items()
+            for name, fields in listed:
+                meta, folder = fields["tensor_meta"], config.filename.rpartition("/")[0]
+                bytes_each = _WHOLE.get(meta["dtype"]) if fields["use_pickle"] is False else None
+                dims = [size["as_int"] for size in meta["sizes"]]
+                packed = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
+                if bytes_each is None or [stride["as_int"] for stride in meta["strides"]] != packed:
+                    continue
+                stored = entries[f"{folder}/{fields['path_name']}"]
+                if stored.file_size == math.prod(dims) * bytes_each <= MAX_STORED_BYTES:
+                    yield (name, json.dumps([meta["dtype"], meta["sizes"]])), archive.read(stored)
