@@ -494,10 +494,10 @@ def _check_document(document: Any, where: str) -> None:
         if isinstance(value.get("metadata"), dict):
             kept = value["metadata"].get("nn_module_stack")
             value["metadata"] = {"nn_module_stack": kept} if isinstance(kept, str) else {}
-    for symbol in document.get("range_constraints") or {}:
-        if not _is_plain(symbol) or re.search(
-            r"\d{7}", symbol
-        ):  # torch counts up to the number of some symbols
+    ranges = document.get("range_constraints") or {}
+    document["range_constraints"] = {symbol: ranges[symbol] for symbol in ranges if symbol.isidentifier()}
+    for symbol in document["range_constraints"]:
+        if not re.fullmatch(r"[a-z_]+\d{1,6}", symbol):  # torch counts up to the numbers of some symbols
             raise SpecError(where, f"range_constraints: got the symbol {brief(symbol)}")
 
 

@@ -270,9 +270,9 @@ def test_weights_are_never_read() -> None:
         assert len(load(model([CONV], [info("x", 1, 3, 8, 8)], [tensor])).stages) == 1
 
 
-def test_computed_weights_are_refused() -> None:
+def test_a_network_of_computed_weights_alone_is_refused() -> None:
     nodes = [helper.make_node("Relu", ["v"], ["w"]), CONV]
-    with pytest.raises(UnsupportedError, match="a stage holds constant weights"):
+    with pytest.raises(UnsupportedError, match="holds neither a convolution"):
         load(model(nodes, [info("x", 1, 3, 8, 8), info("v", 1, 3, 3, 3)]))
 
 

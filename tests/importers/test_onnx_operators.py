@@ -896,6 +896,7 @@ MICROSOFT: dict[
     "FastGelu": [ROWS, (64,)],
     "FusedConv": [IMAGE, (K, 6, 8, 1, 1), (6,), (1, 6, 4, 4)],
     "BipolarQuant": [IMAGE, ()],
+    "EmbedLayerNormalization": [(1, 10), (1, 10), *[(K, 9, 64)] * 3, (64,), (64,), (1, 10), (1, 10)],
     "FusedGemm": [(1, 64), (K, 64, 8), (8,)],
     "FusedMatMul": [ROWS, TABLE],
     "GroupNorm": [IMAGE, (8,), (8,)],
@@ -906,6 +907,7 @@ MICROSOFT: dict[
     "MatMulIntegerToFloat": [ROWS, (K, 64, 8), (), (), (), (), (8,)],
     "MatMulNBits": [ROWS, (K, 8, 2, 16), (16,), (16,), (64,), (8,)],
     "MultiHeadAttention": [ROWS, ROWS, ROWS, (192,), (10,), (1, 4, 10, 15), PART, PART],
+    "QAttention": [ROWS, (K, 64, 192), (192,), (), (), (1,), (), (), (2, 1, 4, 5, 16)],
     "QGemm": [(1, 64), (), (), (K, 64, 8), (), (), (8,), (), ()],
     "QLinearAdd": [IMAGE, (), (), IMAGE, (), (), (), ()],
     "QLinearAveragePool": [IMAGE, (), (), (), ()],
@@ -949,7 +951,10 @@ STANDARD: dict[str, Sequence[Any]] = {  # standard operators whose inputs are no
     "GatherElements": [IMAGE, IMAGE],
     "GatherND": [IMAGE, (3, 2)],
 }
-SHAPED = frozenset("Expand Reshape Resize Slice Split Squeeze Tile TopK Unsqueeze Upsample CastLike".split())
+SHAPED = frozenset(
+    "Expand Reshape Resize Slice Split SplitToSequence SequenceAt SequenceConstruct Squeeze Tile TopK "
+    "Unsqueeze Upsample CastLike".split()
+)
 """All their inputs but the first say what shape or type the result has: they must be known."""
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DepthToSpace": {"blocksize": 2},
@@ -958,6 +963,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "MatMulNBits": {"K": 64, "N": 8, "bits": 4, "block_size": 32},
     "MultiHeadAttention": {"num_heads": 4},
     "GroupQueryAttention": {"num_heads": 4, "kv_num_heads": 4},
+    "QAttention": {"num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
     **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool")},
     **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
@@ -1051,3 +1057,143 @@ def test_keys_and_values_of_earlier_calls() -> None:
     network = load(model(nodes, [weight("n", 64, 16), weight("w", 64, 64)], inputs, ("y", "z")))
     assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 8 * 32 * 33 * 8
     assert network.shapes["relu"].channels * network.shapes["relu"].pixels == 2 * 33 * 8
+
+
+def test_embeddings_of_bert() -> None:
+    """Rows of three tables of 8 columns are added; the sum is the third output."""
+    tables = [weight(name, rows, 8) for name, rows in (("words", 30), ("places", 16), ("kinds", 2))]
+    scales = [weight("g", 8), weight("b", 8)]
+    embed = node("EmbedLayerNormalization", "ids kind words places kinds g b", "e m s", "e", "com.microsoft")
+    ends = [node("MatMul", "e w", "h"), node("Add", "h s", "y")]
+    network = load(
+        model([embed, *ends], [*tables, *scales, weight("w", 8, 8)], {"ids": (1, 6), "kind": (1, 6)})
+    )
+    assert (network.shapes["e"], network.stages[0].op) == ((8, 6, 1), "linear")
+    assert [item.op for item in network.nodes].count("layernorm") == 1
+    assert not network.unmodelled
+    assert not network.warnings
+
+
+def test_quantised_attention_holds_three_projections() -> None:
+    """One layer of 64 x 192 weights of 8 bits, and two products of 10 x 10 x 64."""
+    kernel = numpy_helper.from_array(np.zeros((64, 192), dtype=np.int8), "w")
+    attend = node("QAttention", "x w b s s", domain="com.microsoft", num_heads=4)
+    network = load(model([attend], [kernel, weight("b", 192), weight("s")], {"x": (1, 10, 64)}))
+    (layer,) = network.stages
+    assert (weights(network, layer), layer.weight_bits) == (64 * 192, 8)
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 10 * 10 * 64
+
+
+@pytest.mark.parametrize(("size", "scale"), [(3, 5 / 3), (7, 0.5), (5, 1.3), (6, 7 / 6), (9, 1.0)])
+def test_resize_by_scales_has_the_size_of_onnx_runtime(size: int, scale: float) -> None:
+    """The product is rounded to float32 before it is cut: 3 at scale 5/3 is 5."""
+    runtime = pytest.importorskip("onnxruntime")
+    resize = node("Resize", "x - s", mode="linear")
+    alone = model([resize], [floats("s", 1, 1, scale, 1)], {"x": (1, 8, size, 4)})
+    alone.ir_version = 10
+    alone.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, (1, 8, None, 4)))
+    session = runtime.InferenceSession(alone.SerializeToString())
+    (made,) = session.run(None, {"x": np.zeros((1, 8, size, 4), dtype=np.float32)})
+    network = load(model([STEM, node("Resize", "c - s", mode="linear")], [W, floats("s", 1, 1, scale, 1)],
+                         {"x": (1, 8, size, 4)}))  # fmt: skip
+    assert network.shapes[network.nodes[-1].name].height == made.shape[2]
+
+
+STACKS: dict[str, tuple[str, Dims, Dims, str]] = {
+    "heads of one input": ("x v", (1, 10, 6), (4, 6, 5), "20 x 10 x 1"),
+    "a broadcast axis": ("x v", (1, 1, 10, 6), (4, 6, 5), "20 x 1 x 10"),
+    "matrices before the input": ("v x", (1, 6, 10), (4, 5, 6), "20 x 10 x 1"),
+    "a batch of one matrix more": ("x v", (1, 10, 6), (1, 4, 6, 5), "20 x 10 x 1"),
+}
+
+
+@pytest.mark.parametrize("case", STACKS)
+def test_a_stack_of_matrices_on_one_input_is_one_layer(case: str) -> None:
+    """Four matrices of 6 x 5 weights read the same 10 tokens; the result has the shape that NumPy gives."""
+    order, data, stack, shape = STACKS[case]
+    network = load(model([node("MatMul", order), node("Relu", "y", "z")], [weight("v", *stack)], {"x": data},
+                         ("z",)))  # fmt: skip
+    (layer,) = network.stages
+    assert weights(network, layer) == 4 * 6 * 5
+    assert last(network) == ("relu", shape)
+    assert "barrier" not in ops(network)
+
+
+@pytest.mark.parametrize(
+    ("split", "attributes", "shape"),
+    [
+        ("-", {}, "1 x 12 x 10"),
+        ("-", {"keepdims": 0}, "1 x 12 x 10"),
+        ("three", {}, "3 x 12 x 10"),
+        ("parts", {}, "5 x 12 x 10"),
+    ],
+)
+def test_parts_of_a_sequence(split: str, attributes: dict[str, int], shape: str) -> None:
+    """8 channels in ones, in threes (3, 3, 2), and in 3 and 5: the second part from the front or the back."""
+    constants = [W, ints("three", 3), ints("parts", [3, 5]), ints("at", 1)]
+    conv = node("Conv", "x w", "c")
+    inputs = {"x": (1, 8, 12, 10)}
+    sequence = node("SplitToSequence", f"x {split}".removesuffix(" -"), "s", axis=1, **attributes)
+    network = load(model([sequence, node("SequenceAt", "s at"), conv], constants, inputs, ("y", "c")))
+    assert str(network.shapes[next(item.name for item in network.nodes if item.op == "select")]) == shape
+
+
+def test_a_part_that_is_not_there() -> None:
+    nodes = [node("SplitToSequence", "x", "s", axis=1), node("SequenceAt", "s at", "p"), node("Conv", "p w")]
+    with pytest.raises(SpecError, match="from -8 to 7"):
+        load(model(nodes, [W, ints("at", 8)]))
+
+
+def branch(name: str, *nodes: Any) -> Any:
+    return helper.make_graph(list(nodes), name, [], [helper.make_empty_tensor_value_info(f"{name}_y")])
+
+
+@pytest.mark.parametrize(("axis", "wanted", "op"), [(2, 12, "relu"), (2, 13, "activation"), (1, 8, "relu")])
+def test_a_branch_that_the_shape_decides(axis: int, wanted: int, op: str) -> None:
+    """The branch reads tensors of the graph around it, and a layer in it is a layer."""
+    nodes = [
+        node("Shape", "x", "dims"),
+        node("Gather", "dims axis", "size"),
+        node("Equal", "size wanted", "same"),
+        helper.make_node(
+            "If",
+            ["same"],
+            ["y"],
+            name="choice",
+            then_branch=branch("then", node("Conv", "x w", "k"), node("Relu", "k", "then_y")),
+            else_branch=branch("else", node("Conv", "x w", "k"), node("Sigmoid", "k", "else_y")),
+        ),
+    ]
+    network = load(model(nodes, [W, ints("axis", axis), ints("wanted", wanted)]))
+    assert ops(network) == f"input conv {op}"
+
+
+def test_a_branch_with_an_undefined_tensor() -> None:
+    then = branch("then", node("Relu", "absent", "then_y"))
+    nodes = [STEM, helper.make_node("If", ["yes"], ["y"], then_branch=then, else_branch=then)]
+    with pytest.raises(RramallocError, match="'absent' is not defined"):
+        load(model(nodes, [W, numpy_helper.from_array(np.array(True), "yes")]))
+
+
+def test_shapes_in_external_data_are_named_and_the_advice_helps(tmp_path: Any) -> None:
+    """They are never followed; saved as the message says, the file is read."""
+    from rramalloc.importers import load as load_file
+
+    path = tmp_path / "m.onnx"
+    proto = model([STEM, node("Reshape", "c shape")], [weight("w", 16, 8, 1, 1), ints("shape", [1, 16, 120])])
+    for tensor in proto.graph.initializer:
+        tensor.raw_data = numpy_helper.to_array(tensor).tobytes()
+        tensor.ClearField("int64_data")
+    onnx.save(proto, path, save_as_external_data=True, size_threshold=0)
+    with pytest.raises(UnsupportedError, match=r"external data.*size_threshold=1024"):
+        load_file(path)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, size_threshold=1024)
+    assert load_file(path).stages[0].op == "conv"
+
+
+def test_computed_kernels_are_counted() -> None:
+    """12 x 10 pixels of 8 kernels with 8 x 1 x 1 values: on no array."""
+    nodes = [STEM, node("Sigmoid", "k", "s"), node("Reshape", "s shape", "kernel"), node("Conv", "x kernel")]
+    inputs: dict[str, Dims] = {"x": (1, 8, 12, 10), "k": (1, 64)}
+    network = load(model(nodes, [W, ints("shape", [8, 8, 1, 1])], inputs, ("y", "c")))
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 120 * 64

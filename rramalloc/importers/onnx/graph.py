@@ -22,10 +22,16 @@ from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
 MAX_NODES = 200_000
-CONTROL_FLOW = ("If", "Loop", "Scan")
 _LONGEST_NAME, _LONGEST_NOTE = 992, 10_000
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+
+CONTROLS = ("If", "Loop", "Scan")
+CONTROL_FLOW = (
+    "control flow cannot be expressed: what runs depends on data; export the model without it (fixed shapes, "
+    "one branch), or convert the wanted branch to a model of its own"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +48,6 @@ class Graph:
     names: Sequence[str]
     uses: Uses
     outputs: tuple[str, ...]
-
-    def place(self, index: int) -> str:
-        """How messages call a node."""
-        return _place(self.where, self.nodes[index])
 
 
 def decode(path: Path) -> Any:
@@ -80,19 +82,17 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
     given = inputs | stored
     producer = _producers(proto.node, given, where)
     nodes = _ordered(_alive(proto.node, producer, given, outputs, where), producer, where)
+    computed = _computed(nodes, inputs - stored)
     for node in nodes:
-        if node.op_type in CONTROL_FLOW and node.domain in ("", "ai.onnx"):
-            raise UnsupportedError(
-                _place(where, node),
-                "control flow cannot be expressed: what runs depends on data; export the model without "
-                "it (fixed shapes, one branch), or convert the wanted branch to a model of its own",
-            )
+        decided = node.op_type == "If" and not computed.intersection(node.input[:1])
+        if node.op_type in CONTROLS and not decided and node.domain in ("", "ai.onnx"):
+            raise UnsupportedError(place_of(where, node), CONTROL_FLOW)
     return Graph(
         where=where,
         proto=proto,
         opset=_opset(model, where),
         nodes=nodes,
-        names=_names(nodes, inputs - stored, inputs, names),
+        names=_names(nodes, computed, inputs, names),
         uses=_uses(nodes, outputs),
         outputs=outputs,
     )
@@ -113,7 +113,13 @@ def _check_texts(proto: Any, where: str) -> None:
             )
 
 
-def _place(where: str, node: Any) -> str:
+def undefined(where: str, node: Any, name: str) -> NetworkError:
+    """The error of a tensor that no operator yields."""
+    return NetworkError(place_of(where, node), f"input: tensor {brief(name)} is not defined")
+
+
+def place_of(where: str, node: Any) -> str:
+    """How messages call a node."""
     shown = node.name or next((name for name in node.output if name), "")
     return f"{where}: node {brief(shown)} ({node.op_type[:60]})"
 
@@ -133,7 +139,7 @@ def _producers(nodes: Iterable[Any], given: set[str], where: str) -> dict[str, i
     for index, node in enumerate(nodes):
         for name in node.output:
             if name and (name in producer or name in given):
-                raise NetworkError(_place(where, node), f"output: tensor {brief(name)} is defined twice")
+                raise NetworkError(place_of(where, node), f"output: tensor {brief(name)} is defined twice")
             producer[name] = index
     producer.pop("", None)
     return producer
@@ -153,48 +159,73 @@ def _alive(
         if index in alive:
             continue
         alive.add(index)
-        for name in nodes[index].input:
+        for name in read_by(nodes[index]):
             if name in producer:
                 pending.append(producer[name])
             elif name and name not in given:
-                raise NetworkError(_place(where, nodes[index]), f"input: tensor {brief(name)} is not defined")
+                raise NetworkError(
+                    place_of(where, nodes[index]), f"input: tensor {brief(name)} is not defined"
+                )
     return [(index, nodes[index]) for index in sorted(alive)]
 
 
 def _ordered(alive: Sequence[tuple[int, Any]], producer: dict[str, int], where: str) -> list[Any]:
     at, nodes = {index: place for place, (index, _) in enumerate(alive)}, [node for _, node in alive]
-    needs = [{at[producer[name]] for name in node.input if name in producer} for node in nodes]
-    order = sorted_by_needs(needs, range(len(nodes)), lambda place: _place(where, nodes[place]))
+    needs = [{at[producer[name]] for name in read_by(node) if name in producer} for node in nodes]
+    order = sorted_by_needs(needs, range(len(nodes)), lambda place: place_of(where, nodes[place]))
     return [nodes[place] for place in order]
+
+
+def read_by(node: Any) -> list[str]:
+    """Tensors that a node reads, in its branches too."""
+    names = list(node.input)
+    for branch in branches(node):
+        own = {tensor.name for tensor in branch.initializer}.union(*[inner.output for inner in branch.node])
+        read = [name for inner in branch.node for name in read_by(inner)]
+        names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
+    return names
+
+
+def branches(node: Any) -> list[Any]:
+    """The graphs of an If: those that run if its condition holds, and if not."""
+    return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
 def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
     uses: dict[str, list[tuple[str, int]]] = {}
     for node in nodes:
-        for position, name in enumerate(node.input):
+        for position, name in enumerate(read_by(node)):
             uses.setdefault(name, []).append((node.op_type, position))
     for name in outputs:
         uses.setdefault(name, []).append(("", 0))
     return uses
 
 
-def _names(nodes: Sequence[Any], data: set[str], taken: set[str], names: NodeNames) -> list[str]:
+def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
+    """Tensors whose values depend on the inputs, not only on the shapes of these."""
+    computed = set(data)
+    for node in nodes:
+        read = {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))
+        if not computed.isdisjoint(node.input[:read]):
+            computed.update(node.output)
+    return computed
+
+
+def _names(nodes: Sequence[Any], computed: set[str], taken: set[str], names: NodeNames) -> list[str]:
     """Unique names: the module's, the ONNX node's if no other has it, else its first output's.
 
     A weight layer has the first claim to the name of its module, then what computes, what rearranges, and
-    last what works on constants; further nodes of a module are numbered. data: inputs that are no weights.
+    last what works on constants; further nodes of a module are numbered.
     """
     counts = Counter(node.name for node in nodes)
-    stems, claims, computed = [], list[int](), set(data)
+    stems, claims = [], list[int]()
     for node in nodes:
         layer = _weight_module(node) if names == "module" else ""
         own = layer or (_module(node) if names == "module" else "")
         own = own or (node.name if counts[node.name] == 1 else "")
         stem = own or next((name for name in node.output if name), "") or node.op_type
         stems.append(stem[:_LONGEST_NAME] or "node")
-        read = {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))
-        works = not computed.isdisjoint(node.input[:read])
-        computed.update(node.output if works else ())
+        works = not computed.isdisjoint(node.output)
         claims.append(0 if layer else 3 if not works else 2 if node.op_type in _REARRANGE else 1)
     used, by_node = set(taken), dict[int, str]()
     for index in sorted(range(len(nodes)), key=lambda index: claims[index]):

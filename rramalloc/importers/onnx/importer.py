@@ -9,13 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.axes import Dims, Layout, shape_of
 from rramalloc.importers.onnx import protos
 from rramalloc.importers.onnx.first_axes import AllDecidedError, FirstAxes
 from rramalloc.importers.onnx.functions import inlined
-from rramalloc.importers.onnx.graph import Graph, decode, graph_of
+from rramalloc.importers.onnx.graph import (
+    CONTROL_FLOW,
+    CONTROLS,
+    Graph,
+    decode,
+    graph_of,
+    place_of,
+    undefined,
+)
 from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of, settled
 from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
@@ -104,6 +114,9 @@ def _import(
         for proto in graph.proto.initializer
         if proto.name in graph.uses
     }
+    drawing.external = {
+        proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
+    }
     for sparse in graph.proto.sparse_initializer:
         constants[sparse.values.name] = Constant(dims=protos.dims_of(sparse, graph.where))
     constants.update({name: Constant(dims=dims) for name, dims in inputs.weights.items()})
@@ -114,24 +127,64 @@ def _import(
         values[name] = tensor(node, dims, layouts[name])
     declared = _declared(graph, inputs)
     for index, proto in enumerate(graph.nodes):
-        step = Step(
-            drawing=drawing,
-            proto=proto,
-            name=graph.names[index],
-            place=graph.place(index),
-            opset=graph.opset,
-            values=tuple(values[name] if name else None for name in proto.input),
-        )
-        if axes is not None:
-            axes.judge(step)
-        made = visit(step, declared)
-        if axes is not None:
-            axes.carry(step, made)
-        values.update(zip(proto.output, made, strict=True))
+        _visit_node(graph, drawing, proto, graph.names[index], values, declared, axes)
     ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
     return drawing, ends
+
+
+def _visit_node(
+    graph: Graph,
+    drawing: Drawing,
+    proto: Any,
+    name: str,
+    values: dict[str, Value],
+    declared: Mapping[str, Dims],
+    axes: FirstAxes | None,
+) -> None:
+    """Add what a node makes to the values; of an If the branch that runs."""
+    missing = [source for source in proto.input if source and source not in values]
+    if missing:
+        raise undefined(graph.where, proto, missing[0])
+    step = Step(
+        drawing=drawing,
+        proto=proto,
+        name=name,
+        place=place_of(graph.where, proto),
+        opset=graph.opset,
+        values=tuple(values[source] if source else None for source in proto.input),
+    )
+    if proto.op_type in CONTROLS and proto.domain in ("", "ai.onnx"):
+        branch = _branch(step)
+        inner = dict(values)
+        for stored in branch.initializer:
+            constant = protos.constant_of(stored, f"{graph.where}: initializer {brief(stored.name)}")
+            inner[stored.name] = replace(constant, origin=stored.name)
+        for node in branch.node:
+            _visit_node(graph, drawing, node, node.name or name, inner, declared, axes)
+        for output, info in zip(proto.output, branch.output, strict=True):
+            if info.name not in inner:
+                raise undefined(graph.where, proto, info.name)
+            values[output] = inner[info.name]
+        return
+    if axes is not None:
+        axes.judge(step)
+    made = visit(step, declared)
+    if axes is not None:
+        axes.carry(step, made)
+    values.update(zip(proto.output, made, strict=True))
+
+
+def _branch(step: Step) -> Any:
+    """The branch that runs. Raises UnsupportedError if the condition depends on data."""
+    condition = step.value(0)
+    known = condition.array if step.op == "If" and isinstance(condition, Constant) else None
+    wanted = None if known is None or known.size != 1 else "then_branch" if known.any() else "else_branch"
+    found = [attribute.g for attribute in step.proto.attribute if attribute.name == wanted]
+    if not found or len(found[0].output) != len(step.proto.output):
+        raise step.unsupported(CONTROL_FLOW)
+    return found[0]
 
 
 def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:

@@ -34,6 +34,7 @@ _SLOTS = {
         (1, 2, 3, 4, 5, 6, 7, 8): "QGemm QLinearConv",
         (1, 2, 4, 5, 6, 7): "QLinearMatMul",
         (1, 3): "ConvInteger",
+        (1, 2, 3, 4, 6, 7): "QAttention",
         (2, 3): "MatMulInteger",
         (2, 3, 4): "SkipLayerNormalization SkipSimplifiedLayerNormalization",
         (2, 3, 4, 5, 6): "EmbedLayerNormalization MatMulIntegerToFloat",
@@ -127,7 +128,6 @@ def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
                 )
                 verdict = True
             if not verdict:
-                more = " (no operator treats the first axis as a batch)"
                 more = " (no operator treats the first axis as a batch)"
                 raise _open(name, (called, *dims[1:]), where, more, first=128)
             data[name] = (1, *dims[1:])

@@ -48,7 +48,8 @@ class Drawing(GraphBuilder):
     """A graph builder that visits the ONNX nodes in order.
 
     batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor;
-    room: how many constants may still be evaluated; moves: how often axes changed between grid and channels.
+    room: how many constants may still be evaluated; moves: how often axes changed between grid and channels;
+    external: names of tensors whose values are in another file.
     """
 
     def __init__(self, where: str, batch: int, uses: Uses, taken: Iterable[str]) -> None:
@@ -56,6 +57,7 @@ class Drawing(GraphBuilder):
         self.batch, self.uses = batch, uses
         self.room = Room()
         self.moves = 0
+        self.external = set[str]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,13 @@ class Step:
             return None
         if isinstance(value, Constant) and value.array is not None:
             return value.array
+        names = value.origin.split(" ") if isinstance(value, Constant) else []
+        if not self.drawing.external.isdisjoint(names):
+            raise self.unsupported(
+                f"{meaning} (input {index}) is stored in external data, which is never read: keep small "
+                "tensors in the file, by onnx.save(onnx.load(FILE), FILE, save_as_external_data=True, "
+                "size_threshold=1024)"
+            )
         raise self.unsupported(
             f"{meaning} (input {index}) cannot be computed without running the model; fix the input "
             f"shapes and simplify the model, so that it becomes a constant"

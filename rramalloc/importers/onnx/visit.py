@@ -150,6 +150,8 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
         return HANDLERS[step.op](step)
     if all(not isinstance(value, Tensor) for value in step.values):
         made = evaluate(step, step.drawing.room)
+        if len(made) == 1 and made[0].dims is None:
+            made = [Constant(dims=declared.get(step.proto.output[0]))]
         if known and step.op in _LAYERS:
             _precompute(step, made[0].dims)
         return made
@@ -192,9 +194,10 @@ def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list
     for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
         shape = declared.get(name) if dims is None else dims
         if shape is None and name:
+            infer = "" if step.proto.domain else "run onnx.shape_inference on the model, or "
             raise step.unsupported(
                 f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
-                f"run onnx.shape_inference on the model, or add the shape to graph.value_info"
+                f"{infer}add the shape to graph.value_info"
             )
         if shape is None or not name:
             results.append(Constant(dims=None))

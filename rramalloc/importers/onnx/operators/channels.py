@@ -136,7 +136,7 @@ def slice_(step: Step) -> Sequence[Value]:
 def gather(step: Step) -> Sequence[Value]:
     """Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
     if isinstance(step.need(0), Constant):
-        return [_look_up(step)]
+        return [look_up(step)]
     x, index = step.data(), step.need(1)
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     picked = step.dims(1)
@@ -192,7 +192,7 @@ def _places(step: Step, array: Array, length: int) -> list[int]:
     return [at % length for at in indices]
 
 
-def _look_up(step: Step) -> Tensor:
+def look_up(step: Step) -> Tensor:
     """A row of a constant table for each index: indices are the grid, rows the channels."""
     table, index = step.dims(0), step.data(1)
     axis = step.axis(step.integer("axis", 0), len(table))

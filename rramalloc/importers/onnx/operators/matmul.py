@@ -69,7 +69,7 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     axis = rank - 1 if after or rank == 1 else rank - 2
     if groups > 1:
-        return _grouped(step, x, weight, constant, features, axis)
+        return _grouped(step, x, weight, constant, features, axis, after=after)
     lead = len(weight) - rank
     if lead > 0:
         x, axis = x.aligned(len(weight)), axis + lead
@@ -79,9 +79,14 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
     return y
 
 
-def _grouped(step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int) -> Tensor:
-    """A stack of weight matrices, one for each group of channels."""
+def _grouped(
+    step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int, *, after: bool
+) -> Tensor:
+    """A stack of weight matrices, one for each group of channels, or all for the same input."""
     lead = weight[:-2]
+    wide = x.aligned(max(len(x.dims), len(weight))).dims[-len(weight) : -2]
+    if len(x.dims) > 1 and any(size == 1 < group for size, group in zip(wide, lead, strict=True)):
+        return _for_every_matrix(step, x, constant, after=after)
     heads = x.dims[:-2][-len(lead) :]
     fits = heads == lead and all(not x.layout[k] for k in range(len(x.dims) - 2 - len(lead), len(x.dims) - 2))
     if not fits or x.layout[axis]:
@@ -94,6 +99,31 @@ def _grouped(step: Step, x: Tensor, weight: Dims, constant: Constant, features: 
     name = step.emit("conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept)
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     return tensor(name, dims, [() if k == axis else role for k, role in enumerate(x.layout)])
+
+
+def _for_every_matrix(step: Step, x: Tensor, constant: Constant, *, after: bool) -> Tensor:
+    """A stack of weight matrices on an input that is broadcast over it: as Einsum without these letters."""
+    weight = _sizes(step, constant)
+    rank = max(len(x.dims), len(weight))
+    wide = replace(constant, dims=(1,) * (rank - len(weight)) + weight)
+    operands: list[tuple[Value, str]] = [(x.aligned(rank), "ri"), (wide, "ic")]
+    if not after:
+        operands = [(wide, "ri"), (x.aligned(rank), "ic")]
+    letters = _SPARE[: rank - 2]
+    pairs = []
+    for value, matrix in operands:
+        dims = _sizes(step, value)
+        kept = "".join(letter for letter, size in zip(letters, dims, strict=False) if size > 1)
+        small = tuple(size for size in dims[:-2] if size > 1) + dims[-2:]
+        pairs.append((_shaped(step, value, small), kept + matrix))
+    value, term = _pair(step, pairs[0], pairs[1], {*letters, "r", "c"})
+    wanted = "".join(letter for letter in (*letters, "r", "c") if letter in term)
+    value = _permuted(step, value, [term.index(letter) for letter in wanted])
+    lead = broadcast(step, [_sizes(step, operand)[:-2] for operand, _ in operands])
+    made = _shaped(step, value, (*lead, *_sizes(step, value)[-2:]))
+    if isinstance(made, Constant):
+        raise step.unsupported("none of its operands is data")
+    return made
 
 
 def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
@@ -183,9 +213,9 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
 def attention(step: Step) -> Sequence[Value]:
     """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values; then keys and values.
 
-    ONNX Runtime's own Attention holds the weights of all three projections, applied before.
+    ONNX Runtime's own Attention and QAttention hold the weights of all three projections, applied before.
     """
-    if step.proto.domain == "com.microsoft" and step.op == "Attention":
+    if step.op == "QAttention" or (step.proto.domain == "com.microsoft" and step.op == "Attention"):
         heads, weight = step.integer("num_heads", 0), step.dims(1)
         if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
             raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
@@ -204,7 +234,7 @@ def attention(step: Step) -> Sequence[Value]:
         past = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
     if len(parts) != 3:
         raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
-    masks = {"GroupQueryAttention": 10, "MultiHeadAttention": 5}
+    masks = {"GroupQueryAttention": 10, "MultiHeadAttention": 5, "QAttention": 9}
     mask = step.value(masks.get(step.op, 5 if step.proto.domain else 3))
     merge = len(_sizes(step, parts[0])) == 3
     if merge:
@@ -408,6 +438,7 @@ HANDLERS: dict[str, Handler] = {
     "Attention": attention,
     "MultiHeadAttention": attention,
     "GroupQueryAttention": attention,
+    "QAttention": attention,
     "Einsum": einsum,
     "QGemm": partial(gemm, second=3, bias_at=6),
 }

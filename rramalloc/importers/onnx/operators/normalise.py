@@ -6,8 +6,10 @@ Source: docs/sources/model.md 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rramalloc.importers.axes import Dims
+from rramalloc.importers.onnx.operators.channels import look_up
 from rramalloc.importers.onnx.operators.elementwise import combine, whole
 from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
@@ -45,6 +47,24 @@ def skip_layer_norm(step: Step) -> Sequence[Value]:
     return [over(step, total, (len(total.dims) - 1,), "layernorm"), unused, unused, total]
 
 
+def embedded(step: Step) -> Sequence[Value]:
+    """EmbedLayerNormalization: rows of tables for tokens, places and segments, added and normalised."""
+    data = [(step.value(at), step.value(table)) for at, table in ((0, 2), (8, 3), (1, 4))]
+    rows = [
+        look_up(replace(step, values=(table, index)))
+        for index, table in data
+        if isinstance(index, Tensor) and isinstance(table, Constant)
+    ]
+    if not rows:
+        raise step.unsupported("none of its tokens, places and segments is data")
+    total = combine(step, "add", rows, "sum") if len(rows) > 1 else rows[0]
+    mask = step.value(7)
+    length: Value = Constant(dims=total.dims[:1])
+    if isinstance(mask, Tensor) and any(step.proto.output[1:2]):
+        length = step.barrier([mask], mask.dims[:1], mask.layout[:1], "mask")
+    return [over(step, total, (len(total.dims) - 1,), "layernorm"), length, total]
+
+
 def one_axis_norm(step: Step) -> Sequence[Value]:
     """LpNormalization."""
     x = step.data()
@@ -80,6 +100,7 @@ HANDLERS: dict[str, Handler] = {
     "SimplifiedLayerNormalization": layer_norm,
     "SkipLayerNormalization": skip_layer_norm,
     "SkipSimplifiedLayerNormalization": skip_layer_norm,
+    "EmbedLayerNormalization": embedded,
     "LpNormalization": one_axis_norm,
     "MeanVarianceNormalization": mean_variance,
     "Softmax": softmax,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from rramalloc.importers.axes import Atom, Dims, Layout
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, Step
@@ -96,7 +98,7 @@ def _output(step: Step, dims: Dims) -> Dims:
         raise step.fault("scales", f"got {len(scales)} values for data of {shown(dims)}")
     result = list(dims)
     for axis, scale in zip(axes, scales, strict=True):
-        grown = dims[axis] * scale
+        grown = float(np.float32(dims[axis] * scale))  # 3 * 5/3 is 5: ONNX Runtime rounds, then cuts
         if not (math.isfinite(grown) and 1 <= grown <= MAX_EXTENT):
             raise step.fault("scales", f"got {scale:g} for an axis of {dims[axis]}")
         result[axis] = math.floor(grown)
