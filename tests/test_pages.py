@@ -12,7 +12,8 @@ conv1_1     50176            16       16
 
 arrays        1024 used of 1024 (at least 902 are needed)
 makespan      4009 steps
-proof         proven optimal: 3 nodes
+proof         proven optimal: branch and bound, 1,203 nodes; no other is as fast
+search        24.71 ms of work on a reference core
 """
 
 
@@ -20,25 +21,20 @@ proof         proven optimal: 3 nodes
     ("old", "new", "caught"),
     [
         pytest.param("", "", False, id="equal"),
-        pytest.param("16       16", "14       14", False, id="other copies"),
-        pytest.param("proven optimal: 3 nodes", "bounded: the work is used up", False, id="proof"),
-        pytest.param("4009 steps", "4001 steps", False, id="a little faster"),
-        pytest.param("4009 steps", "4400 steps", True, id="slower"),
+        pytest.param("1,203 nodes", "3 nodes", False, id="nodes"),
+        pytest.param("1,203 nodes", "1 node", False, id="one node"),
+        pytest.param("24.71 ms", "1.2 s", False, id="work"),
+        pytest.param("16       16", "14       14", True, id="other copies"),
+        pytest.param("proven optimal", "bounded", True, id="proof"),
+        pytest.param("4009 steps", "4008 steps", True, id="a step"),
         pytest.param("4009 steps", "4009 ns", True, id="unit"),
-        pytest.param("1024 used", "900 used", True, id="arrays"),
-        pytest.param("replication", "copies", True, id="column"),
+        pytest.param("replication", "copies     ", True, id="column"),
         pytest.param("conv1_1", "conv1_2", True, id="layer"),
         pytest.param("makespan      4009 steps\n", "", True, id="missing line"),
-        pytest.param("proof   ", "reason  ", True, id="label"),
     ],
 )
-def test_where_a_page_searches(old: str, new: str, caught: bool) -> None:
-    assert bool(differences(SHOWN.replace(old, new) if old else SHOWN, SHOWN, searches=True)) == caught
-
-
-def test_where_a_page_does_not_search_every_character_counts() -> None:
-    assert not differences(SHOWN, SHOWN, searches=False)
-    assert differences(SHOWN.replace("50176", "50177"), SHOWN, searches=False)
+def test_only_the_effort_of_a_search_is_free(old: str, new: str, caught: bool) -> None:
+    assert bool(differences(SHOWN.replace(old, new) if old else SHOWN, SHOWN)) == caught
 
 
 @pytest.mark.parametrize(
@@ -55,4 +51,4 @@ def test_where_a_page_does_not_search_every_character_counts() -> None:
     ],
 )
 def test_lines_that_a_page_leaves_out(shown: str, caught: bool) -> None:
-    assert bool(differences("a 1\nb 2\n\nc 3\nd 4\n", shown, searches=False)) == caught
+    assert bool(differences("a 1\nb 2\n\nc 3\nd 4\n", shown)) == caught
