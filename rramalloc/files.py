@@ -31,6 +31,7 @@ _LIMITS = {
     errno.EFBIG: "file too large: raise the limit of file sizes (ulimit -f)",
     errno.EAGAIN: "no further process can start: raise the limit of processes (ulimit -u)",
 }
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # JSON can write half of a pair, UTF-8 and protobuf cannot
 _CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # that JSON allows and terminals obey
 ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
@@ -79,7 +80,12 @@ def parse_json(text: str, where: str) -> Any:
     if not text.strip():
         raise FileError(where, "is empty, a JSON document is needed")
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        if _SURROGATE.search(text):
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
+    except UnicodeEncodeError:
+        raise FileError(where, "holds half a character (\\ud800 to \\udfff alone), which is no text: remove it") from None
     except json.JSONDecodeError as error:
         raise FileError(
             where, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
