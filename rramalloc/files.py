@@ -85,7 +85,8 @@ def parse_json(text: str, where: str) -> Any:
             json.dumps(document, ensure_ascii=False).encode()
         return document
     except UnicodeEncodeError:
-        raise FileError(where, "holds half a character (\\ud800 to \\udfff alone), which is no text: remove it") from None
+        words = "holds half a character (\\ud800 to \\udfff alone), which is no text: remove it"
+        raise FileError(where, words) from None
     except json.JSONDecodeError as error:
         raise FileError(
             where, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
