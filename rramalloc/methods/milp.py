@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import highspy
 import numpy as np
 import numpy.typing as npt
 import pulp
@@ -25,7 +26,7 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 from rramalloc.timing.dependencies import Edge
 
 _ENTRIES_PER_WORK = 100_000
@@ -34,6 +35,8 @@ _MOST_NODES = 2**31 - 1
 """HiGHS reads the limit as a 32-bit integer."""
 _SECONDS_PER_ENTRY = 5e-8
 """An iteration of HiGHS in seconds of a reference core, per entry of the matrix (measured, within a half)."""
+_SECONDS_PER_ROW = 2e-8
+"""The same of the root relaxation per row: of thousands of rows with few entries most stay as they are."""
 
 
 class ModeChoice(NamedTuple):
@@ -260,11 +263,26 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
     on the bound, so both are read from HiGHS. Without presolve: with it, HiGHS 1.14 calls solutions optimal
     that are not.
     """
-    entries = sum(map(len, program.constraints()))
+    entries, rows = sum(map(len, program.constraints())), len(program.constraints())
     nodes = min(max(1, stop.work * _ENTRIES_PER_WORK // max(1, entries)), _MOST_NODES)
     left_s = None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)
+    most_pivots = 1 + int(max(1, stop.work) * SECONDS_PER_WORK / (_SECONDS_PER_ROW * rows))
+    if most_pivots < rows:  # no limit of HiGHS holds in the root relaxation of a mixed-integer program
+        root = {"simplex_iteration_limit": most_pivots, "presolve": "off", "solver": "simplex"}
+        with contextlib.suppress(KeyError):
+            program.solve(pulp.HiGHS(mip=False, msg=False, threads=1, timeLimit=left_s, **root))
+        status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
+        if status != "Optimal":
+            return SolverAnswer("HiGHS", False, False, 0.0, f"{status.lower()} in the root relaxation")
+
+    def look(kind: int, text: str, out: Any, answer: Any, data: Any) -> None:  # noqa: ARG001
+        answer.user_interrupt = stop.out_of_time
+
     options = {"presolve": "off", "random_seed": seed % 2**31, "mip_max_nodes": nodes}
-    solver = pulp.HiGHS(msg=False, threads=1, timeLimit=left_s, gapRel=stop.gap, **options)
+    solver = pulp.HiGHS(
+        msg=False, threads=1, timeLimit=left_s, gapRel=stop.gap, callbackTuple=(look, None),
+        callbacksToActivate=[highspy.cb.HighsCallbackType.kCallbackMipInterrupt], **options,
+    )  # fmt: skip
     with contextlib.suppress(KeyError):  # PuLP has no name for some limits; the solution is in place by then
         program.solve(solver)
     info = program.solverModel.getInfo()

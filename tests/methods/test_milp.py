@@ -14,6 +14,7 @@ from search.test_modes import solved
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_candidate
+from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
@@ -84,6 +85,13 @@ def test_out_of_work(work: int) -> None:
     assert found.seconds > 0
     assert (found.replication == again.replication).all()
     assert (found.lower_bound, found.seconds, found.proof) == (again.lower_bound, again.seconds, again.proof)
+
+
+def test_the_root_relaxation_keeps_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS itself ends no root relaxation of a mixed-integer program before its end."""
+    monkeypatch.setattr(milp, "_SECONDS_PER_ROW", 1e-3)  # two pivots
+    with pytest.raises(SolverError, match="in the root relaxation"):
+        milp.solve(Case(rramalloc.load("alexnet"), load_hardware("plain")).problem(400), Stop(work=1), 0)
 
 
 @pytest.mark.parametrize(
