@@ -85,7 +85,7 @@ def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def run(network: str, crossbar: int, factor: float) -> Row:
     problem = problem_of(network, crossbar, factor)
-    without = replace(problem, modes=None)
+    without = replace(problem, block_modes=None)
     plain, plain_s = clocked(lambda: auto.solve(without, Stop(), 0))
     modes, modes_s = clocked(lambda: auto.solve(problem, Stop(), 0))
     reached = {}

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Literal
 
+TimeUnit = Literal["steps", "ticks"]
+"""Of makespans; ticks where stages have their own clocks."""
 Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
 """Of values and bounds of objectives; ticks where stages have their own clocks."""
 LONGEST_NAME, LONGEST_LINE = 60, 240

@@ -104,7 +104,7 @@ class AllocationInput:
                 if name not in number:
                     raise SpecError(self.where, f"placed.delays: the network has no stage {name[:60]!r}")
         lags = {(number[delay.producer], number[delay.consumer]): delay.ticks for delay in self.delays}
-        return graph.timed(graph.clocks, lags)
+        return graph.delayed(lags)
 
     def timing(self, graph: StageGraph, handoff: Handoff = "next") -> ExactTiming:
         """Exact timing on a graph of its network. Raises SpecError."""

@@ -111,7 +111,7 @@ class Case:
         if hardware.energy is not None:
             problem = replace(problem, energy=EnergyModel(graph, hardware, mapping))
         if mapping.mapping == "sdk":
-            problem = replace(problem, modes=ModeArrays(network, graph.stages, hardware))
+            problem = replace(problem, block_modes=ModeArrays(network, graph.stages, hardware))
         if hardware.chip is None:
             return problem
         tiles = Tiles.of(hardware.chip)

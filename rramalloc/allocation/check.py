@@ -44,8 +44,7 @@ class CheckedTiming:
     @property
     def demand(self) -> npt.NDArray[np.int64]:
         """Arrays of one copy of every stage, in canonical order."""
-        blocks = None if self.problem.modes is None else self.timing.graph.blocks
-        return self.problem.arrays_of_stages(np.ones_like(self.taken), blocks)
+        return self.problem.arrays_of_stages(np.ones_like(self.taken), self.timing.graph.blocks)
 
     @property
     def replication(self) -> dict[str, int]:
@@ -57,7 +56,7 @@ class CheckedTiming:
     def blocks(self) -> dict[str, Pair] | None:
         """Windows (height, width) that a copy of each stage computes in a step; None without modes."""
         graph = self.timing.graph
-        if self.problem.modes is None:
+        if self.problem.one_block:
             return None
         return {graph.names[stage]: graph.blocks[stage] for stage in graph.network_order}
 
@@ -78,15 +77,13 @@ def check_candidate(problem: Problem, candidate: Candidate, budget: int, method:
     SolverError
         Something does not hold; the message names the method.
     """
-    blocks = None if problem.modes is None else candidate.blocks or problem.graph.blocks
+    blocks = candidate.blocks or problem.graph.blocks
     fixed = problem.in_blocks(blocks)
     timing = simulate(fixed.graph, candidate.replication)
     taken = problem.arrays_of_stages(timing.replication, blocks)
     recheck(timing, taken.tolist(), budget, candidate.lower_bound, method)
     if problem.tiles is not None:
-        groups = (problem.demand, timing.replication)
-        if blocks is not None and problem.modes is not None:
-            groups = problem.modes.groups(blocks, timing.replication)
+        groups = problem.modes.groups(blocks, timing.replication)
         sizes, counts = (each[fixed.graph.weighted] for each in groups)
         recheck_placement(problem.tiles, sizes, counts, method)
     return CheckedTiming(timing, fixed, taken)

@@ -143,7 +143,7 @@ def checked_allocation(
             folds(network, graph.stages, hardware, case.mapping),
             hardware,
             metrics,
-            in_blocks=problem.modes is not None,
+            in_blocks=not problem.one_block,
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
@@ -166,7 +166,7 @@ def layers_of(
     """
     graph = timing.graph
     bits = layer_bits(graph.stages, hardware)
-    with_cycles = with_cycles or graph.clocks is not None
+    with_cycles = with_cycles or graph.unit == "ticks"
     terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
     return tuple(
         Layer(

@@ -153,7 +153,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
 
     demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
-    unknown_ticks = bool(given.cycles) and graph.clocks is None
+    in_ticks = graph.unit == "ticks"
+    unknown_ticks = bool(given.cycles) and not in_ticks
     without_length = unknown_ticks and absolute.step_ns is not None
     if unknown_ticks:
         absolute = Absolute(None, None, None)
@@ -165,7 +166,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
     layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
     path = critical_path(timing)
-    unit = "tick" if given.cycles or graph.clocks is not None else "step"
+    unit = "tick" if given.cycles or in_ticks else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     return Simulation(
         network=NetworkId.of(network),
@@ -176,7 +177,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
         published=None
-        if in_blocks is not graph or given.cycles or graph.clocks is not None
+        if in_blocks is not graph or given.cycles or in_ticks
         else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         **absolute._asdict(),
         **totals(metrics),

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -101,6 +102,74 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
+class StageArrays(Protocol):
+    """Arrays of a stage with one block."""
+
+    @property
+    def groups(self) -> int:
+        """Groups of a copy, which find a place one by one."""
+
+    @property
+    def sharing(self) -> int:
+        """Groups that share arrays, 0 if none fits whole."""
+
+    @property
+    def spread(self) -> int:
+        """Arrays of one group, or of those that share."""
+
+    def arrays(self, copies: int) -> int:
+        """Arrays that so many copies take."""
+
+
+class Modes(Protocol):
+    """Arrays of every mode of the stages of a network: with blocks to choose, or of copies alone."""
+
+    @property
+    def one_block(self) -> bool:
+        """Whether every stage has one block, and copies alone are chosen."""
+
+    def of(self, stage: int, block: Pair) -> StageArrays:
+        """Arrays of a stage with blocks of this shape."""
+
+    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays that every stage takes, int64."""
+
+    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+        """(arrays of a group that must lie together, number of such groups) of every stage, int64."""
+
+
+class CopyOfStage(NamedTuple):
+    """One block whose copies share no array. spread: arrays of a copy."""
+
+    spread: int
+    groups: int = 1
+    sharing: int = 0
+
+    def arrays(self, copies: int) -> int:
+        """Arrays that so many copies take."""
+        return self.spread * copies
+
+
+@dataclass(frozen=True, eq=False)
+class CopyModes:
+    """The modes of copies alone. demand: int64, arrays of a copy of every stage."""
+
+    demand: Ints
+    one_block = True
+
+    def of(self, stage: int, block: Pair) -> CopyOfStage:
+        """Arrays of a stage in its block."""
+        return CopyOfStage(int(self.demand[stage]))
+
+    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays that every stage takes, int64."""
+        return replication * self.demand
+
+    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+        """Each copy is a group of its own."""
+        return self.demand, replication
+
+
 @dataclass(frozen=True, eq=False)
 class ModeArrays:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
@@ -109,6 +178,7 @@ class ModeArrays:
     stages: tuple[TimedNode, ...]
     hardware: Hardware
     _known: dict[tuple[str, Pair], BlockArrays] = field(default_factory=dict, repr=False)
+    one_block = False
 
     def of(self, stage: int, block: Pair) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""

@@ -346,7 +346,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
 
 def _least_delay(chain: _Chain, stop: Stop) -> Candidate:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
-    problem = replace(chain.problem, modes=None)
+    problem = replace(chain.problem, block_modes=None)
 
     def delay_ns(found: TimedAllocation) -> float:
         steps: int = published_steps(chain.layers, found.copies[chain.stages])

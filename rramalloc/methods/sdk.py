@@ -44,11 +44,11 @@ SDK = Method(
 
 def modes_of(problem: Problem, method: str) -> ModeArrays:
     """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
-    if problem.modes is None:
+    if problem.block_modes is None:
         raise UnsupportedError(
             f"method {method!r}", "chooses parallel windows, which only mapping 'sdk' has: use --mapping sdk"
         )
-    return problem.modes
+    return problem.block_modes
 
 
 def square_block(modes: ModeArrays, stage: int) -> Pair:

@@ -123,8 +123,7 @@ class Bounder:
     def _longest(self) -> int:
         """More than the makespan of the fewest copies."""
         graph = self.problem.graph
-        ticks = graph.batch_ticks(self.problem.smallest)
-        each = graph.windows if ticks is None else graph.windows * ticks
+        each = graph.windows * graph.batch_ticks(self.problem.smallest)
         return int(each.sum() + graph.flat_binding.lag.sum()) + 1
 
     @property

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rramalloc.search.menu import all_modes, stage_modes
+from rramalloc.search.menu import all_modes, listed_modes
 from rramalloc.search.problem import Problem
 from rramalloc.timing.metrics import EnergyModel
 
@@ -32,16 +32,12 @@ class EnergyFloor:
         if model.energy.read_pj is None:
             return 0.0
         slots = []
-        for stage, grid in enumerate(graph.grids):
-            if problem.modes is None:
-                reads = grid.total * int(problem.demand[stage])
-                slots.append(reads * model.slots(stage, grid.block, 1))
-            else:
-                blocks = stage_modes(problem.modes, stage, self._most(stage)).blocks
-                total, groups, sharing, spread = blocks[:, 5:].T
-                reads = -(-total * groups // np.maximum(sharing, 1)) * spread
-                each = [model.slots(stage, (tall, wide), 1) for tall, wide in blocks[:, :2].tolist()]
-                slots.append(int((reads * each).min()))
+        for stage in range(len(graph.stages)):
+            blocks = listed_modes(problem, stage, self._most(stage)).blocks
+            total, groups, sharing, spread = blocks[:, 5:].T
+            reads = -(-total * groups // np.maximum(sharing, 1)) * spread
+            each = [model.slots(stage, (tall, wide), 1) for tall, wide in blocks[:, :2].tolist()]
+            slots.append(int((reads * each).min()))
         reading_pj = np.array(slots) * model.energy.read_pj
         return math.fsum([*reading_pj.tolist(), *model.moved_pj.tolist()])
 

@@ -237,7 +237,7 @@ class Improver:
         grids = zip(self.problem.graph.grids, start.blocks, strict=True)
         totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
         ticks = self.problem.graph.batch_ticks(start.copies, start.blocks)
-        length = -(-totals // start.copies) * (1 if ticks is None else ticks)
+        length = -(-totals // start.copies) * ticks
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 

@@ -138,7 +138,7 @@ def least_product(problem: Problem, stop: Stop) -> tuple[Incumbent, float]:
 
 def even_copies(problem: Problem) -> Replication:
     """Return the fewest copies of the graph's blocks that reach the smallest interval."""
-    alone = replace(problem, modes=None)
+    alone = replace(problem, block_modes=None)
     menu = Menu.of(alone)
     copies: Replication = menu.cheapest(menu.smallest_interval(alone))[0].copies
     return copies

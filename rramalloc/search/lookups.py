@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.search.kernels.clock import STEP, Clock
+from rramalloc.search.kernels.clock import Clock
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
@@ -211,10 +211,5 @@ def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancesto
 
 
 def clock_of(graph: StageGraph) -> Clock:
-    """Ticks of a batch of every stage, one where all stages step together.
-
-    Times are always those of ticks: bounds are then compiled once for both.
-    """
-    if graph.clocks is None:
-        return Clock.of([STEP] * len(graph.stages))
+    """Ticks of a batch of every stage."""
     return Clock.of([graph.clocks(i, block) for i, block in enumerate(graph.blocks)])

@@ -22,10 +22,10 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import breakpoints, input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.archive import NO_SLOTS, Slots
-from rramalloc.search.kernels.clock import STEP, Clock
+from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Problem
-from rramalloc.timing.stage_graph import BatchTicks
+from rramalloc.timing.stage_graph import STEP, BatchTicks
 
 Ints = npt.NDArray[np.int64]
 
@@ -241,11 +241,8 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
     Each with the ticks of its batches, and with no more copies than the stage may have.
     """
-    clocks = problem.graph.clocks
     each = _untimed_modes_of(problem, stage, most)
-    return _shortened(
-        problem, each if clocks is None else each.with_clock(each.clock_by(partial(clocks, stage)))
-    )
+    return _shortened(problem, each.with_clock(each.clock_by(partial(problem.graph.clocks, stage))))
 
 
 def _shortened(problem: Problem, each: StageModes) -> StageModes:
@@ -253,12 +250,16 @@ def _shortened(problem: Problem, each: StageModes) -> StageModes:
     return each if problem.longest is None else each.take(each.modes.length <= problem.longest)
 
 
+def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
+    """The modes of a stage with up to `most` arrays, without limits of time."""
+    if problem.block_modes is None:
+        return copies_only(problem, stage, most)
+    return stage_modes(problem.block_modes, stage, most)
+
+
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     """The same, all in one step a batch."""
-    if problem.modes is None:
-        each = copies_only(problem, stage, most)
-    else:
-        each = stage_modes(problem.modes, stage, most)
+    each = listed_modes(problem, stage, most)
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
@@ -282,11 +283,10 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
         if key not in listed:
             listed[key] = _untimed_modes_of(problem, stage, int(problem.demand[stage]) + spare)
         each = listed[key]
-        if clocks is not None:
-            clock = each.clock_by(partial(clocks, stage))
-            key += tuple(column.tobytes() for column in clock)
+        clock = each.clock_by(partial(clocks, stage))
+        key += tuple(column.tobytes() for column in clock)
         if key not in made:
-            made[key] = _shortened(problem, each if clocks is None else each.with_clock(clock))
+            made[key] = _shortened(problem, each.with_clock(clock))
         stages.append(made[key])
     return tuple(stages)
 
@@ -401,7 +401,7 @@ class Menu:
         slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
         climbed = len(self.stages) if low else 0
-        room = problem.limits.room if problem.modes is None and problem.graph.weighted.all() else None
+        room = problem.limits.room if problem.graph.weighted.all() else None
         return MenuTables(self.blocks, self.stairs, climbed, self.clock, problem.budget, room, slots)
 
     def block(self, number: int) -> Pair:

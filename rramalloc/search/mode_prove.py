@@ -133,7 +133,7 @@ class ModeProver:
             return min(bound + self._stride, makespan - 1)
         if min(resisting) - bound > makespan // _COARSE:
             return (bound + min(resisting)) // 2
-        grain = 0 if self.problem.graph.clocks is None else max(self._grain, makespan // FINEST)
+        grain = 0 if self.problem.time_unit == "steps" else max(self._grain, makespan // FINEST)
         target = min(bound + grain, makespan - 1)
         near = [known for known in resisting if known <= target]
         if not near:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import clock
 from rramalloc.errors import BudgetError, PlacementError, TileError
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.demand import CopyModes, ModeArrays, Modes
 from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
@@ -21,7 +21,7 @@ from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import ExactTiming, Replication, simulate
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import Unit
+from rramalloc.units import TimeUnit
 
 Blocks = tuple[Pair, ...]
 """Block (height, width) of every stage, in canonical order."""
@@ -38,7 +38,7 @@ class Problem:
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
-    modes: with mapping `sdk` what every block of windows takes, None if all copies are of the graph's blocks;
+    block_modes: with mapping `sdk` what every block of windows takes, None where copies alone are chosen;
     energy: what the hardware says of energy and area, None if nothing;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
@@ -52,7 +52,7 @@ class Problem:
     least: Replication | None = None
     most: Replication | None = None
     tiles: Tiles | None = None
-    modes: ModeArrays | None = None
+    block_modes: ModeArrays | None = None
     energy: EnergyModel | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
@@ -80,7 +80,12 @@ class Problem:
     @property
     def one_block(self) -> bool:
         """Whether every stage has the one block of the graph: copies alone are chosen."""
-        return self.modes is None
+        return self.modes.one_block
+
+    @cached_property
+    def modes(self) -> Modes:
+        """The arrays of every mode; copies alone are modes of one block."""
+        return self.block_modes or CopyModes(self.demand)
 
     @property
     def is_limited(self) -> bool:
@@ -88,9 +93,9 @@ class Problem:
         return self.fed_ns is not None or self.longest is not None
 
     @property
-    def time_unit(self) -> Unit:
+    def time_unit(self) -> TimeUnit:
         """What makespans count."""
-        return "steps" if self.graph.clocks is None else "ticks"
+        return self.graph.unit
 
     @cached_property
     def minimum(self) -> int:
@@ -117,14 +122,10 @@ class Problem:
 
     def arrays_of_stages(self, replication: Replication, blocks: Blocks | None = None) -> Replication:
         """Arrays that every stage uses."""
-        if blocks is None or self.modes is None:
-            return replication * self.demand
-        return self.modes.each(blocks, replication)
+        return self.modes.each(blocks or self.graph.blocks, replication)
 
     def arrays_of_stage(self, stage: int, block: Pair, copies: int) -> int:
         """Arrays that so many copies of a block of one stage take."""
-        if self.modes is None:
-            return int(self.demand[stage]) * copies
         return self.modes.of(stage, block).arrays(copies)
 
     def total(self, stage: int, block: Pair) -> int:
@@ -133,7 +134,7 @@ class Problem:
 
     def ticks(self, stage: int, block: Pair, copies: int) -> int:
         """Ticks of a batch of a stage."""
-        return 1 if self.graph.clocks is None else int(self.graph.clocks(stage, block).of(np.array(copies)))
+        return int(self.graph.clocks(stage, block).of(np.array(copies)))
 
     def interval(self, copies: Replication, blocks: Blocks) -> int:
         """Length of the longest stage, in steps or ticks."""
@@ -155,7 +156,7 @@ class Problem:
         return np.array([self._access_of(stage, (int(tall), int(wide))) for tall, wide in blocks[:, :2]])
 
     def _access_of(self, stage: int, block: Pair) -> float:
-        step_time, modes = self.step_time, self.modes
+        step_time, modes = self.step_time, self.block_modes
         if step_time is None:
             return 0.0
         if modes is None or block == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
@@ -171,7 +172,7 @@ class Problem:
         """The step time with these blocks. Raises ValueError where no time is given."""
         if self.step_time is None:
             raise ValueError("the problem has no step time")
-        if self.modes is None:
+        if self.one_block:
             return self.step_time
         access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
         return replace(self.step_time, access_ns_per_copy=np.array(access))
@@ -197,10 +198,12 @@ class Problem:
 
     def in_blocks(self, blocks: Blocks | None) -> Problem:
         """This problem with the blocks of all stages fixed, for timing and for the length of a step."""
-        if blocks is None or self.modes is None:
+        graph = self.graph if blocks is None else self.graph.in_blocks(blocks)
+        if graph is self.graph or self.block_modes is None:
             return self
-        graph = self.graph.in_blocks(blocks)
-        step_time = None if self.step_time is None else self.step_time.in_blocks(graph, self.modes.hardware)
+        step_time = (
+            None if self.step_time is None else self.step_time.in_blocks(graph, self.block_modes.hardware)
+        )
         return replace(self, graph=graph, step_time=step_time)
 
     def timing(self, candidate: Candidate) -> ExactTiming:
@@ -216,15 +219,13 @@ class Problem:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
         if self.arrays(replication, blocks) > self.budget:
             return False
-        if blocks is not None and self.modes is not None:
-            if self.tiles is None:
-                return True
-            sizes, counts = self.modes.groups(blocks, replication)
-            return bool((sizes <= self.tiles.arrays).all()) and self._fit(self.tiles, sizes, counts) == "fits"
-        room = self.limits.room
-        if self.tiles is None or placeable(room, replication[self.graph.weighted], packing_scratch(room)):
+        if self.tiles is None:
             return True
-        return self._fit(self.tiles, self.demand, replication) == "fits"
+        room = self.limits.room
+        if room is not None and placeable(room, replication[self.graph.weighted], packing_scratch(room)):
+            return True
+        sizes, counts = self.modes.groups(blocks or self.graph.blocks, replication)
+        return bool((sizes <= self.tiles.arrays).all()) and self._fit(self.tiles, sizes, counts) == "fits"
 
     def _fit(self, tiles: Tiles, sizes: Replication, counts: Replication) -> Fit:
         """Whether so many groups of arrays of every stage fit the tiles; digital nodes take no place."""
@@ -247,7 +248,7 @@ class Problem:
             step_time=step_time,
             least=None if self.least is None else self.least[placed],
             most=None if self.most is None else self.most[placed],
-            modes=None if self.modes is None else replace(self.modes, stages=graph.stages),
+            block_modes=None if self.block_modes is None else replace(self.block_modes, stages=graph.stages),
             energy=None if energy is None else replace(energy, graph=graph),
         )
 
@@ -255,7 +256,7 @@ class Problem:
     def limits(self) -> Limits:
         """The constraints in the form that compiled searches read."""
         room = None
-        if self.tiles is not None:
+        if self.tiles is not None and self.one_block:
             classes = Classes.of(self.demand[self.graph.weighted])
             room = TileRoom(classes.sizes, classes.kind, self.tiles.count, self.tiles.arrays)
         return Limits(self.demand, self.budget, self.smallest, self.largest, room)

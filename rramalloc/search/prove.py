@@ -272,7 +272,7 @@ class Prover:
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""
-        return 1 if self.problem.graph.clocks is None else max(1, makespan // FINEST)
+        return 1 if self.problem.time_unit == "steps" else max(1, makespan // FINEST)
 
     def _found_at_most(self, bound: int) -> bool:
         """Whether an allocation as fast as the bound was found in this turn."""

@@ -24,10 +24,10 @@ from rramalloc.search.problem import Problem, Stop
 from rramalloc.search.recent import Recent
 from rramalloc.timing.simulate import Replication
 
-_LABELS, _HOPS = 16, 8
-_LABELS_TICKS, _HOPS_TICKS = 64, 24
-"""Labels of a stage at most, a power of two, and edges between two stages of a pair: where all stages step
-together, and with own clocks, where few labels lose much since batches differ in length."""
+_LABELS = {"steps": 16, "ticks": 64}
+"""Labels of a stage at most, a power of two: with own clocks batches differ in length, and few lose much."""
+_HOPS = {"steps": 8, "ticks": 24}
+"""Edges between two stages of a pair."""
 _SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-6, 30.0
 
 
@@ -118,13 +118,13 @@ class Relaxation:
     def labels(self, box: Box) -> Labels:
         """The labels of a box."""
         graph = self.problem.graph
-        return Labels.of(graph.windows, self.clock, box, _LABELS if graph.clocks is None else _LABELS_TICKS)
+        return Labels.of(graph.windows, self.clock, box, _LABELS[graph.unit])
 
     @cached_property
     def reach(self) -> Reach:
         """Pairs of stages that wait for each other."""
         graph = self.problem.graph
-        return reach(graph, _HOPS if graph.clocks is None else _HOPS_TICKS)
+        return reach(graph, _HOPS[graph.unit])
 
     @cached_property
     def consumer(self) -> Whole:

@@ -39,7 +39,6 @@ class Timer:
         batches = int((-(-shapes.total // copies)).sum())
         starts, first = np.empty(batches, dtype=np.int64), np.empty(len(copies) + 1, dtype=np.int64)
         ticks = graph.batch_ticks(copies, blocks)
-        ticks = np.ones_like(copies) if ticks is None else ticks  # as in the kernels: compiled once for both
         makespan = int(batch_starts(graph.flat_extents, shapes, ticks, copies, NEXT_STEP, starts, first))
         return TimedAllocation(blocks, copies, makespan, self.problem.arrays(copies, blocks))
 

@@ -139,7 +139,7 @@ class Absolute(NamedTuple):
             return cls(None, None, None)
         step_ns = step_time.step_ns(timing.replication)
         latency_ns, throughput_per_s = timing.makespan * step_ns, 1e9 / (timing.interval * step_ns)
-        if timing.graph.clocks is None:
+        if timing.graph.unit == "steps":
             return cls(step_ns, latency_ns, throughput_per_s)
         return cls(None, latency_ns, throughput_per_s, tick_ns=step_ns)
 

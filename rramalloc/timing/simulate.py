@@ -88,13 +88,18 @@ def simulate(
     tick or more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
     """
     copies = checked(graph, replication)
-    ticks = graph.batch_ticks(copies) if cycles is None else _checked_cycles(graph, cycles)
+    ticks = _ticks(graph, copies) if cycles is None else _checked_cycles(graph, cycles)
     own = np.ones_like(copies) if ticks is None else ticks
     room = int((-(-graph.windows // copies)).sum())
     starts = np.empty(room, dtype=_type_of_times(ticks))
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     makespan = batch_starts(graph.flat_binding, None, ticks, copies, int(handoff == "next"), starts, first)
     return ExactTiming(graph, copies, handoff, own, int(makespan), starts, first)
+
+
+def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """Ticks of a batch of every stage; None for the kernels' faster way of single steps."""
+    return None if graph.unit == "steps" else graph.batch_ticks(copies)
 
 
 def _type_of_times(ticks: npt.NDArray[np.int64] | None) -> type[np.signedinteger[Any]]:
@@ -107,7 +112,7 @@ def makespan_of_each(
 ) -> npt.NDArray[np.int64]:
     """Exact makespan of every row of `replications`, shape (k, n), in canonical order; unchecked."""
     result, first = np.empty(len(replications), dtype=np.int64), np.empty(len(graph.windows) + 1, np.int64)
-    ticks = graph.batch_ticks(replications)
+    ticks = _ticks(graph, replications)
     starts = np.empty(int(graph.windows.sum()), dtype=_type_of_times(ticks))
     makespans(graph.flat_binding, ticks, replications, int(handoff == "next"), starts, first, result)
     return result

@@ -18,6 +18,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Linear, Recurrent, Stage, TimedNode
 from rramalloc.timing.dependencies import Edge, Extent, trace
+from rramalloc.units import TimeUnit
 
 STAGE_LIMIT = 2**14
 """Stages of one network; bounds the time of a single look at all of them."""
@@ -48,6 +49,17 @@ class BatchTicks(NamedTuple):
         access = np.ceil(self.per_copy * copies * EXACTLY)
         ticks: Ints = np.maximum(compute, access.astype(np.int64))
         return ticks
+
+
+STEP = BatchTicks((1,), 0.0)
+"""Where all stages step together a batch takes one step."""
+Clocks = Callable[[int, Pair], BatchTicks]
+"""Ticks of a batch of a stage, by its number and block."""
+
+
+def one_step(stage: int, block: Pair) -> BatchTicks:  # noqa: ARG001
+    """Return the ticks of a batch where all stages step together."""
+    return STEP
 
 
 class FlatEdges(NamedTuple):
@@ -125,7 +137,7 @@ class StageGraph:
     grids: how each stage's output is cut into blocks, [1, 1] unless modes say otherwise;
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
     binding: the edges that suffice for exact timing, the others follow from them;
-    clocks: ticks of a batch of a stage, by its number and block, None where all stages step together;
+    clocks: ticks of a batch of every stage; unit: what times count, ticks where stages have their own clocks;
     lags: ticks of transfer by (producer, consumer), 0 for those left out;
     """
 
@@ -134,7 +146,8 @@ class StageGraph:
     grids: tuple[BlockGrid, ...]
     edges: tuple[Edge, ...]
     binding: tuple[Edge, ...]
-    clocks: Callable[[int, Pair], BatchTicks] | None = None
+    clocks: Clocks = one_step
+    unit: TimeUnit = "steps"
     lags: MappingOf[Pair, int] = field(default_factory=dict)
     _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
@@ -207,7 +220,8 @@ class StageGraph:
         return replace(
             graph,
             grids=tuple(self.grids[stage] for stage in number),
-            clocks=None if clocks is None else lambda stage, block: clocks(number[stage], block),
+            clocks=lambda stage, block: clocks(number[stage], block),
+            unit=self.unit,
             _in_blocks={},
             _needed={},
         )
@@ -231,12 +245,13 @@ class StageGraph:
             self._in_blocks[chosen] = replace(self, grids=grids, _in_blocks={}, _needed={})
         return self._in_blocks[chosen]
 
-    def timed(
-        self, clocks: Callable[[int, Pair], BatchTicks] | None, lags: MappingOf[Pair, int] | None = None
-    ) -> StageGraph:
-        """The same stages with these clocks, and with these ticks of transfer if any are given."""
-        lags = self.lags if lags is None else lags
-        return replace(self, clocks=clocks, lags=lags, _in_blocks={}, _needed={})
+    def timed(self, clocks: Clocks) -> StageGraph:
+        """The same stages with clocks of their own."""
+        return replace(self, clocks=clocks, unit="ticks", _in_blocks={}, _needed={})
+
+    def delayed(self, lags: MappingOf[Pair, int]) -> StageGraph:
+        """The same stages with these ticks of transfer."""
+        return replace(self, lags=lags, _in_blocks={}, _needed={})
 
     def of_network(self, network: Network) -> StageGraph:
         """The same graph of a network that differs only in the bits of its layers."""
@@ -260,14 +275,12 @@ class StageGraph:
         """Block (height, width) of each stage."""
         return tuple(grid.block for grid in self.grids)
 
-    def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints | None:
-        """Ticks of a batch of every stage with so many copies; None where all stages step together.
+    def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints:
+        """Ticks of a batch of every stage with so many copies.
 
         copies: of every stage, or a row of them for every allocation; blocks: windows that a copy of each
         stage computes, those of the graph if left out.
         """
-        if self.clocks is None:
-            return None
         each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
         ticks = [own.of(copies[..., stage]) for stage, own in enumerate(each)]
         return np.stack(ticks, axis=-1) if ticks else np.zeros(copies.shape, dtype=np.int64)

@@ -108,7 +108,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     modes = ModeArrays(graph.network, graph.stages, load_hardware("plain").with_crossbar(lines, lines))
     demand = modes.each(graph.blocks, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
-    problem = Problem(graph, demand, budget, modes=modes)
+    problem = Problem(graph, demand, budget, block_modes=modes)
     found = propose(problem, Request(method=name), Stop(work=1))
     assert not found.repaired
     assert found.blocks is not None

@@ -187,7 +187,7 @@ class DrawnModes:
         least = Case(network, hardware, options).problem(2**20).minimum
         self.problem = Case(network, hardware, options).problem(least + self.random.choice((2, 8, 40)))
         if self.copies_only:
-            self.problem = replace(self.problem, modes=None)
+            self.problem = replace(self.problem, block_modes=None)
         if self.tick:
             self.problem = Clocks(self.random.randrange(2**30), self.tick).of(self.problem)
         self.menu = Menu.of(self.problem)

@@ -193,7 +193,7 @@ def test_bounds_hold_and_the_best_is_found(seed: int, mapping: Any) -> None:
 
 
 def _arrays(problem: Any, stage: int, block: tuple[int, int], copies: int) -> int:
-    if problem.modes is None:
+    if problem.one_block:
         return copies * int(problem.demand[stage])
     return int(problem.modes.of(stage, block).arrays(copies))
 

@@ -270,14 +270,11 @@ def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict
         return [{} for _ in ways]
     batch_ns: npt.NDArray[np.float64] | None = None
     if hardware.compute_ns is not None or measured is not None:
-        ticks = None
-        if hardware.own_clock:
-            timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
-            ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
+        timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
+        ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
         step_time = StepTime.of(graph, hardware, measured)
         if step_time is not None:
-            length = np.ones(len(ways.copies)) if ticks is None else ticks.astype(np.float64)
-            batch_ns = length * float(step_time.step_ns(ways.copies))
+            batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(ways.copies))
     transfers = EdgeTransfers.of(ways, hardware, batch_ns)
     busy = batch_ns is not None
     return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in transfers.all]

@@ -21,7 +21,6 @@ more bytes than it carries in the time of the batches slows down until the link 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +38,7 @@ from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
 from rramalloc.units import plain_quantity
 
 MOST_ROUNDS = 8
@@ -73,15 +72,15 @@ class Delays:
     def of(self, problem: Problem) -> Problem:
         """The problem with these transfers."""
         graph = problem.graph
-        clocks = None if graph.clocks is None else _Slower(graph.clocks, self.slower)
-        return replace(problem, graph=graph.timed(clocks, self.lags))
+        clocks = _Slower(graph.clocks, self.slower)
+        return replace(problem, graph=graph.timed(clocks).delayed(self.lags))
 
 
 @dataclass(frozen=True, eq=False)
 class _Slower:
     """Clocks that are slowed down by links."""
 
-    clocks: Callable[[int, Pair], BatchTicks]
+    clocks: Clocks
     factors: Floats
 
     def __call__(self, stage: int, block: Pair) -> BatchTicks:
@@ -129,7 +128,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Stop) -> Al
         if stop.out_of_time:
             break
     best = min(rounds, key=lambda each: each.latency_ns)
-    objective = LatencyNs(problem) if problem.graph.clocks is None else Makespan(problem)
+    objective = LatencyNs(problem) if problem.time_unit == "steps" else Makespan(problem)
     latency = Latency(problem)
     bound = latency.bound(rounds[0].candidate, stop)
     bound = latency.in_ns(bound) if objective.unit == "ns" else bound
@@ -190,7 +189,7 @@ def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int) -> _R
     ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
     ticks = placed.graph.batch_ticks(own)
     known: Transfer | Delays
-    if ticks is None:
+    if placed.graph.unit == "steps":
         known = transfer(ways, hardware)
         transfer_ns = known.of_stages(copies).tolist()
     else:

@@ -159,7 +159,7 @@ class LoadedRun(RangedByArrays):
                 best, best_ns = candidate, value
         if best is None:
             raise AssertionError("one copy fits")
-        bound = best_ns if self.problem.modes is None else None
+        bound = best_ns if self.problem.one_block else None
         return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
 
     def improved(self, candidate: Candidate, stop: Stop) -> Candidate:
@@ -167,7 +167,7 @@ class LoadedRun(RangedByArrays):
 
         stop: ends it before it is one.
         """
-        if self.problem.modes is None or stop.out_of_time:
+        if self.problem.one_block or stop.out_of_time:
             return candidate
         problem, tried, improved = self.problem, 0, True
         best = self.value_of(problem.timing(candidate))
@@ -257,10 +257,10 @@ class Staircase:
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Wordlines that the copies of every mode take."""
-    if problem.modes is None:
+    if problem.block_modes is None:
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
-    blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
+    blocks = [problem.block_modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
     each = [
         own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
         for own in blocks
@@ -376,7 +376,7 @@ class CutSearch:
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
         problem = Problem(timed, demand, max(int(demand.sum()), self.arrays))
         if options.mapping == "sdk":
-            problem = replace(problem, modes=ModeArrays(network, timed.stages, hardware))
+            problem = replace(problem, block_modes=ModeArrays(network, timed.stages, hardware))
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
         if not all(len(each) for each in self.bounds):

@@ -250,7 +250,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
         verdict="different" if difference is not None else "approximate" if changed else "equal",
         difference=difference,
         makespan=timing.makespan,
-        tick_ns=None if timing.graph.clocks is None else task.source.hardware.tick_ns,
+        tick_ns=task.source.hardware.tick_ns if timing.graph.unit == "ticks" else None,
         arrays=len(task.arrays),
         values=comparison.values,
         layers=layers,

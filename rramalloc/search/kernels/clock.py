@@ -51,10 +51,6 @@ class Clock(NamedTuple):
         )
 
 
-STEP = BatchTicks((1,), 0.0)
-"""Where all stages step together, times are counted in steps."""
-
-
 @compiled_part
 def ticks_of(clock: Any, number: int, copies: int) -> int:
     """Ticks of a batch of so many copies; more copies never take fewer."""
