@@ -33,19 +33,19 @@ Block = tuple[Count, Count]
 
 
 class NetworkId(Record):
-    """Which network an allocation belongs to; sha256 is of the graph, not of the file it came in."""
+    """Network that an allocation belongs to; sha256 is of the graph, not of the file it came in."""
 
     name: str
     sha256: str
 
     @classmethod
     def of(cls, network: Network) -> NetworkId:
-        """That of a network."""
+        """Return the identity of a network."""
         return cls(name=network.name, sha256=network.sha256)
 
 
 class Options(MappingOptions):
-    """What the user asked for beyond network, hardware and budget.
+    """Options of a run beyond network, hardware and budget.
 
     latency_table: measured step times, None if those of the hardware hold.
     """
@@ -109,7 +109,7 @@ class Priced(Record):
 
 
 class LayerModes(Priced):
-    """How the layers of an allocation run, for rows that are about many of them.
+    """Modes of the layers of an allocation, for rows that are about many of them.
 
     replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
     step; None, and left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
@@ -120,7 +120,7 @@ class LayerModes(Priced):
 
     @property
     def allocation(self) -> dict[str, Any]:
-        """What `simulate` takes as an allocation, and what a bare allocation file holds."""
+        """Document that `simulate` takes as an allocation, and that a bare allocation file holds."""
         modes = {"replication": self.replication, "block": self.block}
         return {name: by_layer for name, by_layer in modes.items() if by_layer is not None}
 
@@ -167,7 +167,7 @@ class Layer(Foldable):
 
 
 class CountedTimes:
-    """What the times of a result count, by its layers and fields."""
+    """Unit of the times of a result, found from its layers and fields."""
 
     if TYPE_CHECKING:  # annotations of a base would become fields of the records
         layers: Sequence[Layer]
@@ -181,12 +181,12 @@ class CountedTimes:
 
     @property
     def unit_ns(self) -> float | None:
-        """How long a step or tick is; None where nothing says that."""
+        """Length of a step or tick; None where the hardware does not give it."""
         return self.step_ns or self.tick_ns
 
 
 class Progress(Record):
-    """Best makespan and lower bound, in steps, after so many seconds of counted work."""
+    """Best makespan and lower bound, in steps, after that many seconds of counted work."""
 
     seconds: float
     makespan: Steps
@@ -202,7 +202,7 @@ class EdgeDelay(Record):
 
 
 class Placed(Record):
-    """What `optimize --placed` found of the transfer between tiles, which the step time then includes.
+    """Transfer between tiles that `optimize --placed` found; the step time then includes it.
 
     With own clocks it delays edges instead, and layers with overloaded links have more cycles.
 
@@ -218,7 +218,7 @@ class Placed(Record):
 
 
 class Allocation(CountedTimes, ResultRecord, Priced):
-    """How often every layer is stored, how fast that is, and how far from optimal it can be at most.
+    """Copies of every layer, their exact timing, and the largest distance from the optimum.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
     lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no allocation
@@ -226,9 +226,9 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
-    own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2, chip_area_um2: energy for one input in its
-    two parts and in sum, its product with the latency in pJ ns, and area of the arrays and tiles in use and
-    of the whole chip, None where the hardware does not give them; history:
+    own clocks; dynamic_pj, static_pj, energy_pj: energy for one input in its two parts and in sum; edp: its
+    product with the latency in pJ ns; area_um2, chip_area_um2: area of the arrays and tiles in use and of
+    the whole chip; all six are None where the hardware does not give them; history:
     how best and bound met; host: weight layers left to the host, untimed; warnings: what was assumed or
     ignored; coverage: how much of the network this is about (None in files of older versions); placed: None
     unless the step includes the transfer between tiles; sensitivity: sum over all layers to the bits that
@@ -299,7 +299,7 @@ class Allocation(CountedTimes, ResultRecord, Priced):
 
     @property
     def proven(self) -> str:
-        """What to call a result without a gap: "proven optimal", and for how much of the network."""
+        """Words for a result without a gap: "proven optimal", and for how much of the network."""
         return f"proven optimal{self.coverage.extent if self.coverage else ''}"
 
     def _headline(self) -> tuple[str, str]:

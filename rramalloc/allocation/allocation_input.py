@@ -53,7 +53,7 @@ AllocationLike = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationInput:
-    """How layers run by their name, and what a whole allocation says besides.
+    """Modes of the layers by name, and what a whole allocation states besides.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class AllocationInput:
         return self.machine or load_hardware(DEFAULT_PRESET)
 
     def graph(self, network: Network) -> StageGraph:
-        """The stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
+        """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
         graph = timed_graph(network, self.hardware, self.options, self.measured)
         if not self.delays:
             return graph
@@ -113,7 +113,7 @@ class AllocationInput:
         return simulate(graph, replication_by_name(graph, self.replication, self.where), handoff, cycles)
 
     def in_blocks(self, graph: StageGraph) -> StageGraph:
-        """A graph of its network with its blocks.
+        """Return the graph of its network with its blocks.
 
         Raises SpecError for a block that its layer cannot have, or that the mapping of the options cannot.
         """
@@ -139,10 +139,14 @@ class AllocationInput:
         return self
 
     def changed(
-        self, *, hardware: Hardware | None = None, mapping: str | None = None, fc: str | None = None,
+        self,
+        *,
+        hardware: Hardware | None = None,
+        mapping: str | None = None,
+        fc: str | None = None,
         fold: bool | None = None,
-    ) -> AllocationInput:  # fmt: skip
-        """The same copies with what is not None replaced; other hardware ends measured step times.
+    ) -> AllocationInput:
+        """Return the same copies with what is not None replaced; other hardware ends measured step times.
 
         Raises SpecError, UnknownNameError.
         """
@@ -153,7 +157,7 @@ class AllocationInput:
         return replace(self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles)
 
     def with_arguments(self, given: AllocationArguments) -> AllocationInput:
-        """The same copies with what the arguments of a call replace. Raises as `changed`, and FileError."""
+        """Return the same copies with the arguments of a call applied. Raises as `changed`, and FileError."""
         hardware = given.get("hardware")
         machine = None if hardware is None else as_hardware(hardware)
         return self.changed(hardware=machine, mapping=given.get("mapping"), fc=given.get("fc"))
@@ -245,20 +249,24 @@ def _of_document(document: Any, where: str) -> AllocationInput:
 
 
 def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: str) -> AllocationInput:
-    """What a whole allocation says of the layers on arrays, and besides."""
+    """Return the input that a whole allocation states, of its layers on arrays."""
     delays = () if whole.placed is None else whole.placed.delays or ()
     stored = [layer for layer in whole.layers if layer.demand]
     return AllocationInput(
         replication={layer.name: layer.replication for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
-        cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles}, delays=delays,
-        where=where, machine=whole.hardware, options=whole.options.changed(),
-        measured=whole.options.latency_table, network=network,
-    )  # fmt: skip
+        cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles},
+        delays=delays,
+        where=where,
+        machine=whole.hardware,
+        options=whole.options.changed(),
+        measured=whole.options.latency_table,
+        network=network,
+    )
 
 
 def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:
-    """What {"replication": ..., "block": ..., "cycles": ...} says; with blocks the mapping is `sdk`."""
+    """Return the input that a bare allocation states; with blocks the mapping is `sdk`."""
     bare = parse(_BARE, document, where)
     options = DEFAULT_MAPPING.changed(mapping="sdk") if bare.block else DEFAULT_MAPPING
     return AllocationInput(

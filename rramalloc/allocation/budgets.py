@@ -1,4 +1,4 @@
-"""How budgets of arrays are written: as numbers, or as multiples of the least that a network needs."""
+"""Budgets of arrays as a user writes them: numbers, or multiples of the least that a network needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from fractions import Fraction
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
-_NUMBER, _MULTIPLE = re.compile(r"[0-9]{1,20}"), re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")
-_MOST = 1000
+_NUMBER = re.compile(r"[0-9]{1,20}")  # 20 digits hold every budget; longer texts are refused before int()
+_MULTIPLE = re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")  # "x1.5"; few digits keep the Fraction small
+_MOST = 1000  # budgets of one call: each is a search of its own
 
 
 def budgets(given: int | str | Sequence[int | str], minimum: int) -> tuple[int, ...]:
@@ -44,5 +45,5 @@ def budget(given: int | str, minimum: int) -> int:
 
 
 def multiple(text: str) -> Fraction | None:
-    """The exact factor in "x1.5"; None if the text is no multiple."""
+    """Return the exact factor in "x1.5"; None if the text is no multiple."""
     return Fraction(text[1:]) if _MULTIPLE.fullmatch(text) else None

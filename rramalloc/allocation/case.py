@@ -155,7 +155,7 @@ class Case:
 
 
 def check_arrays(arrays: int) -> None:
-    """Raise SpecError unless so many arrays can be asked for."""
+    """Raise SpecError unless `arrays` is a budget that can be asked for."""
     if isinstance(arrays, bool) or not 1 <= arrays <= MAX_ARRAYS:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
 
@@ -177,7 +177,7 @@ def certain_arrays(network: Network, hardware: Hardware) -> int | None:
 
 
 def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
-    """What is assumed of the hardware, for a budget of `arrays`."""
+    """Return the assumptions about the hardware for a budget of `arrays`."""
     warnings = [*left_out(hardware)]
     if hardware.write is not None:
         warnings.append(

@@ -129,7 +129,7 @@ def finish_by_cumulative_maximum(
 ) -> list[int]:
     """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
 
-    With ready(b) the step in which the inputs of batch b are there and p the length of a batch, start(b) =
+    ready(b) is the step in which the inputs of batch b are there and p the length of a batch. Then start(b) =
     max over a <= b of (ready(a) - a * p) + b * p, the closed form of docs/sources/model.md 4.
     """
     incoming: list[list[tuple[int, int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]

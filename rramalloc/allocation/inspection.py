@@ -22,7 +22,7 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, one_line
 
 _MULTIPLES = (1, 2, 4, 8, 16)
-"""Of the demand of a stage, for which its fastest modes are shown."""
+"""Multiples of the demand of a stage, for which its fastest modes are shown."""
 
 
 class InspectedMode(Record):
@@ -149,7 +149,7 @@ class _StageModes(NamedTuple):
 
 
 def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_StageModes]:
-    """The best modes of every stage, canonical order."""
+    """Return the best modes of every stage, canonical order."""
     every = ModeArrays(network, graph.stages, hardware)
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     result = []

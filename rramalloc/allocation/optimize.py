@@ -41,7 +41,7 @@ from rramalloc.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to optimise for. target_steps or target_ns is needed with objective "arrays"."""
+    """Objective and method of a run. target_steps or target_ns is needed with objective "arrays"."""
 
     objective: ObjectiveName = "latency"
     method: str = "auto"
@@ -51,7 +51,7 @@ class Request:
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Stop) -> Allocation:
-    """The best replication of every layer within a budget of `arrays`.
+    """Return the best replication of every layer within a budget of `arrays`.
 
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
@@ -72,7 +72,7 @@ def optimize(case: Case, arrays: int, request: Request, stop: Stop) -> Allocatio
 
 
 def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
-    """What the method asked for comes to, made to fit; its makespan is not checked yet.
+    """Return the candidate of the method asked for, made to fit; its makespan is not checked yet.
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
     """
@@ -98,7 +98,7 @@ def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
 
 
 def objective_of(problem: Problem, request: Request) -> Objective:
-    """What a request minimises over a problem."""
+    """Return the objective of a request over a problem."""
     if request.objective == "arrays":
         return FewestArrays(problem, request.target_steps, request.target_ns)
     return OBJECTIVES[request.objective](problem)
@@ -107,7 +107,7 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 def checked_allocation(
     case: Case, arrays: int, problem: Problem, request: Request, stop: Stop, candidate: Candidate
 ) -> Allocation:
-    """What a method proposes, re-timed and re-checked. Raises SolverError."""
+    """Return the allocation of a candidate, re-timed and re-checked. Raises SolverError."""
     checked = check_candidate(problem, candidate, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
@@ -156,9 +156,16 @@ def checked_allocation(
 
 
 def layers_of(
-    timing: ExactTiming, demand: Sequence[int], taken: Sequence[int], sizes: Sequence[Pair] | None,
-    hardware: Hardware, metrics: Metrics | None, *, in_blocks: bool, with_cycles: bool = False,
-) -> tuple[Layer, ...]:  # fmt: skip
+    timing: ExactTiming,
+    demand: Sequence[int],
+    taken: Sequence[int],
+    sizes: Sequence[Pair] | None,
+    hardware: Hardware,
+    metrics: Metrics | None,
+    *,
+    in_blocks: bool,
+    with_cycles: bool = False,
+) -> tuple[Layer, ...]:
     """One row per stage in network order.
 
     demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order;

@@ -199,7 +199,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
 
 
 def buffered_edges(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
-    """What is buffered between stages; nothing where there are too many edges to list them all."""
+    """Return the buffers between stages; none where there are too many edges to list them all."""
     return tuple(
         BufferedEdge.gather(buffer, buffer_pixels=buffer.pixels, buffer_bytes=buffer.size_bytes(output_bits))
         for buffer in (buffers(timing) if timing.graph.lists_all_edges else ())
@@ -207,12 +207,12 @@ def buffered_edges(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge,
 
 
 def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
-    """A critical path as it is kept in files."""
+    """Return a critical path as it is kept in files."""
     return tuple(CriticalSegment.gather(segment) for segment in path)
 
 
 def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
-    """Steps by the published recurrence, None where it does not cover the network."""
+    """Return the steps by the published recurrence, None where it does not cover the network."""
     try:
         chain = chain_layers(network)
     except UnsupportedError:

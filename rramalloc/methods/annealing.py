@@ -3,9 +3,9 @@
 Source: PIMSYN (Li et al., DATE 2024, arXiv 2402.18114); its code's simulated annealing and settings.
 Objective: the standard deviation of ceil(W_i / d_i) over the layers, with no d_i < 0.6 * d_{i+1}. Start:
 arrays in proportion to W_i * c_i (c_i arrays of a copy), copies rounded up. A move gives a random layer more
-copies, up to a fifth of what it could have, and takes random ones from others until the arrays used differ
-from the budget by no more than the mean of c_i. Temperatures from 10^floor(log10 of the start's value) down
-to a thousandth of it by 0.95, 100 moves each, for 10 candidates.
+copies, up to a fifth of what it could have. It then takes random copies from others until the arrays used
+differ from the budget by no more than the mean of c_i. Temperatures fall from 10^floor(log10 of the start's
+value) to a thousandth of it by 0.95, 100 moves each, for 10 candidates.
 
 PIMSYN adds alpha times the deviation of memory accesses; they rest on the rows and columns of its crossbars,
 which an allocation problem does not have: alpha is 0 here. Our reading: the order of layers is the canonical
@@ -27,14 +27,14 @@ from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
-_ORDER = 0.6
-_MOST_TRIES = 100
-_SQUARINGS = 20
+_ORDER = 0.6  # least d_i / d_{i+1} of neighbouring layers, from PIMSYN's code
+_MOST_TRIES = 100  # changes that may bring a move back to the budget before it is given up
+_SQUARINGS = 20  # exp(-x) is a 2**20th root squared so often: multiplications round the same everywhere
 
 
 @compiled
 def value_of(windows: Any, copies: Any) -> float:
-    """Standard deviation (n - 1) of the batches; infinite if some d_i < 0.6 * d_{i+1}; 0 for one stage."""
+    """Return the standard deviation (n - 1) of the batches, infinite if some d_i < 0.6 * d_{i+1}."""
     n = len(windows)
     mean = 0.0
     for i in range(n):
@@ -131,7 +131,7 @@ def _moved(limits: Any, random: Any, copies: Any, stages: Any) -> bool:
 
 @compiled_maker
 def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows: Any, values: Any) -> None:
-    """`moves` at one temperature for every candidate, a row of `rows` with its value in `values`."""
+    """Make `moves` at one temperature for every candidate, a row of `rows` with its value in `values`."""
     new, stages = np.empty_like(windows), np.empty_like(windows)
     for _ in range(moves):
         for row in range(len(rows)):
@@ -145,13 +145,16 @@ def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows
                 values[row] = value
 
 
-CANDIDATES, MOVES, COOLING, RANGE = 10, 100, 0.95, 1000.0
-_LARGEST_VALUE = 1e4
-_NS_PER_STAGE = 20.0
+CANDIDATES = 10  # annealed side by side, from PIMSYN's code
+MOVES = 100  # per candidate and temperature, from PIMSYN's code
+COOLING = 0.95  # factor between temperatures, from PIMSYN's code
+RANGE = 1000.0  # first temperature over the last, from PIMSYN's code
+_LARGEST_VALUE = 1e4  # stands for the infinite value of a start out of order, so that a temperature exists
+_NS_PER_STAGE = 20.0  # work charged for one stage of one move
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
-    """The candidate with the least deviation. It ends at the last temperature or the end of work."""
+    """Return the candidate of least deviation, at the last temperature or at the end of the work."""
     start = initial(problem)
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (CANDIDATES, 1)), np.full(CANDIDATES, value)
@@ -198,7 +201,7 @@ def initial(problem: Problem) -> Replication:
 
 
 def _power_of_ten(value: float) -> float:
-    """The largest power of ten not above `value`, 1 ... 10000 or a fraction; no logarithm, which rounds."""
+    """Return the largest power of ten not above `value`, at most 10000; a logarithm would round."""
     power = 1.0
     while power > value > 0:
         power /= 10

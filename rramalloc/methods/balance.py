@@ -37,7 +37,7 @@ BALANCE = Method(
 
 
 def with_margins(problem: Problem, margins: Sequence[int]) -> Fed:
-    """An allocation for each margin, in percent of the arrays and falling."""
+    """Return an allocation for each margin, in percent of the arrays and falling."""
     single = problem.graph.windows == 1
     available = problem.budget - int((problem.demand * problem.smallest)[single].sum())
     return fed(problem, available, [available * margin // 100 for margin in margins])

@@ -24,7 +24,7 @@ from rramalloc.methods.method import Method, most_copies
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Candidate, Problem, Stop
 
-_NS_PER_COPY = 50.0
+_NS_PER_COPY = 50.0  # work charged for one turn of the priority queue
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
@@ -109,7 +109,7 @@ class Fed(NamedTuple):
 
 
 def fed(problem: Problem, room: int, reserves: Sequence[int]) -> Fed:
-    """Copies for the slowest stage while more arrays are left than one copy of it and than the reserve.
+    """Give copies to the slowest stage while more arrays are free than one copy needs and than the reserve.
 
     room: arrays to give away beyond the fewest copies allowed; reserves: falling, one allocation for each.
     The slowest stage has most batches; which one of equals, a priority queue decides (`_rise`). It

@@ -16,11 +16,11 @@ from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import Candidate, Problem, Stop
 
-_S_PER_BATCH = 4e-9
+_S_PER_BATCH = 4e-9  # work charged for one batch that the climb simulates
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """The best allocation on the way up from the fewest copies, or when the work allowed is done.
+    """Return the best allocation on the way up from the fewest copies, or when the work allowed is done.
 
     Tiles are not looked at: with a chip the allocation may have to be repaired.
     """

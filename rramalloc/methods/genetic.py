@@ -25,19 +25,20 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
 POPULATIONS = (100, 200)
-ITERATIONS = 3
-SURVIVING, SPARED = 0.3, 0.2
-"""Fraction that survives by fitness, and chance of the others to survive."""
-MORE, FEWER = 0.2, 0.4
-"""Below which draw a mutant has a copy more, and below which one fewer."""
-_TRIES = 1000
-_NS_PER_BATCH, _SECONDS_PER_INDIVIDUAL = 4.0, 2e-5
+ITERATIONS = 3  # generations, as the source states
+SURVIVING = 0.3  # fraction of a population that survives by fitness, as the source states
+SPARED = 0.2  # chance of each other individual to survive, as the source states
+MORE = 0.2  # a draw below this gives a mutant one more copy of a layer
+FEWER = 0.4  # a draw from MORE to here takes one copy from a layer of the mutant
+_TRIES = 1000  # mutants drawn until one fits the budget: ends the loop where hardly any does
+_NS_PER_BATCH = 4.0  # work charged for one simulated batch
+_SECONDS_PER_INDIVIDUAL = 2e-5  # work charged for making and sorting one individual
 
 Rows = npt.NDArray[np.int64]
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
-    """The fastest individual of both populations."""
+    """Return the fastest individual of both populations."""
     search = _Evolution(problem, stop, np.random.Generator(np.random.PCG64(seed)))
     founders = search.founders()
     best = founders[:1]
@@ -75,7 +76,7 @@ class _Evolution:
         return np.array(fitting or [self.problem.smallest], dtype=np.int64)
 
     def evolved(self, founders: Rows, size: int) -> Rows:
-        """A population after all iterations, the fittest first."""
+        """Return a population after all iterations, the fittest first."""
         population = founders[self.draw.integers(len(founders), size=size)]
         for _ in range(ITERATIONS):
             if self.stop.out_of_time or self.seconds >= self.stop.work_s:
@@ -87,7 +88,7 @@ class _Evolution:
         return self.by_fitness(population)
 
     def by_fitness(self, population: Rows) -> Rows:
-        """The same individuals, the fastest first, of equals those with fewer arrays."""
+        """Return the same individuals, the fastest first, of equals those with fewer arrays."""
         batches = float((-(-self.problem.graph.windows // population)).sum())
         self.seconds += 1e-9 * _NS_PER_BATCH * batches + _SECONDS_PER_INDIVIDUAL * len(population)
         makespans = makespan_of_each(self.problem.graph, population)

@@ -22,11 +22,11 @@ from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, Global
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.stage_graph import StageGraph
 
-_NS_PER_NODE = 2000.0
+_NS_PER_NODE = 2000.0  # work charged for one node on the way back
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """Copies from the last stage back, whatever they take."""
+    """Return copies that follow the strides from the last stage back, whatever arrays they need."""
     copies = np.array(balanced(problem.graph), dtype=np.int64)
     words = "heuristic: copies by the strides, from the last layer back"
     seconds = 1e-9 * _NS_PER_NODE * len(problem.graph.network.nodes)
@@ -42,7 +42,7 @@ ISAAC = Method(
 
 
 def balanced(graph: StageGraph) -> list[int]:
-    """Copies of every stage that feed its consumers without pause, canonical order; at most its windows."""
+    """Return the copies that feed all consumers without pause, canonical order, at most one per window."""
     network = graph.network
     position = {name: stage for stage, name in enumerate(graph.names)}
     pixels_per_step = dict.fromkeys(network.shapes, Fraction(0))
@@ -61,7 +61,7 @@ def balanced(graph: StageGraph) -> list[int]:
 
 
 def _pixels_taken(node: Node) -> Fraction:
-    """New pixels of its input that a node needs for each of its own."""
+    """Return how many new pixels of its input a node needs for each pixel it computes."""
     if isinstance(node, Barrier | Flatten | GlobalPool):
         return Fraction(0)
     if isinstance(node, Conv | Pool):

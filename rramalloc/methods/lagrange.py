@@ -1,9 +1,9 @@
 """`lagrange`: arrays in proportion to the square root of windows times demand.
 
 Source: doi 10.3390/info15070409: the sum of layer times, sum of W_i / d_i, is least under sum of
-c_i * d_i = A (W_i windows, c_i arrays of a copy) where d_i = x * sqrt(W_i / c_i) with one x for all, by
-Lagrange multipliers. Our reading for whole copies: rounded down, at least 1, at most the windows, with the
-largest x that fits; what is left goes, copy by copy, where W_i / d_i falls most per array.
+c_i * d_i = A (W_i windows, c_i arrays of a copy) where d_i = x * sqrt(W_i / c_i); Lagrange multipliers give
+one x for all layers. Our reading for whole copies: rounded down, at least 1, at most the windows, with the
+largest x that fits; the rest of the budget goes, copy by copy, where W_i / d_i falls most per array.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from rramalloc.methods.method import Method, clipped, most_copies
 from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication
 
-_HALVINGS = 100
-_NS_PER_STAGE, _NS_PER_COPY = 20.0, 2000.0
+_HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is exact
+_NS_PER_STAGE = 20.0  # work charged for one stage in one halving
+_NS_PER_COPY = 2000.0  # work charged for one examined copy of the greedy part
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001

@@ -69,6 +69,6 @@ def most_copies(problem: Problem) -> Replication:
 
 
 def clipped(problem: Problem, copies: Replication) -> Replication:
-    """The copies, not below the fewest allowed and not above `most_copies`."""
+    """Return the copies, raised to the fewest allowed and cut to `most_copies`."""
     kept: Replication = np.maximum(np.minimum(copies, most_copies(problem)), problem.smallest)
     return kept

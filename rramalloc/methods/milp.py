@@ -49,7 +49,7 @@ class ModeChoice(NamedTuple):
 
 
 class EdgeCosts(NamedTuple):
-    """What an edge costs, for every choice of its producer (first, reached) and of its consumer (tail).
+    """Cost of an edge for every choice of its producer (first, reached) and of its consumer (tail).
 
     first: time until the pixels are there that the consumer needs first; reached: until all are there that
     it ever needs, None if that is the end of the producer; tail: time of the consumer from the first batch
@@ -157,7 +157,7 @@ class ModesOfFewestArrays(Choices):
         return self._least(stage, (modes.batches - _block_of(modes, pixel) // modes.low) * modes.period)
 
     def _least(self, stage: int, times: npt.NDArray[np.int64]) -> list[int]:
-        """The least over the modes that each choice stands for."""
+        """Return the least time over the modes that each choice stands for."""
         arrays = self._stages[stage].modes.arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
         least = np.full(len(self._kept[stage]), np.iinfo(np.int64).max)
@@ -166,7 +166,7 @@ class ModesOfFewestArrays(Choices):
 
 
 def _block_of(modes: Modes, pixel: Pair) -> npt.NDArray[np.int64]:
-    """Number of the block that holds a pixel of the output, by the blocks of every mode."""
+    """Return the number of the block that holds a pixel of the output, for the blocks of every mode."""
     row, column = (pixel[0] + modes.top) // modes.tall, (pixel[1] + modes.left) // modes.wide
     numbers: npt.NDArray[np.int64] = row * modes.columns + column
     return numbers
@@ -242,7 +242,7 @@ def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAff
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """What a solver achieved.
+    """Result of a solver.
 
     solver: its name; bound: no solution of the program has a smaller objective; seconds: work counted in
     seconds of a reference core, None if the solver does not report it.
@@ -280,9 +280,14 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
 
     options = {"presolve": "off", "random_seed": seed % 2**31, "mip_max_nodes": nodes}
     solver = pulp.HiGHS(
-        msg=False, threads=1, timeLimit=left_s, gapRel=stop.gap, callbackTuple=(look, None),
-        callbacksToActivate=[highspy.cb.HighsCallbackType.kCallbackMipInterrupt], **options,
-    )  # fmt: skip
+        msg=False,
+        threads=1,
+        timeLimit=left_s,
+        gapRel=stop.gap,
+        callbackTuple=(look, None),
+        callbacksToActivate=[highspy.cb.HighsCallbackType.kCallbackMipInterrupt],
+        **options,
+    )
     with contextlib.suppress(KeyError):  # PuLP has no name for some limits; the solution is in place by then
         program.solve(solver)
     info = program.solverModel.getInfo()

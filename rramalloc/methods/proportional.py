@@ -19,11 +19,11 @@ from rramalloc.timing.simulate import Replication
 _BITS = 52
 """Scales are multiples of 2**-52. The windows of all stages are at most 2**25 together, so two different
 scales at which some floor(scale * windows) changes are more than 2**-50 apart, and none is missed."""
-_NS_PER_STAGE = 200.0
+_NS_PER_STAGE = 200.0  # work charged for one stage in one step of the bisection
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """The largest scale that keeps to the budget, by bisection."""
+    """Return the copies of the largest scale that keeps to the budget, by bisection."""
 
     def arrays(scale: int) -> int:
         return problem.arrays(_scaled(problem, scale))

@@ -10,9 +10,9 @@ states of every layer; where all of them fit, a target that it does not meet is 
 
 Compiled: the published recurrence, and a dynamic program that decides whether a target of it can be met.
 
-The program chooses copies from the last layer of a chain to the first. What the layers chosen so far ask
-of the others is a short list of demands "pixel `ask` of the layer before must be there by step `due`";
-to ask for less, with fewer arrays and shorter tails, dominates. Source: docs/sources/model.md 5, written as
+The program chooses copies from the last layer of a chain to the first. The layers chosen so far ask the
+others for a short list of demands: pixel `ask` of the layer before must be there by step `due`. A state that
+asks for less, with fewer arrays and shorter tails, dominates. Source: docs/sources/model.md 5, written as
 
     PreOp_i = G_{i-1}(last_i(d_i))
     G_k(x)  = max(ceil(x / d_k) - 1 + PreOp_k, G_{k-1}(last_k(ceil(x / d_k) * d_k)))
@@ -43,7 +43,7 @@ from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
 
-_ROUNDS = 4
+_ROUNDS = 4  # passes that tighten the box; a box larger than the fixed point is valid too
 
 
 @compiled_inline
@@ -100,7 +100,7 @@ class Box(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """What layers behind ask for: pixel asks[r] by step dues[r], for the first `size` of them."""
+    """Demands of the layers behind: pixel asks[r] by step dues[r], for the first `size` of them."""
 
     asks: Any
     dues: Any
@@ -319,13 +319,15 @@ def _implied(asks: Any, dues: Any, count: int, other_asks: Any, other_dues: Any,
 
 Ints = npt.NDArray[np.int64]
 
-_NS_PER_LAYER_LOOKED_AT, _NS_PER_STATE = 16.0, 1000.0
+_NS_PER_LAYER_LOOKED_AT = 16.0  # work charged for one layer of one demand
+_NS_PER_STATE = 1000.0  # work charged for one new state
 _WIDTHS = (16, 1024, 8192)
 """States kept per layer, in one attempt after the other."""
-_WIDTH_FOR_TIES = 256
-_SECONDS_PER_PIECE = 1e-3
-_CHILDREN, _SLICE, _LOOK = 8, 64, 256
-"""Room for so many times the states kept; states between two looks at the clock, and compared with one."""
+_WIDTH_FOR_TIES = 256  # states kept per layer when only the arrays of the best steps are lowered
+_SECONDS_PER_PIECE = 1e-3  # work charged for setting up one range of step times
+_CHILDREN = 8  # room for children, as a multiple of the states kept
+_SLICE = 64  # states expanded between two looks at the work left
+_LOOK = 256  # kept states that a new one is compared with for dominance
 _MOST_ENTRIES = 2**21
 """Room for states times layers."""
 
@@ -373,13 +375,13 @@ class _PublishedSteps:
     stop: Stop
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
-        """As `StepModel.bound`."""
+        """Return the lower bound of a range of steps, as `StepModel.bound`."""
         search = self._search(relaxed, self.stop.work)
         search.begin()
         return search.bound * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
-        """As `StepModel.search`."""
+        """Search a range of steps, as `StepModel.search`."""
         search = self._search(relaxed, work)
         search.run()
         self.incumbent.spent_s += search.spent_s + _SECONDS_PER_PIECE
@@ -419,7 +421,7 @@ class _Chain:
 
     @classmethod
     def of(cls, problem: Problem) -> _Chain:
-        """Raises UnsupportedError."""
+        """Return the chain of a problem. Raises UnsupportedError."""
         chain = chain_layers(problem.graph.network)
         position = {name: stage for stage, name in enumerate(problem.graph.names)}
         for name in sorted(set(position) - {layer.name for layer in chain}):
@@ -448,7 +450,7 @@ class _Chain:
         return self.problem.budget - int((self.problem.demand * self.problem.smallest)[others].sum())
 
     def whole(self, copies: Ints) -> Replication:
-        """Copies of all stages."""
+        """Return the copies of all stages."""
         replication: Replication = self.problem.smallest.copy()
         replication[self.stages] = copies
         return replication
@@ -474,7 +476,7 @@ class _TargetSearch:
         self._decide(self.steps, _WIDTH_FOR_TIES)
 
     def begin(self) -> None:
-        """A first allocation and a first bound."""
+        """Take a first allocation and a first bound."""
         self._layers, self._demand, self._budget = self.chain.layers, self.chain.demand, self.chain.budget
         self._low = self.problem.smallest[self.chain.stages].copy()
         self._high = self.problem.largest[self.chain.stages].copy()
@@ -486,7 +488,7 @@ class _TargetSearch:
         self._raise_bound()
 
     def _raise_bound(self) -> None:
-        """The smallest target that the box alone does not rule out."""
+        """Raise the bound to the smallest target that the box alone does not rule out."""
         high = self.steps
         while self.bound < high and not self._out_of_work:
             target = (self.bound + high) // 2
@@ -542,7 +544,7 @@ class _TargetSearch:
         return _States(*(field[kept[:width]] for field in room)), len(kept) <= width
 
     def _box(self, target: int) -> Box | None:
-        """What the budget alone leaves of the copies that meet a target, None if nothing."""
+        """Return the box of copies that meet a target within the budget, None if it is empty."""
         none, layers = np.empty(0, dtype=np.int64), len(self._layers)
         self.spent_s += 1e-9 * _NS_PER_LAYER_LOOKED_AT * layers * layers
         box = Box(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
@@ -582,7 +584,7 @@ class _TargetSearch:
 
 
 def rows_of(chain: Sequence[ChainLayer]) -> Ints:
-    """The layers as the compiled functions read them (`_last`): of each one and of the layer before it."""
+    """Return the layers as the compiled functions read them (`_last`): each one and the layer before it."""
     rows = []
     for layer, before in zip(chain, (chain[0], *chain), strict=False):
         pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1

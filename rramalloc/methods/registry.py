@@ -39,7 +39,7 @@ METHODS = {
     "uniform": "rramalloc.methods.uniform:UNIFORM",
     "vw-sdk": "rramalloc.methods.vw_sdk:VW_SDK",
 }
-"""Where each method of this package stands, as "module:variable"; `auto` first, the others by name."""
+"""Place of each method of this package, as "module:variable"; `auto` first, the others by name."""
 
 
 def method_names() -> tuple[str, ...]:

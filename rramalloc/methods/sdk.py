@@ -21,7 +21,7 @@ from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Candidate, Problem, Stop
 
-_NS_PER_STEP = 5000.0
+_NS_PER_STEP = 5000.0  # work charged for one window or one change of copies
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
@@ -52,7 +52,7 @@ def modes_of(problem: Problem, method: str) -> ModeArrays:
 
 
 def square_block(modes: ModeArrays, stage: int) -> Pair:
-    """The largest square block whose single copy takes no more arrays than the smallest block."""
+    """Return the largest square block whose single copy takes no more arrays than the smallest block."""
     node = modes.stages[stage]
     unit, largest = smallest_block(node), largest_block(node, modes.network.shapes[node.name])
     most, block = modes.of(stage, unit).arrays(1), unit
@@ -65,14 +65,14 @@ def square_block(modes: ModeArrays, stage: int) -> Pair:
 
 
 def cycles(modes: ModeArrays, stage: int, block: Pair) -> int:
-    """Steps of a single array that holds the parts of one copy in turn: SDK's figure for a layer."""
+    """Return SDK's cycles for a layer: steps of one array that holds a copy's parts one by one."""
     node = modes.stages[stage]
     blocks = BlockGrid.of(node, modes.network.shapes[node.name], block).total
     return blocks * modes.of(stage, block).arrays(1)
 
 
 def with_windows(problem: Problem, windows: Sequence[Pair], words: str) -> Candidate:
-    """These blocks where they fit, then copies for the slowest stage while they do; canonical order."""
+    """Take these blocks where they fit, then copies for the slowest stage while they do; canonical order."""
     blocks, copies = list(problem.graph.blocks), problem.smallest.copy()
     kept = 0
     for stage in sorted(range(len(blocks)), key=lambda stage: -int(problem.graph.windows[stage])):

@@ -14,9 +14,8 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
 
-_ROUNDS = 16
-_NS_PER_EDGE = 20_000.0
-"""Time of one round, per edge: a count of work, not a clock."""
+_ROUNDS = 16  # fixed-point iterations per target; a target that needs more counts as not met
+_NS_PER_EDGE = 20_000.0  # work charged for one edge in one round
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
@@ -46,7 +45,7 @@ RECURRENCE = Method(
 
 
 def _for_target(problem: Problem, target: int, start: Replication) -> Replication | None:
-    """Copies within the budget whose recurrence is at most `target`; None if the iteration finds none."""
+    """Return copies whose recurrence is at most `target`, None if the iteration finds none that fit."""
     copies = start
     for _ in range(_ROUNDS):
         terms = recurrence(problem.graph, copies)
@@ -59,7 +58,7 @@ def _for_target(problem: Problem, target: int, start: Replication) -> Replicatio
 
 
 def _rest(problem: Problem, copies: Replication) -> Replication:
-    """Steps from the finish of each stage to the end: what consumers have left when it ends."""
+    """Return the steps from the finish of each stage to the end: those its consumers still need."""
     rest = np.zeros_like(copies)
     for edge in reversed(problem.graph.binding):
         need = problem.graph.needed(edge)

@@ -1,12 +1,12 @@
 """`vw-sdk`: the parallel window of fewest cycles on one array, then copies for the slowest layer.
 
-Source: VW-SDK (Rhe, Moon and Ko, DATE 2022, arXiv 2112.11282), Algorithm 1: of im2col and of all parallel
-windows, h x w inputs for ph x pw neighbouring windows, the one with the fewest
+Source: VW-SDK (Rhe, Moon and Ko, DATE 2022, arXiv 2112.11282), Algorithm 1. It compares im2col and all
+parallel windows, h x w inputs for ph x pw neighbouring windows, and takes the one with the fewest
 
     positions of the window * ceil(C_in / (M // (h * w))) * ceil(C_out / (N // (ph * pw)))
 
-cycles on a single array of M x N, which holds whole windows of some input channels for some output channels
-at a time. Of equal ones the first is taken, im2col before all, then by rising height and width.
+cycles on a single array of M x N. The array holds whole windows of some input channels for some output
+channels at a time. Of equal ones the first is taken, im2col before all, then by rising height and width.
 
 Our reading: groups are computed one after the other, or as many at a time as share an array; padding, stride
 and dilation enter the number of positions and the inputs of a window. VW-SDK is about one layer on its own; a
@@ -26,7 +26,7 @@ from rramalloc.search.problem import Candidate, Problem, Stop
 
 
 def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
-    """The published window of every layer, then copies. Raises UnsupportedError unless mapping is `sdk`."""
+    """Take the published windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     modes = modes_of(problem, "vw-sdk")
     windows = [variable_window(modes, stage)[0] for stage in range(len(modes.stages))]
     words = "heuristic: VW-SDK's windows, then copies for the slowest layer"
@@ -43,7 +43,7 @@ VW_SDK = Method(
 
 
 def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
-    """The block that VW-SDK chooses for a stage, and its cycles on a single array."""
+    """Return the block that VW-SDK chooses for a stage, and its cycles on a single array."""
     node = modes.stages[stage]
     shape, unit = modes.network.shapes[node.name], smallest_block(node)
     largest = largest_block(node, shape)
