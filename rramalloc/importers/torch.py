@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Networ
     """
     where = os.fspath(path)
     archive, unknown = _checked_archive(path, where)
-    torch = _torch()
+    torch = _torch(where)
     try:
         with _alone():
             program = torch.export.load(archive)
@@ -106,7 +106,7 @@ def from_torch(
     label = type(module).__name__.lower() if name is None else name
     where = f"PyTorch module {label[:60]!r}"
     shapes = _shapes(example_shape, where)
-    torch = _torch()
+    torch = _torch(where)
     if isinstance(module, torch.export.ExportedProgram):
         program = module
     elif isinstance(module, torch.nn.Module):
@@ -129,15 +129,15 @@ def _shapes(given: Any, where: str) -> tuple[Dims, ...]:
     return tuple(tuple(shape) for shape in (given if several else (given,)))
 
 
-def _torch() -> Any:
+def _torch(where: str) -> Any:
     try:
         import onnxscript  # noqa: F401  torch.onnx needs it
         import torch
         import torch.export
         import torch.onnx
     except ImportError as error:
-        words = f"is not installed; reading PyTorch programs needs it: {how_to_install('torch')}"
-        raise FileError(error.name or "torch", words) from None
+        absent = f"needs {error.name or 'torch'}, which is not installed"
+        raise FileError(where, f"{absent}: {how_to_install('torch')}") from None
     return torch
 
 
