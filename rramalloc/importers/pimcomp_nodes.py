@@ -1,4 +1,4 @@
-"""Network JSON of the PIMCOMP and PIMSYN compilers (docs/sources/peers.md).
+"""Network JSON of the PIMCOMP and PIMSYN compilers (docs/sources/peers.md), and the table of its words.
 
 PIMSYN writes a list of nodes, PIMCOMP wraps it as {"node_list": [...]}; a node names its `provider` nodes.
 """
@@ -21,8 +21,31 @@ from rramalloc.network.node import Approximation, Flatten, Node, ShapeError
 from rramalloc.records import brief, check, is_whole
 
 _MAX_RANK = 8
-_ELEMENT_PRODUCTS = (0, 1)
-"""`eletype` of a product (of two tensors, with a scalar); all other types have the timing of a sum."""
+MAXIMUM, AVERAGE = 0, 1  # `pool_method`
+PRODUCT, SCALED, SUM = 0, 1, 2  # `eletype`; all others have the timing of a sum
+PIXELWISE = {
+    "relu": "OP_RELU",
+    "activation": "OP_SIGMOID",
+    "batchnorm": "OP_BN",
+    "identity": "OP_RESHAPE",
+    "dropout": "OP_DROPOUT",
+    "softmax": "OP_SOFTMAX",
+}
+"""Operation that a node of one input and no fields is written as."""
+WINDOW = {
+    "kernel_h": ("kernel", 0),
+    "kernel_w": ("kernel", 1),
+    "stride_h": ("stride", 0),
+    "stride_w": ("stride", 1),
+    "pad_h0": ("pads", 0),
+    "pad_h1": ("pads", 2),
+    "pad_w0": ("pads", 1),
+    "pad_w1": ("pads", 3),
+    "dilation_h": ("dilation", 0),
+    "dilation_w": ("dilation", 1),
+}
+"""Field of a convolution or pooling, and place in it, of every key of `param`."""
+_LEFT_OUT = {"kernel": None, "stride": 1, "dilation": 1, "pads": 0}
 _TREATMENT = "is not known: treated as a barrier"
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 
@@ -156,16 +179,12 @@ class PimcompNode:
             )
         return value
 
-    def pair(self, stem: str, default: int | None = None) -> tuple[int, int]:
-        """(`stem`_h, `stem`_w) of `param`."""
-        return self.number(f"{stem}_h", default), self.number(f"{stem}_w", default)
-
-    def pads(self) -> tuple[int, int, int, int]:
-        """Top, left, bottom, right; 0 where left out."""
-        top, left, bottom, right = (
-            self.number(key, 0, least=0) for key in ("pad_h0", "pad_w0", "pad_h1", "pad_w1")
-        )
-        return top, left, bottom, right
+    def window(self) -> Fields:
+        """Kernel, stride, dilation and pads of `param`."""
+        found: dict[str, list[int]] = {field: [] for field in _LEFT_OUT}
+        for key, (field, _) in sorted(WINDOW.items(), key=lambda item: item[1]):
+            found[field].append(self.number(key, _LEFT_OUT[field], least=int(field != "pads")))
+        return {field: tuple(numbers) for field, numbers in found.items()}
 
 
 def _providers(entry: Mapping[str, Any], operation: str, place: str) -> tuple[str, ...]:
@@ -216,11 +235,8 @@ def _conv(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     return {
         "op": "conv",
         "out_channels": node.number("output_channel", node.shape.channels),
-        "kernel": node.pair("kernel"),
-        "stride": node.pair("stride", 1),
-        "pads": node.pads(),
-        "dilation": node.pair("dilation", 1),
         "groups": node.number("group", 1),
+        **node.window(),
     }
 
 
@@ -247,16 +263,10 @@ def _matmul(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 def _pool(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     source = _only(node, providers).shape
-    average = node.number("pool_method", 0, least=0) == 1
+    average = node.number("pool_method", MAXIMUM, least=0) == AVERAGE
     if node.param.get("global") in (1, True):
         return {"op": "global_avgpool" if average else "global_maxpool"}
-    fields: Fields = {
-        "op": "avgpool" if average else "maxpool",
-        "kernel": node.pair("kernel"),
-        "stride": node.pair("stride", 1),
-        "pads": node.pads(),
-        "dilation": node.pair("dilation", 1),
-    }
+    fields: Fields = {"op": "avgpool" if average else "maxpool"} | node.window()
     geometry = Geometry(fields["kernel"], fields["stride"], Pads(*fields["pads"]), fields["dilation"])
     floor, ceil = (_pooled(source, geometry, ceil_mode=mode) for mode in (False, True))
     stated = (node.shape.height, node.shape.width)
@@ -271,7 +281,7 @@ def _pooled(source: Shape, geometry: Geometry, *, ceil_mode: bool) -> tuple[int,
 def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
     if len(providers) == 1:
         return {"op": "activation"}
-    product = node.number("eletype", 2, least=0) in _ELEMENT_PRODUCTS
+    product = node.number("eletype", SUM, least=0) in (PRODUCT, SCALED)
     return {"op": "mul" if product else "add"}
 
 
@@ -330,7 +340,7 @@ def _grid(node: PimcompNode) -> tuple[int, int]:
     return node.shape.height, node.shape.width
 
 
-_ACTIVATIONS = "LRN SIGMOID TANH CLIP PRELU LEAKYRELU HARDSWISH HARDSIGMOID"
+_ACTIVATIONS = "LRN TANH CLIP PRELU LEAKYRELU HARDSWISH HARDSIGMOID"
 _OPERATIONS: Mapping[str, Rule] = {
     "OP_INPUT": lambda node, _: {"op": "input", "shape": list(node.shape)},
     "OP_CONV": _conv,
@@ -350,9 +360,6 @@ _OPERATIONS: Mapping[str, Rule] = {
     "OP_UPSAMPLE": _upsample,
     "OP_RESIZE": _upsample,
     "OP_PAD": _pad,
-    "OP_RELU": _single("relu"),
-    "OP_BN": _single("batchnorm"),
-    "OP_DROPOUT": _single("dropout"),
-    "OP_SOFTMAX": _single("softmax"),
+    **{name: _single(op) for op, name in PIXELWISE.items() if op != "identity"},
     **{f"OP_{name}": _single("activation") for name in _ACTIVATIONS.split()},
 }

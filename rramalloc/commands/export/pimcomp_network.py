@@ -13,6 +13,7 @@ from typing import Any
 
 from rramalloc.commands.export.bundle import Remark
 from rramalloc.commands.export.subject import Subject, is_dilated
+from rramalloc.importers.pimcomp_nodes import AVERAGE, MAXIMUM, PIXELWISE, PRODUCT, SUM, WINDOW
 from rramalloc.network.geometry import Geometry, Pads, Shape
 from rramalloc.network.node import (
     Concat,
@@ -28,16 +29,6 @@ from rramalloc.network.node import (
 )
 
 Fields = dict[str, Any]
-_PIXELWISE: MappingOf[str, str] = {
-    "relu": "OP_RELU",
-    "activation": "OP_SIGMOID",
-    "batchnorm": "OP_BN",
-    "identity": "OP_RESHAPE",
-    "dropout": "OP_DROPOUT",
-    "softmax": "OP_SOFTMAX",
-}
-_MAXIMUM, _AVERAGE = 0, 1
-_PRODUCT, _SUM = 0, 2
 _RELU, _SIGMOID, _NO_ACTIVATION = 0, 2, -1
 _CLIP_LIMIT = 10_000_000
 _ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
@@ -216,8 +207,8 @@ def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:
             return "OP_FLATTEN", {}
         case Concat() | Elementwise():
             return _merged(subject, node)
-        case Pixelwise() if node.op in _PIXELWISE:
-            return _PIXELWISE[node.op], {}
+        case Pixelwise() if node.op in PIXELWISE:
+            return PIXELWISE[node.op], {}
     raise subject.refused(f"has no operation for {node.op!r}", node)
 
 
@@ -226,9 +217,7 @@ def _conv(subject: Subject, node: Conv) -> Fields:
         raise subject.refused(
             f"works out the output size without dilation, this convolution has {node.dilation}", node
         )
-    return _window(node.geometry) | {
-        "dilation_h": node.dilation[0],
-        "dilation_w": node.dilation[1],
+    return _window(node.geometry, "kernel", "stride", "pads", "dilation") | {
         "group": node.groups,
         "input_channel": subject.network.input_shape(node).channels,
         "output_channel": node.out_channels,
@@ -250,13 +239,13 @@ def _pool(subject: Subject, node: Pool) -> Fields:
         raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
     pads = _explicit_pads(node.geometry, source, output)
-    method = _AVERAGE if node.op == "avgpool" else _MAXIMUM
+    method = AVERAGE if node.op == "avgpool" else MAXIMUM
     return _window(node.geometry._replace(pads=pads)) | {"pool_method": method, "global": 0}
 
 
 def _global_pool(source: Shape, node: GlobalPool) -> Fields:
     geometry = Geometry((source.height, source.width), (1, 1), Pads(0, 0, 0, 0), (1, 1))
-    method = _AVERAGE if node.op == "global_avgpool" else _MAXIMUM
+    method = AVERAGE if node.op == "global_avgpool" else MAXIMUM
     return _window(geometry) | {"pool_method": method, "global": 1}
 
 
@@ -270,7 +259,7 @@ def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, Fields]:
         raise subject.refused("repeats no channels: all inputs must have as many", node)
     if len(shapes) < 2:
         raise subject.refused("needs two inputs for an element-wise operation", node)
-    return "OP_ELTWISE", {"eletype": _SUM if node.op == "add" else _PRODUCT}
+    return "OP_ELTWISE", {"eletype": SUM if node.op == "add" else PRODUCT}
 
 
 def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
@@ -284,10 +273,7 @@ def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
     return geometry.pads._replace(bottom=after[0], right=after[1])
 
 
-def _window(geometry: Geometry) -> Fields:
-    return {
-        "kernel_h": geometry.kernel[0], "kernel_w": geometry.kernel[1],
-        "stride_h": geometry.stride[0], "stride_w": geometry.stride[1],
-        "pad_h0": geometry.pads.top, "pad_h1": geometry.pads.bottom,
-        "pad_w0": geometry.pads.left, "pad_w1": geometry.pads.right,
-    }  # fmt: skip
+def _window(geometry: Geometry, *fields: str) -> Fields:
+    """Keys of `param` for these fields, by default those of a pooling."""
+    kept = fields or ("kernel", "stride", "pads")
+    return {key: getattr(geometry, field)[place] for key, (field, place) in WINDOW.items() if field in kept}
