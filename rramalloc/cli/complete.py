@@ -1,4 +1,4 @@
-"""What a shell completes: names that ship, found without importing anything slow."""
+"""Complete the names that ship in a shell, without importing anything slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ Completion = Callable[[str], list[str]]
 
 
 def _of(home: str) -> Completion:
-    """The names that a function gives, "module:function"; where none fits, the shell completes files."""
+    """Return a completion over the names that a function gives, "module:function"; where none fits, the shell
+    completes files."""
     return lambda incomplete: _beginning(incomplete, resolve_name(f"rramalloc.{home}")())
 
 
@@ -26,7 +27,7 @@ schemas = _of("schemas:schema_names")
 
 
 def method_lists(incomplete: str) -> list[str]:
-    """The last of several methods: "auto,gain" after "auto,ga"."""
+    """Complete the last of several methods: "auto,gain" after "auto,ga"."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [f"{before}{comma}{name}" for name in methods(last) if name not in taken]

@@ -35,7 +35,7 @@ class _WholeSentence:
     """A command whose line in a list of commands is its first sentence, on as many lines as that takes."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """The first sentence of the help."""
+        """Return the first sentence of the help."""
         return super().get_short_help_str(limit=1000)  # type: ignore[misc, no-any-return]
 
 

@@ -15,8 +15,8 @@ from rramalloc.compiled import EXPECTED_S, compilation
 from rramalloc.files import Closing
 from rramalloc.progress import of_search
 
-_PATIENCE_S = 3.0
-_NOTICED_S = 1.0
+_PATIENCE_S = 3.0  # silence after which the line says why nothing has appeared yet
+_NOTICED_S = 1.0  # a compilation that took longer is reported
 
 
 class LiveLine(Closing):
@@ -81,7 +81,7 @@ class SearchLine(LiveLine):
         super().close()
 
     def update(self, best: int, bound: int) -> None:
-        """Called by the search whenever best or bound improves."""
+        """Show the best value and the bound; the search calls this whenever one of them improves."""
         self._patience.cancel()
         self.show(of_search(best, bound))
 

@@ -88,7 +88,7 @@ def _version(
 
 @cache
 def _command() -> Any:
-    """The commands as click runs them: made once for all calls in a process."""
+    """Return the commands as click runs them: made once for all calls in a process."""
     return typer.main.get_command(app)
 
 
@@ -131,7 +131,7 @@ def _speak_utf8() -> None:
 
 
 def _close_stdout() -> None:
-    """What is still buffered goes nowhere, so that the interpreter does not complain at its end."""
+    """Send buffered output nowhere, so that the interpreter does not complain at its end."""
     with suppress(OSError):  # too many open files
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""How results reach the user: tables, JSON and CSV on stdout; notes on stderr."""
+"""Write results for the user: tables, JSON and CSV on stdout; notes on stderr."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from rramalloc.mapping.options import MappingOptions
     from rramalloc.network.coverage import Coverage
 
-_GAP, _NARROW_GAP = "   ", "  "
-_READABLE, _LEAST_WIDTH = 16, 8
-"""A text column is not cut below the first as long as others can go, and never below the second."""
+_GAP = "   "
+_NARROW_GAP = "  "  # where the table is wider than the terminal
+_READABLE = 16  # a text column is not cut below this as long as other columns can go
+_LEAST_WIDTH = 8  # a text column is never cut below this
 
 
 class TableLayout(NamedTuple):
-    """How the rows of a result are printed, each with these fields.
+    """Columns, alignment and headings with which a result's rows are printed.
 
     columns: CSV has their fields as header, optional ones are left out where no row has a value; the others:
     as of `print_table`.
@@ -44,7 +45,8 @@ class TableLayout(NamedTuple):
 
 
 def table_of(columns: str, *, texts: str = "", spare: str = "", whole: str = "--format csv") -> TableLayout:
-    """From columns as `columns_of` reads them; texts, spare: fields with blanks between them."""
+    """Return the layout of columns written as `columns_of` reads them; texts, spare: fields with blanks
+    between them."""
     read = columns_of(columns)
     heading = {column.field: column.heading for column in read}
     left, first = ([heading[field] for field in fields.split()] for fields in (texts, spare))
@@ -104,7 +106,7 @@ def print_json(document: object) -> None:
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A CSV with header on stdout."""
+    """Print a CSV with header on stdout."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -121,7 +123,7 @@ def print_table(
     whole: str = "--format csv",
     quiet: bool = False,
 ) -> None:
-    """A table on stdout; columns named in `texts` are left-aligned, the others are numbers.
+    """Print a table on stdout; columns named in `texts` are left-aligned, the others are numbers.
 
     A pipe or file gets everything. In a terminal that is too narrow texts are shortened and columns left
     out, those in `spare` first, in that order; unless `quiet`, a note says which, and that `whole` has all.
@@ -167,29 +169,29 @@ def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def print_text(text: str, label: str = "") -> None:
-    """A line on stdout; in a terminal that is too narrow it goes on below, behind the label."""
+    """Print a line on stdout; in a terminal that is too narrow it goes on below, behind the label."""
     typer.echo(label + wrapped(text, width_of(sys.stdout), len(label)))
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """A line of talk on stderr."""
+    """Print a line of talk on stderr."""
     if not quiet:
         typer.echo(wrapped(printable(text), width_of(sys.stderr)), err=True)
 
 
 def warn(warnings: Iterable[str], *, quiet: bool = False) -> None:
-    """What a result says was assumed or ignored, a line each on stderr."""
+    """Print what a result says was assumed or ignored, a line each on stderr."""
     for warning in warnings:
         note(f"warning: {warning}", quiet=quiet)
 
 
 def mapping_words(chosen: MappingOptions | Inspection) -> str:
-    """How a result says its mapping: "kernel_split, folded"."""
+    """Return the words for a result's mapping: "kernel_split, folded"."""
     return f"{chosen.mapping}, folded" if chosen.fold else chosen.mapping
 
 
 def hardware_words(hardware: Hardware, mapping: str) -> str:
-    """How a result says its hardware; mapping: in words."""
+    """Return the words for a result's hardware; mapping: in words."""
     return f"{hardware.name}, arrays of {hardware.crossbar.size}, mapping {mapping}"
 
 
@@ -208,12 +210,12 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
 
 
 def coverage_line(coverage: Coverage | None) -> list[tuple[str, str]]:
-    """How much of the network a result is about, as the last line of its summary."""
+    """Return the coverage of the network by a result, as the last line of its summary."""
     return [] if coverage is None else [("coverage", coverage.summary)]
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -18,9 +18,10 @@ from rramalloc.units import amount
 _NUMBERS = re.compile(r" *[0-9]{1,10} *(, *[0-9]{1,10} *){0,7}")
 
 Format = Literal["table", "json", "csv"]
-"""How results are printed."""
+"""Output formats of a result."""
 Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
-"""By the name of a parameter: how help calls its value (None: by its type), what it says, and a callback."""
+"""Help of each parameter: the name that it calls the value (None: by its type), a sentence, and a callback.
+"""
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -56,7 +57,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def _whole(text: str) -> tuple[int, ...]:
-    """The numbers between commas, none if the text is anything else."""
+    """Return the numbers between commas, none if the text is anything else."""
     return tuple(map(int, text.split(","))) if _NUMBERS.fullmatch(text) else ()
 
 
@@ -110,7 +111,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "FullyConnected": FullyConnected,
     "FullyConnected | None": FullyConnected | None,
 }
-"""What is typed for shared arguments, by their annotation."""
+"""Type of a shared argument on the command line, by its annotation."""
 PANELS = {
     "Arguments": "",
     "Options": "",
@@ -138,7 +139,8 @@ _COMPLETED = {
 
 
 def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
-    """The command for Typer: positional parameters are arguments, the others options, each with its help.
+    """Return the command for Typer: positional parameters are arguments, the others options, each with its
+    help.
 
     own: what the help says of parameters that are the command's alone, or not what they usually are. Those
     whose annotation has what Typer needs are left as they are.
@@ -160,7 +162,7 @@ def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
 
 
 def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
-    """What Typer knows of a parameter."""
+    """Return Typer's description of a parameter."""
     is_option = place is inspect.Parameter.KEYWORD_ONLY
     metavar, words, callback = (*row, None)[:3]
     known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
@@ -180,7 +182,7 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:
-    """Those of the parameters of a command that a call takes by the same names. Raises SpecError.
+    """Return the parameters of a command that a call takes by the same names. Raises SpecError.
 
     given: the locals of the command, where `shared` are its shared arguments.
     """

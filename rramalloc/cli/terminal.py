@@ -1,4 +1,4 @@
-"""What a terminal can show: its width, and texts that keep to it; pipes and files have no width."""
+"""Width of a terminal, and texts that keep to it; pipes and files have no width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TextIO
 
 _USUAL = 80
 """Columns of a terminal that does not report its width."""
-_DIGITS = 6
+_DIGITS = 6  # longest COLUMNS that is believed: no terminal has a million columns
 
 
 def width_of(stream: TextIO) -> int | None:
@@ -24,7 +24,7 @@ def width_of(stream: TextIO) -> int | None:
 
 
 def shortened(text: str, columns: int) -> str:
-    """The text in at most so many columns: prose loses its end, a name its middle."""
+    """Return the text cut to `columns` columns: prose loses its end, a name its middle."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= columns:
@@ -35,7 +35,7 @@ def shortened(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int | None, indent: int = 0) -> str:
-    """The text in lines of at most so many columns, broken between words; None: one line.
+    """Return the text in lines of at most `columns` columns, broken between words; None: one line.
 
     indent: columns that stand before its first line, and before the others as spaces.
     """
@@ -57,7 +57,7 @@ def wrapped(text: str, columns: int | None, indent: int = 0) -> str:
 
 
 def _pieces(word: str, room: int) -> list[str]:
-    """The word in pieces that fit, one if it does."""
+    """Return the word in pieces that fit, one if it does."""
     from rich.cells import cell_len
 
     pieces = [""]

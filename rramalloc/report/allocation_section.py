@@ -100,7 +100,7 @@ def _makespan(result: Allocation | Simulation) -> Fact:
 
 
 def _energy(result: Allocation | Simulation) -> Iterator[Fact]:
-    """What the hardware gives of energy and area."""
+    """Yield the energy and the area that the hardware gives."""
     if result.energy_pj is not None or result.dynamic_pj is not None or result.static_pj is not None:
         parts = (("dynamic", result.dynamic_pj), ("static", result.static_pj))
         words = ", ".join(f"{name} {'not given' if pj is None else energy(pj)}" for name, pj in parts)
@@ -127,7 +127,7 @@ def _rate(throughput_per_s: float | None) -> str:
 
 
 def _limit(layers: tuple[Layer, ...], makespan: int) -> str:
-    """The bottleneck by the table of layers alone."""
+    """Return the bottleneck as the table of layers alone shows it."""
     if not layers:
         return ""
     longest = max(layers, key=lambda layer: layer.batches)

@@ -6,7 +6,7 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.units import share, steps
 
-_EARLIEST_S = 0.0001
+_EARLIEST_S = 0.0001  # work below this is drawn as none: a logarithmic axis has no 0
 _EVEN_EARLIER = 3.0
 """The axis begins by this factor before the first work that was counted."""
 _HIGHEST = 2.0

@@ -13,7 +13,7 @@ from rramalloc.columns import Column
 from rramalloc.report.section import Block, Fact, Note, Section, Table
 from rramalloc.units import counted, in_table, printable, share
 
-_FEWEST_PACKED = 24
+_FEWEST_PACKED = 24  # values; a shorter list of texts is written as it is
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _NONE = "-"
 _LONG = 40
@@ -35,7 +35,7 @@ def escaped(text: str) -> str:
 
 
 def section_html(section: Section, name: str) -> str:
-    """A section under the anchor `name`."""
+    """Return the HTML of a section under the anchor `name`."""
     limit = (
         f'<p class="limit"><b>{escaped(section.lead)}</b> {escaped(section.limit)}.</p>'
         if section.limit
@@ -52,13 +52,14 @@ def section_html(section: Section, name: str) -> str:
 
 
 def pairs_html(pairs: Iterable[tuple[str, str]]) -> str:
-    """A list of terms and what they are."""
+    """Return the HTML of a list of terms and what they are."""
     rows = "".join(f"<dt>{escaped(term)}</dt><dd>{escaped(text)}</dd>" for term, text in pairs)
     return f'<dl class="pairs">{rows}</dl>'
 
 
 def table_html(table: Table, name: str) -> str:
-    """A table that can be sorted, filtered and downloaded; the name of its file comes from its title."""
+    """Return the HTML of a table that can be sorted, filtered and downloaded; the name of its file comes from
+    its title."""
     head = "".join(
         f'<th scope="col"{_kind(column)}><button type="button">{escaped(column.heading)}</button></th>'
         for column in table.columns
@@ -113,7 +114,7 @@ def _chart(chart: Chart, name: str) -> str:
 
 
 def _keys(keys: Sequence[Key]) -> str:
-    """A legend whose entries hide and show their marks."""
+    """Return the HTML of a legend whose entries hide and show their marks."""
     if not keys:
         return ""
     entries = "".join(

@@ -33,11 +33,11 @@ _LINEAR = 100
 """Copies up to which their axis is linear."""
 _NAMED = 30
 """Layers up to which the axis has their names; beyond, their numbers."""
-_MOST_BUFFERS = 24
+_MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
 def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Chart:
-    """Copies of every layer, and the share of the makespan and of the arrays that it takes."""
+    """Chart the copies of every layer, and the share of the makespan and of the arrays that it takes."""
     layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
     used = max(1, sum(layer.arrays for layer in result.layers))
     most = max(layer.replication for layer in layers)
@@ -139,7 +139,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
 
 
 def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:
-    """The pixels that wait between stages at the fullest moment: the largest as bars, all in a table."""
+    """Return the pixels that wait between stages at the fullest moment: the largest as bars, all in a table."""
     edges = sorted(buffers, key=lambda edge: -edge.buffer_bytes)
     if not edges:
         return ()

@@ -65,12 +65,12 @@ SECTIONS: dict[type[Record], Callable[..., Section]] = {
     NetworkFold: fold_section,
     LatencyTable: latency_section,
 }
-"""What a page shows, and the section of each; those of layers also take what follows from the network."""
+"""Section of the page for each kind of result; sections of layers also take what follows from the network."""
 FORMATS = {str(kind.model_fields["format"].default): kind for kind in SECTIONS}
-SIZE_LIMIT_BYTES = 2_000_000
-MOST_FILES = 40
-_ASSET_LIMIT_BYTES = 2**20
-_LONGEST_TITLE = 200
+SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
+MOST_FILES = 40  # of a page, which shows each in a section
+_ASSET_LIMIT_BYTES = 2**20  # of a file of the package
+_LONGEST_TITLE = 200  # letters
 
 
 def report(
@@ -82,7 +82,7 @@ def report(
     date: str | None = None,
     command: str | None = None,
 ) -> str:
-    """The HTML of a page that shows results, written to `output` if that is given.
+    """Return the HTML of a page that shows results, written to `output` if that is given.
 
     files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), plans of
     segments, placements, chiplet costs and schedules, evaluations, folds and latency tables (JSON),
@@ -120,7 +120,8 @@ def report(
 
 
 def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed | None:
-    """What follows from the network, or for an allocation from a simulation among the other files."""
+    """Return the times that follow from the network, or for an allocation from a simulation among the other
+    files."""
     result = source.result
     if not isinstance(result, Allocation | Simulation):
         return None
@@ -146,7 +147,7 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
-    """The section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
+    """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
     try:
         made = SECTIONS[FORMATS[source.result.format]]
         of_layers = isinstance(source.result, Allocation | Simulation)
@@ -195,7 +196,7 @@ def _vega_version() -> str:
 
 @cache
 def _library() -> str:
-    """The code of Vega, Vega-Lite and Vega-Embed for charts."""
+    """Return the code of Vega, Vega-Lite and Vega-Embed for charts."""
     code = converted("javascript_bundle", "window.vegaEmbed = vegaEmbed;").decode()
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -220,7 +221,7 @@ class Source:
 
 
 def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
-    """A result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
+    """Read a result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
     given = given.document if isinstance(given, Evaluation) else given
     if isinstance(given, Record):
         if not isinstance(given, tuple(SECTIONS)):
@@ -234,7 +235,7 @@ def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
 
 
 def _hashed(path: str, result: Any) -> Source:
-    """A result that is no file, with the hash of the JSON that it is as one."""
+    """Return a result that is no file, with the hash of the JSON that it is as one."""
     has_rows = isinstance(result, SweepDocument) and result.rows is not None
     digest = hashlib.sha256()
     for part in result.json_parts(result.rows) if has_rows else (to_json(result.to_dict()),):

@@ -1,4 +1,4 @@
-"""What a page is made of: sections with facts, charts, tables and notes, before any HTML."""
+"""Parts of a page: sections with facts, charts, tables and notes, before any HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rramalloc.network.coverage import Coverage
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much a page shows of a file; the next level is taken where a page would be too large.
+    """Limits on the marks and rows that a page shows of a file; a page too large takes the next level.
 
     rows: of one table; marks: bars, points or squares of one chart.
     """
@@ -27,7 +27,7 @@ class Detail:
 
 LEVELS = (Detail(2000, 8000), Detail(1000, 3000), Detail(300, 1000), Detail(60, 250))
 FIGURE = LEVELS[2]
-"""What a picture in a file shows."""
+"""Detail of a picture in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ _SHARES = ("gap", "utilisation")
 def table_of(
     title: str, records: Sequence[object], names: Sequence[str], detail: Detail, *, folded: bool = True
 ) -> Table:
-    """The named fields of records as columns, without those that no record has."""
+    """Return the table of the named fields of records, without those that no record has."""
     kinds = {name: {type(getattr(record, name)) for record in records} - {type(None)} for name in names}
     columns = [_column(name, kinds[name]) for name in names if kinds[name]]
     return table(title, columns, records, detail, folded=folded)
@@ -108,7 +108,7 @@ def table(
     folded: bool = True,
     numbered: bool = False,
 ) -> Table:
-    """A row for each record, as many as the detail allows, with a note if that is not all.
+    """Return a table with a row for each record, as many as the detail allows, and a note if that is not all.
 
     columns: or as `columns_of` reads them; numbered: a first column has the index of each row.
     """
@@ -122,14 +122,14 @@ def table(
 
 
 def thinned(count: int, most: int) -> list[int]:
-    """At most `most` places of 0 ... count - 1, evenly spread, the first and the last among them."""
+    """Return at most `most` places of 0 ... count - 1, evenly spread, the first and the last among them."""
     if count <= most:
         return list(range(count))
     return [place * (count - 1) // (most - 1) for place in range(most)]
 
 
 def stacked_bars(title: str, across: str, up: str, names: Sequence[str], bars: Bars, detail: Detail) -> Chart:
-    """A stacked bar for each name, as many as the detail allows."""
+    """Chart a stacked bar for each name, as many as the detail allows."""
     kept = thinned(len(names), max(2, detail.marks // (4 * len(bars))))
     data: Lists = {"place": list(range(len(kept))), "name": [names[at] for at in kept]}
     data |= {key.name: [float(values[at]) for at in kept] for key, values in bars}
@@ -140,7 +140,7 @@ def stacked_bars(title: str, across: str, up: str, names: Sequence[str], bars: B
 
 
 def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:
-    """How much of a network a result is about, for the section's provenance; nothing in older files."""
+    """Return the coverage of a network by a result, for the section's provenance; nothing in older files."""
     return [] if coverage is None else [("Coverage", coverage.summary)]
 
 
@@ -156,17 +156,17 @@ def hardware_words(hardware: Hardware) -> str:
 
 
 def network_words(network: NetworkId) -> str:
-    """Which network a result is of."""
+    """Return the name and the hash of a result's network."""
     return f"{network.name}, sha256 {network.sha256}"
 
 
 def mapping_words(options: MappingOptions) -> str:
-    """How weights lie on crossbars, and where classifiers run."""
+    """Return the words for the mapping of weights on crossbars, and for where classifiers run."""
     return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
 
 
 def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:
-    """What was assumed or ignored."""
+    """Return a note for each assumption and each ignored input."""
     return tuple(Note(f"Note: {warning}") for warning in warnings)
 
 
@@ -193,7 +193,7 @@ def section_of(
     lead: str = "In short.",
     made: Sequence[tuple[str, str]] = (),
 ) -> Section:
-    """The section of a result: its warnings before the blocks, and how it was made.
+    """Return the section of a result: its warnings before the blocks, and how it was made.
 
     made: beyond network, hardware, coverage, mapping and version, which are taken from the result.
     """

@@ -52,7 +52,8 @@ class Timed:
     timing: ExactTiming | None
 
     def runs(self, most: int) -> tuple[list[BusySpan], int]:
-        """What every stage computes when, and the longest pause that was joined to keep to `most` runs."""
+        """Return the spans in which every stage computes, and the longest pause joined to keep to `most`
+        spans."""
         if self.timing is None:
             return [], 0
         order = self.timing.graph.network_order
@@ -87,7 +88,7 @@ class Networks:
         self._named = [as_network(each) for each in named]
 
     def find(self, sha256: str) -> Network | None:
-        """The network with this hash of its graph, None if there is none."""
+        """Return the network with this hash of its graph, None if there is none."""
         for network in self._named:
             if network.sha256 == sha256:
                 return network
@@ -121,7 +122,8 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
 
 
 def time_simulation(simulation: Simulation, network: Network | None, where: str) -> Timed:
-    """A simulation's file, with the times of single batches if its network is given and yields the same."""
+    """Return a simulation's file, with the times of single batches if its network is given and yields the
+    same."""
     given = AllocationInput(
         replication={layer.name: layer.replication for layer in simulation.layers},
         blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},

@@ -30,9 +30,10 @@ from rramalloc.report.timed import BusySpan, Networks, Timed, time_allocation, t
 from rramalloc.units import steps
 
 _COMPUTING = Key("computing", BLUE)
-_WAITING, _WAITING_SUM = Key("waiting for input", ORANGE), Key("waiting for input (sum)", ORANGE)
+_WAITING = Key("waiting for input", ORANGE)
+_WAITING_SUM = Key("waiting for input (sum)", ORANGE)
 _CRITICAL = Key("critical path", RED)
-_FEW_ROWS = 45
+_FEW_ROWS = 45  # stages; with more the reader can also zoom into rows
 
 
 def timeline_chart(
@@ -112,7 +113,7 @@ def _summed(stages: Sequence[Layer]) -> list[Marks]:
 
 
 def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list[Marks]:
-    """The segments that the makespan waits for, and lines from each to the next."""
+    """Draw the segments that the makespan waits for, and lines from each to the next."""
     rows = {name: row for row, name in enumerate(names)}
     path = [segment for segment in segments if segment.stage in rows]
     if not path:

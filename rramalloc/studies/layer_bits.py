@@ -31,8 +31,8 @@ from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
 
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
-_FIRST_WORK = 2
-_CLOSE = 1e-9
+_FIRST_WORK = 2  # units of search of a node; they double each time that its choices are searched again
+_CLOSE = 1e-9  # relative rounding of sums of sensitivities, and the least gap
 
 
 class BitChoice(NamedTuple):
@@ -52,7 +52,8 @@ class BitTable:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> BitTable:
-        """A CSV with the columns layer, weight_bits, input_bits, sensitivity. Raises FileError, SpecError."""
+        """Read a CSV with the columns layer, weight_bits, input_bits, sensitivity. Raises FileError,
+        SpecError."""
         where = os.fspath(path)
         rows: dict[str, list[BitChoice]] = {}
         for place, row in csv_rows(read_text(path, _LARGEST_BYTES), where, COLUMNS):
@@ -77,7 +78,8 @@ class BitTable:
 def optimize_bits(
     case: Case, arrays: int, request: Request, stop: Stop, table: BitTable, most_sensitivity: float
 ) -> Allocation:
-    """The bits and the allocation with the best objective, sensitivities adding up to no more than a limit.
+    """Return the bits and the allocation with the best objective, sensitivities adding up to no more than a
+    limit.
 
     The allocation is of the network with these bits, `network.with_bits(allocation.bits)`.
     Raises SpecError if no choice keeps to the limit, BudgetError if none of those that do fits the budget.
@@ -174,11 +176,11 @@ class _BitSearch:
                 )
 
     def case_with(self, bits: Bits) -> Case:
-        """The case with the bits of the layers of the table."""
+        """Return the case with the bits of the layers of the table."""
         return self.case.with_bits(dict(zip(self.names, bits, strict=True)))
 
     def unit_of(self, problem: Problem) -> float:
-        """What the objective's value is multiplied by so that it compares between bits: steps become ns."""
+        """Return the factor that makes the objective's value comparable between bits: steps become ns."""
         counts = objective_of(problem, self.request).unit in ("steps", "ticks")
         return 1.0 if not counts or problem.step_time is None else problem.step_time.compute_ns
 
@@ -228,7 +230,7 @@ class _BitSearch:
         return _Solved(value * unit, within(value, objective.bound(candidate, share)) * unit, candidate)
 
     def _left(self, options: tuple[int | None, ...]) -> float:
-        """What the limit leaves above the least sensitivity of layers that are not decided."""
+        """Return the limit's remainder above the least sensitivity of undecided layers."""
         used = [
             min(choice.sensitivity for choice in choices) if option is None else choices[option].sensitivity
             for choices, option in zip(self.choices, options, strict=True)
@@ -263,7 +265,7 @@ class _BitSearch:
         )
 
     def _spread(self, options: tuple[int | None, ...], place: int) -> float:
-        """How much sensitivity the choices of a layer differ by."""
+        """Return the range of sensitivity over the choices of a layer that are still allowed."""
         some = [
             self.choices[place][at].sensitivity
             for at in self._allowed(self.choices[place], self._left(options))
