@@ -24,8 +24,8 @@ from rramalloc.result import ResultRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_LINES = 65_536
-MAX_BITS = 64
+MAX_LINES = 65_536  # wordlines or bitlines of an array: far above any device, products stay within 64 bits
+MAX_BITS = 64  # bits of a weight, an input or an output: the widest integers of a network file
 MAX_ARRAYS = 2**31 - 1
 MAX_VALUE = 1e15
 """Limit of every time and bandwidth: far above any device, so products stay finite."""
@@ -91,7 +91,7 @@ class Precision(Record):
     signed: Literal["offset", "differential"]
 
     def of_layer(self, layer: TimedNode) -> Precision:
-        """The precision that a weight layer is computed with: its own bits where it has them, else these.
+        """Return the precision of a weight layer: its own bits where it has them, else these.
 
         Source: docs/sources/model.md 11.
         """
@@ -161,10 +161,10 @@ class Timing(Record):
     def compute_ns(
         self, input_bits: int, crossbar: Crossbar, rows: int | None = None, columns: int | None = None
     ) -> float:
-        """Time of one step of arrays of which so many rows and columns are in use, all unless given.
+        """Return the time of a step of arrays with `rows` and `columns` in use, all unless given.
 
-        Reads and conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns that an ADC converts
-        in turn). Source: docs/sources/model.md 7 and 11. Raises ValueError if the hardware gives no time.
+        Reads and conversions overlap: a read's slot lasts max(read_ns, adc_ns * columns that share an ADC).
+        Source: docs/sources/model.md 7 and 11. Raises ValueError if the hardware gives no time.
         """
         if self.step_ns is not None:
             return self.step_ns
@@ -180,7 +180,7 @@ class Timing(Record):
         return slot_ns * self.slots(input_bits, crossbar, rows)
 
     def slots(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
-        """Reads of a step: ceil(input_bits / dac_bits) * ceil(rows / rows_per_read), 1 for a whole step."""
+        """Return the reads of a step, ceil(input_bits / dac_bits) * ceil(rows / rows_per_read)."""
         active = min(crossbar.wordlines if rows is None else rows, crossbar.wordlines)
         turns = 1 if self.rows_per_read is None else _ceil_div(active, self.rows_per_read)
         return turns * (1 if self.dac_bits is None else _ceil_div(input_bits, self.dac_bits))
@@ -334,7 +334,7 @@ class Digital(Record):
 
 
 class Counting(Record):
-    """How a target counts arrays, where that differs from docs/sources/model.md 3.
+    """Rules by which a target counts arrays, where they differ from docs/sources/model.md 3.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ class Counting(Record):
         to the host; "host": they take none there.
     row_blocks
         "first_fit": the arrays of one row block of a copy lie in one tile, and tiles are filled first fit in
-        the order of the layers, so that only as many arrays are used as surely find a place; "anywhere": all
+        the order of the layers; only as many arrays are used as surely find a place. "anywhere": all
         arrays can be used.
     """
 
@@ -420,7 +420,7 @@ class Hardware(ResultRecord):
 
     @property
     def polarities(self) -> str | None:
-        """Where the two polarities of a weight lie, None where there is one."""
+        """Place of the two polarities of a weight, None if there is one polarity."""
         if self.precision.signed == "offset":
             return None
         return self.crossbar.polarities or "columns"
@@ -443,7 +443,7 @@ class Hardware(ResultRecord):
         return 2 * slices if self.polarities == "arrays" else slices
 
     def of_layer(self, layer: TimedNode) -> Hardware:
-        """The same hardware with the precision that a weight layer is computed with."""
+        """Return the same hardware with the precision that a weight layer is computed with."""
         precision = self.precision.of_layer(layer)
         return self if precision is self.precision else self.model_copy(update={"precision": precision})
 
@@ -470,7 +470,7 @@ class Hardware(ResultRecord):
         return self.timing.compute_ns(self.precision.input_bits, self.crossbar)
 
     def with_crossbar(self, wordlines: int, bitlines: int) -> Hardware:
-        """The same hardware with arrays of another size; energy and area of an array are then not confirmed.
+        """Return the same hardware with arrays of another size; their energy and area are then unconfirmed.
 
         Raises SpecError if a size is out of range.
         """
@@ -516,7 +516,7 @@ class Hardware(ResultRecord):
 
 
 def _given(document: dict[str, Any]) -> dict[str, Any]:
-    """A table and the tables in it without what is not given."""
+    """Return a table and the tables in it without the values that are not given."""
     return {
         name: _given(value) if isinstance(value, dict) else value
         for name, value in document.items()

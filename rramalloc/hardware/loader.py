@@ -22,7 +22,7 @@ _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
 
 def as_hardware(hardware: HardwareLike, crossbar: CrossbarLike | None = None) -> Hardware:
-    """The hardware itself, or the one that `load_hardware` finds.
+    """Return the hardware itself, or the one that `load_hardware` finds.
 
     crossbar: "256x256" or (256, 256) instead of its arrays.
     Raises FileError, SpecError, UnknownNameError.
@@ -32,7 +32,7 @@ def as_hardware(hardware: HardwareLike, crossbar: CrossbarLike | None = None) ->
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
-    """The hardware in a TOML file, or a preset by name ("isaac"); a file that exists wins.
+    """Read the hardware from a TOML file, or a preset by name ("isaac"); a file that exists wins.
 
     Raises FileError, SpecError, UnknownNameError.
     """

@@ -1,1 +1,1 @@
-"""How a stage's weights lie on crossbars (docs/sources/model.md 3)."""
+"""Layout of a stage's weights on crossbars (docs/sources/model.md 3)."""

@@ -1,4 +1,4 @@
-"""Blocks of weights: what the arrays of a stage hold, for every mapping (docs/sources/model.md 3 and 10).
+"""Blocks of weights: the content of the arrays of a stage, for every mapping (docs/sources/model.md 3, 10).
 
 The weight matrix of one group has a row per input value of a window and a column per stored slice:
 
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one array holds.
+    """Content of one array.
 
     rows, columns: wordlines and bitlines in use; parts: one per group of a copy in it; plane: which of the
     arrays that hold the same block.
@@ -80,7 +80,7 @@ class Block:
 
 
 class Held(NamedTuple):
-    """What arrays that lie together hold: all blocks of a copy, or what copies have in one array.
+    """Content of arrays that lie together: all blocks of a copy, or the parts of copies in one array.
 
     replica: the copy, the first of them where they are several.
     """
@@ -91,7 +91,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class CopiesApart:
-    """Every copy of a stage on arrays of its own; demand: arrays of one copy."""
+    """Layout in which every copy of a stage has its own arrays; demand: arrays of one copy."""
 
     copies: int
     weights: WeightMatrix
@@ -100,7 +100,7 @@ class CopiesApart:
     demand: int
 
     def __len__(self) -> int:
-        """Sets of arrays that lie together."""
+        """Return the number of sets of arrays that lie together."""
         return self.copies
 
     @property
@@ -114,7 +114,7 @@ class CopiesApart:
         return blocks(self.weights, self.crossbar, self.mapping)
 
     def __getitem__(self, number: int) -> Held:
-        """What the arrays of a set hold."""
+        """Return the content of the arrays of a set."""
         return Held(number, self.blocks)
 
     @property
@@ -149,7 +149,7 @@ class CopiesSharing:
         return -(-self.weights.groups // self.room) * self.together
 
     def __getitem__(self, number: int) -> Held:
-        """What the arrays of a set hold."""
+        """Return the content of the arrays of a set."""
         groups, rows = self.weights.groups, range(self.weights.rows)
         columns = range(self.weights.columns)
         first = number * self.room
@@ -174,7 +174,7 @@ StoredCopies = CopiesApart | CopiesSharing
 def stored(
     weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, copies: int, where: str
 ) -> StoredCopies:
-    """What the arrays of so many copies of a stage hold; `where` names it. Raises as `demand` does."""
+    """Return the content of the arrays of a stage's copies; `where` names it. Raises as `demand` does."""
     room = min(crossbar.wordlines // weights.rows, crossbar.bitlines // weights.columns)
     if mapping == "sdk" and room:
         return CopiesSharing(copies, weights, room)
@@ -182,12 +182,12 @@ def stored(
 
 
 def _planes(block: Block, count: int) -> tuple[Block, ...]:
-    """The arrays that hold a block."""
+    """Return the arrays that hold a block."""
     return tuple(replace(block, plane=plane) for plane in range(count))
 
 
 def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[Block]:
-    """The blocks of one copy, by row block, column block and plane; as many as `demand` says.
+    """Return the blocks of one copy, by row block, column block and plane; as many as `demand` says.
 
     Each weight lies in one place of them, the same in each plane. Raises UnknownNameError; `whole_kernel`
     supposes that a kernel has no more positions than an array has wordlines (`demand` refuses others).
@@ -203,7 +203,7 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
 
 @dataclass(frozen=True, slots=True)
 class _Cuts:
-    """How a stage's matrix is cut. together: groups of a unit; rows: of one group, cut by cut."""
+    """Cuts of a stage's matrix. together: groups of a unit; rows: of one group, cut by cut."""
 
     weights: WeightMatrix
     together: int
@@ -252,6 +252,6 @@ class _Cuts:
 
 
 def _cut(whole: range, limit: int) -> Iterator[range]:
-    """Full pieces of `limit` and what is left."""
+    """Yield full pieces of `limit` and the remainder."""
     for start in range(0, len(whole), limit):
         yield whole[start : start + limit]

@@ -52,7 +52,7 @@ class WeightMatrix:
     def of(
         cls, network: Network, stage: Stage, hardware: Hardware, block: Pair | None = None
     ) -> WeightMatrix:
-        """The weights of one stage of `network` on `hardware`; block: windows that a copy computes in a step.
+        """Return the weights of a stage; block: windows that a copy computes in a step.
 
         By default that is the smallest block that the stage can have.
         Source: docs/sources/model.md 3 and 10.
@@ -72,7 +72,7 @@ class WeightMatrix:
         )
 
     def folded(self, kernel: Pair, size: Pair) -> WeightMatrix:
-        """The same weights, of a kernel (height, width), with n_h x n_w pixels folded into inputs."""
+        """Return the same weights, of a kernel (height, width), with n_h x n_w pixels folded into inputs."""
         high, wide = folded_kernel(kernel, size)
         return replace(self, positions=high * wide, inputs=size[0] * size[1] * self.inputs)
 
@@ -87,7 +87,7 @@ class WeightMatrix:
         return self.rows * self.columns * self.groups * self.arrays_per_block
 
     def on(self, crossbar: Crossbar) -> BlockArrays:
-        """How copies and groups of these weights lie on arrays."""
+        """Return the layout of copies and groups of these weights on arrays."""
         return BlockArrays(self.rows, self.columns, self.groups, crossbar, self.arrays_per_block)
 
 
@@ -118,7 +118,7 @@ class StageArrays(Protocol):
         """Arrays of one group, or of those that share."""
 
     def arrays(self, copies: int) -> int:
-        """Arrays that so many copies take."""
+        """Return the arrays that these copies take."""
 
 
 class Modes(Protocol):
@@ -146,7 +146,7 @@ class CopyOfStage(NamedTuple):
     sharing: int = 0
 
     def arrays(self, copies: int) -> int:
-        """Arrays that so many copies take."""
+        """Return the arrays that these copies take."""
         return self.spread * copies
 
 
@@ -166,7 +166,7 @@ class CopyModes:
         return replication * self.demand
 
     def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
-        """Each copy is a group of its own."""
+        """Return each copy as a group of arrays that must lie together."""
         return self.demand, replication
 
 
@@ -252,7 +252,7 @@ def demands(
 def active_lines(
     network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair, copies: int
 ) -> Pair:
-    """Wordlines and bitlines of an array that a batch of so many copies uses: (rows, columns).
+    """Return the wordlines and bitlines of an array that a batch of `copies` uses: (rows, columns).
 
     Those of all groups, and of all copies, that share the array. Source: docs/sources/model.md 11; with
     "kernel_split" and "whole_kernel" the rows of one array.
@@ -273,7 +273,7 @@ def active_lines(
 
 
 def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:
-    """Copies with mapping "sdk" from which on one more makes no array fuller."""
+    """Return the copies with mapping "sdk" from which on one more makes no array fuller."""
     own = block_arrays(network, stage, hardware, block)
     return max(1, -(-own.sharing // own.groups))
 
@@ -284,7 +284,7 @@ def stored_classifiers(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> dict[str, int]:
-    """Arrays that weight layers which are none of these stages take all the same, by name.
+    """Return the arrays of weight layers that are stored without being one of these stages, by name.
 
     None unless the hardware's [counting] says so. Raises SpecError.
     """
@@ -352,13 +352,13 @@ def folds(
 
 
 def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
-    """The weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
+    """Return the weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
     matrix = WeightMatrix.of(network, stage, hardware)
     return matrix if size == UNFOLDED else matrix.folded(stage.kernel, size)
 
 
 def fold_refusal(network: Network, stage: Stage) -> str | None:
-    """Why a stage is left as it is, None if it can be folded."""
+    """Return the reason why a stage cannot be folded, None if it can."""
     if isinstance(stage, ConvTranspose):
         return "it is a transposed convolution: only convolutions and linear layers are folded"
     if stage.kernel[0] * stage.kernel[1] > MAX_PIXELS:
@@ -367,7 +367,7 @@ def fold_refusal(network: Network, stage: Stage) -> str | None:
 
 
 def filter_of(network: Network, stage: Stage) -> Filter:
-    """The weights of a stage as a filter; a linear layer has a kernel of one pixel."""
+    """Return the weights of a stage as a filter; a linear layer has a kernel of one pixel."""
     return Filter(
         outputs=stage.outputs,
         kernel=stage.kernel,
@@ -380,7 +380,7 @@ def filter_of(network: Network, stage: Stage) -> Filter:
 
 @lru_cache(maxsize=4096)
 def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> Pair:
-    """The best fold of all; those left out take more inputs for a folded kernel of the same length."""
+    """Return the best fold of all; those left out take more inputs for a folded kernel of the same length."""
 
     def cost(size: Pair) -> tuple[int, int, int, int]:
         folded = weights.folded(kernel, size)

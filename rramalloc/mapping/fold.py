@@ -97,7 +97,7 @@ class Fold:
 
     @classmethod
     def of(cls, filter_: Filter, size: Pair) -> Fold:
-        """A fold that adds no channels of zeros. Raises SpecError."""
+        """Return a fold that adds no channels of zeros. Raises SpecError."""
         return cls(filter=filter_, size=size, inputs=filter_.inputs)
 
     @cached_property
@@ -172,14 +172,14 @@ MAX_ALIGN = 2**31 - 1
 
 
 class ChosenFold(NamedTuple):
-    """A fold and the rule that made it, "unfolded" if the filter is left as it is."""
+    """Fold and the rule that made it, "unfolded" if the filter keeps its shape."""
 
     fold: Fold
     rule: str
 
 
 def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int | None = None) -> ChosenFold:
-    """The fold that fills `align` input channels, split over height and width by a rule.
+    """Return the fold that fills `align` input channels, split over height and width by a rule.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def aligned_inputs(inputs: int, align: int) -> Pair:
 
 
 def raised(count: int, multiple: int) -> int:
-    """The smallest multiple that is not below `count`."""
+    """Return the smallest multiple that is not below `count`."""
     return -(-count // multiple) * multiple
 
 
@@ -258,7 +258,7 @@ def _source(filter_: Filter, n_total: int) -> Pair:
 
 
 def _height_first(filter_: Filter, n_total: int) -> Pair:
-    """The source's steps on the transposed filter: height first, the rest on width."""
+    """Return the source's steps on the transposed filter: height first, the rest on width."""
     turned = replace(
         filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1], dilation=filter_.dilation[::-1]
     )
@@ -273,7 +273,7 @@ def _width_first(filter_: Filter, n_total: int) -> Pair:
 
 
 def _least_padding(filter_: Filter, n_total: int) -> Pair:
-    """The split that adds the fewest zeros to the kernel; of equals the one with most on width."""
+    """Return the split that adds the fewest zeros to the kernel; of equals the one with most on width."""
 
     def padded(size: Pair) -> tuple[int, int]:
         kernel = folded_kernel(filter_.kernel, size)
@@ -284,7 +284,7 @@ def _least_padding(filter_: Filter, n_total: int) -> Pair:
 
 
 def _balanced(filter_: Filter, n_total: int) -> Pair:  # noqa: ARG001 - every rule is given the filter
-    """Height and width alike; an odd exponent gives width one more."""
+    """Return an equal split of height and width; an odd exponent gives width one more."""
     width = _half(n_total)
     return n_total // width, width
 
@@ -295,7 +295,7 @@ def _half(n_total: int) -> int:
 
 
 def _power_of_two(size: int) -> int:
-    """The smallest power of two that is not below `size`."""
+    """Return the smallest power of two that is not below `size`."""
     return 1 << (size - 1).bit_length()
 
 
@@ -313,7 +313,7 @@ MAX_VALUES = 2**28
 
 
 def fold_index(fold: Fold) -> npt.NDArray[np.int64]:
-    """Where each value of a folded filter comes from, the same for every output channel.
+    """Return the origin of each value of a folded filter, the same for every output channel.
 
     Returns (K_h', K_w', channels): places in the original (K_h, K_w, C_i) laid flat, -1 for padding zeros.
     Raises SpecError if it would be too large.
@@ -350,7 +350,7 @@ def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
 def fold_input(
     pixels: npt.NDArray[Any], fold: Fold, pads: tuple[int, int, int, int] = (0, 0, 0, 0)
 ) -> npt.NDArray[Any]:
-    """An input (..., H, W, groups * C_i) as the folded one, of the same type.
+    """Return an input (..., H, W, groups * C_i) as the folded one, of the same type.
 
     pads: zeros around the original input, top, left, bottom, right; the folded input contains them, so that
     the folded convolution is without padding. Returns (..., J_h, J_w, groups * channels).
@@ -408,8 +408,9 @@ def _check_values(values: int, what: str) -> None:
 Integers = npt.NDArray[np.int64]
 _MOST_VALUES = 2**22
 _MOST_WORK = 2**27
-_CHANNELS, _GROUPS, _OUTPUTS = 8, 3, 4
-"""Of a check: channels and groups are alike, so a few of them show what all do."""
+_CHANNELS = 8  # input channels of a check: channels do not differ, so a few of them show what all do
+_GROUPS = 3  # groups of a check: the first, one between and the last
+_OUTPUTS = 4  # output channels of a group of a check: they do not differ either
 
 
 def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) -> bool:
@@ -441,7 +442,7 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
 def correlate(
     pixels: Integers, weights: Integers, *, stride: Pair, dilation: Pair = (1, 1), groups: int = 1
 ) -> Integers:
-    """A convolution without padding by SciPy: every window, of which the strides keep some.
+    """Return a convolution without padding by SciPy: every window, of which the strides keep some.
 
     pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
     """
@@ -462,7 +463,7 @@ def correlate(
 
 
 def _reduced(fold: Fold) -> Fold:
-    """The same fold of fewer channels and groups; where it adds channels, it still does."""
+    """Return the same fold of fewer channels and groups; where it adds channels, it still does."""
     whole = fold.filter
     groups, inputs = min(whole.groups, _GROUPS), min(whole.inputs, _CHANNELS)
     each = min(whole.outputs // whole.groups, _OUTPUTS)
@@ -473,7 +474,7 @@ def _reduced(fold: Fold) -> Fold:
 
 
 def _cut(filter_: Filter, extent: Pair, pads: Pads) -> Pair:
-    """An input of at most 4 x 4 windows and part of another one, with the same pads."""
+    """Return an input of at most 4 x 4 windows and part of another one, with the same pads."""
     sizes = []
     for axis in (0, 1):
         kernel, stride, margin = filter_.kernel[axis], filter_.stride[axis], sum(pads.along(axis))

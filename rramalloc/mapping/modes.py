@@ -45,7 +45,7 @@ class BlockGrid(NamedTuple):
 
     @classmethod
     def of(cls, stage: TimedNode, shape: Shape, block: Pair) -> BlockGrid:
-        """The output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
+        """Return the output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
         unit = smallest_block(stage)
         phase = (0, 0)
         if isinstance(stage, ConvTranspose):
@@ -73,7 +73,7 @@ class BlockGrid(NamedTuple):
         return grid
 
     def recut(self, block: Pair) -> BlockGrid:
-        """The same output in other blocks, which the stage must be able to have."""
+        """Return the same output in other blocks, which the stage must be able to have."""
         return self._replace(block=block)
 
     @property
@@ -103,7 +103,7 @@ class BlockGrid(NamedTuple):
         return numbers
 
     def numbers(self) -> Ints:
-        """Number of the block that computes each pixel, shape (height, width)."""
+        """Return the number of the block that computes each pixel, shape (height, width)."""
         rows = self.block_of(0, np.arange(self.height, dtype=np.int32))
         columns = self.block_of(1, np.arange(self.width, dtype=np.int32))
         numbers: Ints = rows[:, None] * self.columns + columns
@@ -111,12 +111,12 @@ class BlockGrid(NamedTuple):
 
 
 def smallest_block(stage: TimedNode) -> Pair:
-    """The block of a copy without shifted kernels: the stride of a transposed convolution, else [1, 1]."""
+    """Return the block without shifted kernels: the stride of a transposed convolution, else [1, 1]."""
     return stage.stride if isinstance(stage, ConvTranspose) else SINGLE
 
 
 def largest_block(stage: TimedNode, shape: Shape) -> Pair:
-    """The smallest block that covers the whole output; larger ones save nothing."""
+    """Return the smallest block that covers the whole output; larger ones save nothing."""
     if not isinstance(stage, Conv | ConvTranspose):
         return SINGLE
     if not isinstance(stage, ConvTranspose):
@@ -152,11 +152,11 @@ class BlockArrays:
         return high * wide * self.arrays_per_block
 
     def arrays(self, copies: int) -> int:
-        """Arrays that so many copies take; copies and groups alike share an array where they fit."""
+        """Return the arrays of these copies; copies and groups share an array where they fit."""
         return -(-copies * self.groups // max(self.sharing, 1)) * self.spread
 
     def most_copies(self, arrays: int) -> int:
-        """Most copies that so many arrays hold."""
+        """Return the most copies that `arrays` hold."""
         return arrays // self.spread * max(self.sharing, 1) // self.groups
 
 

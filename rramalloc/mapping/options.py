@@ -15,7 +15,7 @@ _FOLDED: Mapping = "kernel_split"
 
 
 class MappingOptions(Record):
-    """How a network is laid on crossbars; the options in result files extend it.
+    """Layout of a network on crossbars; the options in result files extend it.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class MappingOptions(Record):
         fc: str | None = None,
         fold: bool | None = None,
     ) -> MappingOptions:
-        """The mapping, fc and fold of these options, with those replaced that are not None.
+        """Return the mapping, fc and fold of these options, with those replaced that are not None.
 
         Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
         """
@@ -66,7 +66,7 @@ class MappingOptions(Record):
 
 
 def _refusal(mapping: str, *, fold: bool) -> tuple[str, str] | None:
-    """The option that a mapping cannot have, and why; None if it can have them all."""
+    """Return the option that a mapping cannot have, and why; None if it can have them all."""
     if fold and mapping != _FOLDED:
         what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
         return "fold", f"{what}: use {_FOLDED!r} to fold, or do without"
@@ -74,4 +74,4 @@ def _refusal(mapping: str, *, fold: bool) -> tuple[str, str] | None:
 
 
 DEFAULT_MAPPING = MappingOptions()
-"""What holds unless the user says otherwise."""
+"""Defaults of a user who says nothing else."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline
 
-SCRATCH_ROWS = 4
+SCRATCH_ROWS = 4  # counts of the sizes, and the three tables that `best_fit` writes
 
 
 @compiled
 def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
-    """True if a packing certainly exists: best-fit decreasing finds it. False says nothing.
+    """Return True if best-fit decreasing finds a packing. False says nothing.
 
     sizes: int64, distinct demands, falling; kind: class of each stage; copies: of each stage;
     scratch: int64, (SCRATCH_ROWS, at least 2 * classes + 2), overwritten.
@@ -47,7 +47,7 @@ def placeable(packing: Any, copies: Any, scratch: Any) -> bool:
 
 @compiled
 def cannot_fit(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
-    """True if certainly no packing exists. False says nothing. Arguments as for `fits_quickly`.
+    """Return True if certainly no packing exists. False says nothing. Arguments as for `fits_quickly`.
 
     Source: L2 of Martello and Toth (1990); dual feasible functions of Carlier, Clautiaux and Moukrim (2007).
     """
@@ -69,7 +69,7 @@ def cannot_fit(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scra
 
 @compiled_inline
 def _tally(sizes: Any, kind: Any, copies: Any, counts: Any) -> int:
-    """Groups of each size into `counts`; arrays of all."""
+    """Write the groups of each size into `counts` and return the arrays of all."""
     counts[:] = 0
     total = 0
     for stage in range(len(kind)):

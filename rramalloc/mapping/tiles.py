@@ -36,10 +36,11 @@ _MOST_ROOM = 4096
 """Arrays of a tile up to which sums are listed."""
 _MOST_ARCS = 40_000
 """Variables of the integer program: above this it is not tried and the answer can be "unknown"."""
-_MOST_NODES = 300
+_MOST_NODES = 300  # of HiGHS's branch and bound: a count, so that no clock changes the answer
 _UNROUNDED = (0, 1, 3)
 """Tiles of each pattern of the relaxation that the integer program may change, from few to many."""
-_WEIGHT_SCALE, _ROUNDING = 2**24, 1e-5
+_WEIGHT_SCALE = 2**24  # duals become integers by this, so that the bound they give is exact
+_ROUNDING = 1e-5  # flow below this is none: above the tolerance of HiGHS (1e-6), far below a whole tile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,7 @@ class Instance:
         return weight > self.tiles * most
 
     def _without(self, patterns: Patterns) -> Instance:
-        """What is left when some tiles are filled."""
+        """Return the rest of the instance when some tiles are filled."""
         held = sum((tiles * np.array(groups) for tiles, groups in patterns), np.zeros_like(self.counts))
         tiles = self.tiles - sum(tiles for tiles, _ in patterns)
         return Instance(self.sizes, np.maximum(self.counts - held, 0), tiles, self.room)
@@ -175,7 +176,7 @@ class _ArcFlow:
         return solver
 
     def _patterns(self, values: Sequence[float]) -> Patterns:
-        """A flow as paths, how many of each rounded down to whole tiles."""
+        """Return a flow as paths, how many of each rounded down to whole tiles."""
         flow, out = np.array(values), dict[int, list[int]]()
         for arc in np.flatnonzero(flow > _ROUNDING).tolist():
             out.setdefault(self._arcs[arc][0], []).append(arc)
@@ -230,12 +231,12 @@ class Classes:
 
     @classmethod
     def of(cls, demand: Ints) -> Classes:
-        """The classes of stages with these demands."""
+        """Return the classes of stages with these demands."""
         sizes, kind = np.unique(-np.asarray(demand, dtype=np.int64), return_inverse=True)
         return cls(-sizes, kind.astype(np.int64))
 
     def counts(self, replication: Ints) -> Ints:
-        """Groups of each size."""
+        """Return the groups of each size."""
         counts = np.zeros(len(self.sizes), dtype=np.int64)
         np.add.at(counts, self.kind, replication)
         return counts
@@ -292,7 +293,7 @@ class Tiles:
         return max(0, self.count * (self.arrays - staying) - rising[0])
 
     def _lefts(self, widths: Collection[int], below: int) -> list[int]:
-        """What groups of these widths can leave of a tile, if it is below a limit."""
+        """Return the free arrays that groups of these widths can leave in a tile, where below a limit."""
         sums = self._sums(widths)
         return [left for left in range(min(below, self.arrays + 1)) if sums >> (self.arrays - left) & 1]
 
@@ -305,7 +306,7 @@ class Tiles:
         return sums
 
     def pack(self, demand: Ints, replication: Ints) -> Packing:
-        """A packing of `replication` copies of every stage, or a proof that there is none.
+        """Return a packing of `replication` copies of every stage, or a proof that there is none.
 
         Best fit decreasing first, then bounds, then an integer program (arc flow). Only where none of them
         decides, because the program is too large or too hard, the answer is "unknown": that takes tiles of
@@ -326,7 +327,7 @@ class Tiles:
 
 
 def faults(fillings: Sequence[Filling], demand: Ints, replication: Ints, tiles: Tiles) -> tuple[str, ...]:
-    """What is wrong with a packing, nothing if it holds; it relies on nothing that made it."""
+    """Return the faults of a packing, none if it is valid; the check relies on nothing that made it."""
     faults = []
     placed = dict.fromkeys(range(len(demand)), 0)
     for filling in fillings:

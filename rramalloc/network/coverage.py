@@ -11,8 +11,8 @@ from rramalloc.network.node import Approximation, Barrier, Flatten, GlobalPool, 
 from rramalloc.records import Record
 from rramalloc.units import share
 
-_MOST_NAMES = 3
-_SHOWN_TENTHS = 1000
+_MOST_NAMES = 3  # names in a sentence before "and N more"
+_SHOWN_TENTHS = 1000  # a share in tenths of a per cent
 
 
 class OnArrays(Record):
@@ -35,7 +35,7 @@ class DynamicProducts(Record):
 
 
 class Coverage(Record):
-    """What of a network file is on arrays, left to the host, approximated, or free; every list in an order
+    """Share of a network file on arrays, left to the host, approximated, or free; every list in an order
     that does not depend on the file's.
 
     weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
@@ -62,7 +62,7 @@ class Coverage(Record):
 
     @classmethod
     def of(cls, network: Network, stages: Collection[str]) -> Coverage:
-        """The coverage of `network` with the weight layers named in `stages` on arrays.
+        """Return the coverage of `network` with the weight layers named in `stages` on arrays.
 
         Digital nodes among them are timed.
         """
@@ -116,12 +116,12 @@ class Coverage(Record):
 
     @property
     def extent(self) -> str:
-        """How much of the network a proof is about, " for 4 % of the weights"; empty if all of it."""
+        """Share of the network that a proof covers, " for 4 % of the weights"; empty if all of it."""
         return "" if self.complete else f" for {_percent(self.weights)} of the weights"
 
     @property
     def scope(self) -> str:
-        """What a proof is about, " for 4 % of the weights (fc6, fc7 left to the host)"; empty if all."""
+        """Part that a proof covers, " for 4 % of the weights (fc6, fc7 left to the host)"; empty if all."""
         if self.complete:
             return ""
         missing = []
@@ -132,7 +132,7 @@ class Coverage(Record):
         return f"{self.extent} ({'; '.join(missing)})"
 
     def qualified(self, proof: str) -> str:
-        """A proof in words that says how much of the network it is about, where that is not all of it."""
+        """Return a proof in words that says how much of the network it is about, if that is not all of it."""
         for claim in ("proven optimal", "proven best"):
             proof = proof.replace(claim, f"{claim}{self.scope}", 1)
         return proof
@@ -184,7 +184,7 @@ def _waiting(network: Network) -> tuple[str, ...]:
 
 
 def _percent(share: OnArrays) -> str:
-    """Rounded down, so that what is not complete never reads 100 %."""
+    """Return a share rounded down, so that an incomplete one never reads 100 %."""
     if not share.total or share.on_arrays == share.total:
         return "100 %"
     tenths = share.on_arrays * _SHOWN_TENTHS // share.total

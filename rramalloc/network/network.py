@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
-MAX_NODES = 200_000
+MAX_NODES = 200_000  # nodes of one file: far above any real network, it bounds time and memory
 MAX_NAME = 900
 """Longest name that a node of this package's making extends."""
 MAX_WEIGHTS = 2**46
-"""Of all stages together: keeps every count of arrays within 64 bits, for any array and precision."""
+"""Most weights of all stages together: keeps array counts within 64 bits, for any array and precision."""
 _ALL_ON_ARRAYS = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
 Nodes = Annotated[list[Node], FailFast()]
 """Only the first faulty node is reported: a file can hold millions."""
@@ -88,7 +88,7 @@ class Network(Result):
 
     @classmethod
     def from_document(cls, document: Any, where: str) -> Network:
-        """The network of a parsed network JSON file. Raises SpecError, NetworkError."""
+        """Return the network of a parsed network JSON file. Raises SpecError, NetworkError."""
         checked = parse(_DOCUMENT, document, where)
         return cls.build(
             checked.name,
@@ -141,7 +141,7 @@ class Network(Result):
         return network
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone, so that networks can be copied and sent to other processes."""
+        """Return the fields alone, so that networks can be copied and sent to other processes."""
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"shapes": dict(self.shapes)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ class Network(Result):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def with_bits(self, bits: Mapping[str, tuple[int, int]]) -> Network:
-        """The same network with other (weight bits, input bits) of some weight layers, by name."""
+        """Return the same network with other (weight bits, input bits) of some weight layers, by name."""
         nodes = [
             node.model_copy(update=dict(zip(("weight_bits", "input_bits"), bits[node.name], strict=True)))
             if isinstance(node, Stage) and node.name in bits
@@ -216,7 +216,7 @@ class Network(Result):
         return replace(self, nodes=tuple(nodes))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the network JSON format, `rramalloc-network/1`."""
+        """Return the document of the network JSON format, `rramalloc-network/1`."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "name": self.name,
@@ -248,7 +248,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 def topological(
     nodes: Iterable[Node], where: str, key: Callable[[int, Node], Any] = lambda index, node: index
 ) -> list[Node]:
-    """Producers before consumers; among ready nodes the one with the smallest key comes first.
+    """Return producers before consumers; among ready nodes the one with the smallest key comes first.
 
     Raises NetworkError for unknown inputs and cycles.
     """
@@ -301,7 +301,7 @@ def _check_names(nodes: list[Node], where: str) -> None:
 
 
 def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Shape]]:
-    """The nodes with the shapes of their outputs; a recurrence without its input projection gets one."""
+    """Return the nodes with their output shapes; a recurrence without its input projection gets one."""
     shapes: dict[str, Shape] = {}
     names = {node.name for node in nodes}
     pending, ordered = nodes[::-1], list[Node]()
@@ -331,7 +331,7 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
 
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:
-    """The linear layer onto all gates that a recurrence needs before it, None if that is its input."""
+    """Return the linear layer onto all gates that a recurrence needs before it, None if that is its input."""
     if source.channels == node.outputs:
         return None
     name, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
@@ -341,9 +341,13 @@ def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | Non
         name = f"{node.name[:MAX_NAME]}/projection_{number}"
     names.add(name)
     return Linear(
-        name=name, inputs=node.inputs, out_features=node.outputs, weight_bits=node.weight_bits,
-        input_bits=node.input_bits, shares=shared if node.shares and shared in names else None,
-    )  # fmt: skip
+        name=name,
+        inputs=node.inputs,
+        out_features=node.outputs,
+        weight_bits=node.weight_bits,
+        input_bits=node.input_bits,
+        shares=shared if node.shares and shared in names else None,
+    )
 
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:

@@ -47,12 +47,12 @@ Macs = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class _Node(Record):
-    """What every node has: a unique name. `output_shape` raises ShapeError if inputs do not fit."""
+    """Base of every node: a unique name. `output_shape` raises ShapeError if inputs do not fit."""
 
     name: Name
 
     def parameters(self) -> dict[str, Any]:
-        """As JSON what decides what is computed when: without name, op, inputs, `shares`, `dynamic_macs`.
+        """Return as JSON what decides the timing: no name, op, inputs, `shares` and `dynamic_macs`.
 
         The fields of an interpolation are left out at their defaults, those of the precision if they are not
         given.
@@ -90,7 +90,7 @@ class Input(_Node):
         return ()
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The declared shape."""
+        """Return the declared shape."""
         return Shape(*self.shape)
 
 
@@ -103,7 +103,7 @@ class _WeightLayer(_Consumer):
 
 
 class _Convolution(_WeightLayer):
-    """What convolutions have, transposed or not."""
+    """Fields of convolutions, transposed or not."""
 
     op: Literal["conv", "conv_transpose"]
     out_channels: Size
@@ -247,7 +247,7 @@ class Recurrent(_PixelLayer):
         return self.hidden * self.outputs
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The states, one for every window."""
+        """Return the states, one for every window."""
         if inputs[0].width != 1:
             raise ShapeError("inputs", f"must be a T x 1 grid, got {inputs[0]}")
         if inputs[0].channels != self.outputs:
@@ -349,7 +349,7 @@ class Select(_Digital):
     channels: Size
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The input's grid with the stated channels."""
+        """Return the input's grid with the stated channels."""
         return inputs[0]._replace(channels=self.channels)
 
 
@@ -389,7 +389,7 @@ class Upsample(_Digital):
         return ranges
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The source grid times the factors."""
+        """Return the source grid times the factors."""
         channels, height, width = inputs[0]
         return Shape(channels, height * self.scale[0], width * self.scale[1])
 
@@ -418,7 +418,7 @@ class Take(_Digital):
         return [(index, index) if index >= 0 else (0, -1) for index in taken]
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """As many rows and columns as the runs have."""
+        """Return as many rows and columns as the runs have."""
         extents = []
         for field, runs, extent in (
             ("rows", self.rows, inputs[0].height),
@@ -451,7 +451,7 @@ class Regrid(_Digital):
         return [(end // source.width, (end + self.grid[1] - 1) // source.width) for end in ends]
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The stated grid."""
+        """Return the stated grid."""
         high, wide = self.grid
         if high * wide != inputs[0].pixels:
             raise ShapeError("grid", f"{high} x {wide} are not the {inputs[0].pixels} pixels of the input")
@@ -466,7 +466,7 @@ class Barrier(_Digital):
     shape: ShapeField
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """The declared shape."""
+        """Return the declared shape."""
         return Shape(*self.shape)
 
 
@@ -486,7 +486,7 @@ DigitalNode = (
 )
 """Nodes without weights: they take no time of their own unless the hardware gives them a rate."""
 TimedNode = Stage | DigitalNode
-"""What a batch can be computed of: weight layers, and digital nodes with a rate."""
+"""Node of which a batch can be computed: a weight layer, or a digital node with a rate."""
 Node = Annotated[Input | TimedNode, Field(discriminator="op")]
 
 

@@ -1,4 +1,4 @@
-"""Which pixels a node needs (docs/sources/model.md 2).
+"""Pixels that a node needs (docs/sources/model.md 2).
 
 `last_needed` pulls a table of a node's input rows or columns through the node: every output row or column
 gets the maximum over those it needs, -1 for none. `last_user` is the adjoint: it pushes an int32 table over

@@ -23,7 +23,7 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def shipped_text(name: str) -> str:
-    """The network JSON of a shipped network. Raises UnknownNameError."""
+    """Return the network JSON of a shipped network. Raises UnknownNameError."""
     if name not in shipped_names():
         raise UnknownNameError("shipped network", name, shipped_names())
     return read_text(_folder() / f"{name}.json", JSON_LIMIT_BYTES)

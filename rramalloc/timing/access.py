@@ -17,8 +17,8 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
 
-BITS_PER_BYTE = 8
-_NO_ACCESS = 1e-200
+BITS_PER_BYTE = 8  # bandwidths are in bytes, precisions in bits
+_NO_ACCESS = 1e-200  # ns: divisor for stages without access, whose quotient then exceeds every limit
 _MANY = 2.0**40
 
 
@@ -73,7 +73,7 @@ class StepTime:
         return cls(compute_ns, _access_ns_per_copy(graph, hardware), shared)
 
     def in_blocks(self, graph: StageGraph, hardware: Hardware) -> StepTime:
-        """The step time of the same stages in the blocks of `graph`, which move other bytes per copy."""
+        """Return the step time of the same stages in the blocks of `graph`."""
         return replace(self, access_ns_per_copy=_access_ns_per_copy(graph, hardware))
 
     @property
@@ -96,7 +96,7 @@ class StepTime:
     def alone_ns(
         self, stages: npt.NDArray[np.int64], copies: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
-        """Length of a step of each of these stages with so many copies while no other stage runs."""
+        """Return the length of a step of each of these stages with `copies` while no other stage runs."""
         own = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
         if self.transfer is None:
             return own
@@ -104,7 +104,7 @@ class StepTime:
         return np.maximum(own, carried)
 
     def most_copies(self, step_ns: float, least: Replication) -> Replication:
-        """Copies of each stage that a step of `step_ns` can feed while all others have at least `least`.
+        """Return the copies that a step of `step_ns` can feed while all other stages have at least `least`.
 
         Below `least` where not even that can be fed; with a shared bandwidth a stage's limit supposes that
         the others stay at `least`, so all limits together need not be reachable.

@@ -19,10 +19,13 @@ from rramalloc.timing.stage_graph import EXACTLY, MOST_CYCLES, BatchTicks, Stage
 
 
 def timed_graph(
-    network: Network, hardware: Hardware, options: MappingOptions, measured: MeasuredSteps | None = None,
+    network: Network,
+    hardware: Hardware,
+    options: MappingOptions,
+    measured: MeasuredSteps | None = None,
     graph: StageGraph | None = None,
-) -> StageGraph:  # fmt: skip
-    """The stages of a network, with their own clocks if the hardware says so, and the digital nodes it rates.
+) -> StageGraph:
+    """Return the stages of a network, with own clocks and rated digital nodes if the hardware has them.
 
     measured: the time of a step of every stage instead of the hardware's; graph: of this network and fc, if
     it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks have no time
@@ -82,7 +85,7 @@ class _Clocks:
         return self._counted(node.name, compute_ns, access_ns)
 
     def _counted(self, name: str, compute_ns: Sequence[float], access_ns: float) -> BatchTicks:
-        """Raises SpecError if a batch is longer than can be counted."""
+        """Return the ticks of a batch. Raises SpecError if a batch is longer than can be counted."""
         tick_ns = self.hardware.tick_ns
         if (longest_ns := max(*compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
             raise SpecError(

@@ -61,7 +61,7 @@ def critical_path(timing: ExactTiming) -> tuple[Segment, ...]:
 
 
 def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> str:
-    """The path in words: the stage that holds the network back most, and what it waits for."""
+    """Return the path in words: the stage that holds the network back most, and what it waits for."""
     held: dict[str, int] = {}
     for segment in path:
         held[segment.stage] = held.get(segment.stage, 0) + segment.steps
@@ -80,7 +80,7 @@ def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> st
 
 
 def _cause(timing: ExactTiming, stage: int, batch: int) -> tuple[int, int] | None:
-    """(producer, block) whose pixels were there just when the batch started; None if nothing was awaited."""
+    """Return (producer, block) whose pixels the batch waited for last, None if it awaited nothing."""
     start = int(timing.of_stage(stage)[batch])
     if start == 0 and timing.handoff == "next":
         return None

@@ -1,4 +1,4 @@
-"""What stages need of each other: rows and columns, composed through the digital nodes between them."""
+"""Pixels that stages need of each other: rows and columns, composed through the digital nodes between."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rramalloc.network.node import (
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
-EDGE_LIMIT = 200_000
+EDGE_LIMIT = 200_000  # edges that are listed in full; above it only the binding ones are kept
 PULL_LIMIT = 2**20
 """Limit of tables of (node, producer) pairs, far above any real network: it bounds the time."""
-_LOOK_BACK = 128
+_LOOK_BACK = 128  # stages that pruning visits per producer: it may keep an implied edge, which is harmless
 _PRUNING_WORK = 2**26
 _STEP_WORK = 1024
 """Table entries that take as long as one step of the look back without its entries."""
@@ -52,7 +52,7 @@ class Extent(NamedTuple):
 
 
 Sources = dict[int, tuple[Extent, ...]]
-"""What the pixels of a tensor need of each producer stage: the union of a few extents."""
+"""Pixels of each producer stage that the pixels of a tensor need: the union of a few extents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class Edge:
     extents: tuple[Extent, ...]
 
     def last_pixel(self, width: int) -> int:
-        """Last pixel that is needed at all, in raster order of a producer of this width."""
+        """Last pixel that any consumer pixel needs, in raster order of a producer of this width."""
         return max(int(extent.rows[-1]) * width + int(extent.columns[-1]) for extent in self.extents)
 
 
@@ -127,7 +127,7 @@ def _pairs_exceed(limit: int, network: Network, nodes: Sequence[Node], index: Ma
 
 
 def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
-    """The extents without those that lie within another one."""
+    """Return the extents without those that lie within another one."""
     kept: list[Extent] = []
     for extent in extents:
         if not any(extent.within(other) for other in kept):
@@ -143,7 +143,7 @@ def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
 
 
 def _rule(node: Node) -> object:
-    """What tells apart how nodes read their inputs."""
+    """Return a key that is equal for nodes that read their inputs by the same rule."""
     if isinstance(node, Conv | ConvTranspose | Pool):
         return isinstance(node, ConvTranspose), node.geometry
     if isinstance(node, Upsample):
@@ -169,7 +169,7 @@ class _Tracer:
         return Extent(self._count(shape.height), self._count(shape.width))
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
-        """The sources of a node's output pixels from those of its inputs."""
+        """Return the sources of a node's output pixels from those of its inputs."""
         output = self._network.shapes[node.name]
         result: Sources = {}
         for name, source in zip(node.inputs, inputs, strict=True):
@@ -254,8 +254,8 @@ class _Pruner:
     def without_implied(self, sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
         """Drop producers whose pixels are there anyway before those of a later producer.
 
-        A batch of stage l that computes pixel q starts after everything that q and the pixels above and left
-        of it need of l's producers, so a pixel that waits for q need not also wait for what that implies.
+        A batch of stage l that computes pixel q starts after all inputs that q and the pixels above and left
+        of it need of l's producers. A pixel that waits for q need not also wait for what that implies.
         """
         kept = dict(sources)
         earliest = min(sources)
@@ -293,7 +293,7 @@ class _Pruner:
 
 
 def through(own: Extent, other: Extent) -> Extent:
-    """What a grid needs of a stage through the pixels `own` of another stage, whose pixels need `other`."""
+    """Return the pixels of a stage that a grid needs through pixels `own` of another, which need `other`."""
     return Extent(*(_composed(first, then) for first, then in zip(own, other, strict=True)))
 
 

@@ -34,7 +34,7 @@ class Shapes(NamedTuple):
 
     @classmethod
     def of(cls, grids: Sequence[BlockGrid]) -> Shapes:
-        """The blocks of these grids."""
+        """Return the blocks of these grids."""
         rows = [(*grid.block, *grid.phase, grid.columns, grid.total) for grid in grids]
         return cls(*np.array(rows, dtype=np.int64).T.copy())
 
@@ -49,9 +49,18 @@ class Needs(NamedTuple):
 @thoroughly
 @compiled_part
 def run_stage(
-    edges: Any, shapes: Any, ticks: Any, stage: int, copies: Any, begin: Any, out: int, delay: int,
-    limit: int, starts: Any, needs: Any,
-) -> tuple[int, int]:  # fmt: skip
+    edges: Any,
+    shapes: Any,
+    ticks: Any,
+    stage: int,
+    copies: Any,
+    begin: Any,
+    out: int,
+    delay: int,
+    limit: int,
+    starts: Any,
+    needs: Any,
+) -> tuple[int, int]:
     """Start steps of all batches of a stage from starts[out] on: (finish, batches).
 
     edges: with tables of needed blocks where all blocks are fixed, then shapes is None; with extents where
@@ -61,7 +70,7 @@ def run_stage(
     batches before the first that must). needs: Needs of all edges to write those of this stage to, or None.
 
     start(b) = max(start(b - 1) + ticks, what each edge allows) is the largest of the same recurrence over
-    single edges, so the edges are walked one after the other, each with its table and its producer at hand.
+    single edges. So the edges are walked one after the other, each with its table and its producer at hand.
     """
     d = copies[stage]
     blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
@@ -176,7 +185,7 @@ def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: i
 @compiled
 def batch_starts(
     edges: Any, shapes: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any
-) -> int:  # fmt: skip
+) -> int:
     """Start step of every batch of every stage; returns the makespan.
 
     copies: int64 of length n; delay: 1 for handoff "next", 0 for "same"; starts: room for all batches,
@@ -198,7 +207,7 @@ def batch_starts(
 @compiled
 def makespans(
     graph: Any, ticks: Any, replications: Any, delay: int, starts: Any, first: Any, result: Any
-) -> None:  # fmt: skip
+) -> None:
     """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k).
 
     ticks: int64, k x n, length of a batch of every stage in every row, None where all take one step; starts,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT: Literal["rramalloc-latency/1"] = "rramalloc-latency/1"
-MAX_ROWS = 100_000
+MAX_ROWS = 100_000  # rows of a table: far above any network's layers, it bounds the time to read a file
 Flag = Literal["below_noise", "negative", "unsteady"]
 Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
@@ -53,7 +53,7 @@ class Overhead(Record):
     runs: Annotated[int, Field(ge=0)]
 
     def ns(self, input_bytes: float, output_bytes: float) -> float:
-        """The overhead of one run."""
+        """Return the overhead of one run."""
         return self.a_ns_per_byte * input_bytes + self.b_ns_per_byte * output_bytes + self.c_ns
 
 
@@ -131,11 +131,11 @@ class LatencyTable(ResultRecord):
         return hashlib.sha256(to_json(self.to_dict() | {"warnings": []}).encode()).hexdigest()
 
     def find(self, network: Network, node: Node) -> LatencyRow | None:
-        """The row of a node, None if it was not measured."""
+        """Return the row of a node, None if it was not measured."""
         return self.by_text.get(MeasuredLayer.of(network, node).text)
 
     def lookup(self, network: Network, nodes: Sequence[Node]) -> list[LatencyRow]:
-        """The row of each node. Raises MissingLatencyError naming all nodes that have none."""
+        """Return the row of each node. Raises MissingLatencyError naming all nodes that have none."""
         rows = [(node, self.find(network, node)) for node in nodes]
         missing = [(node.name, MeasuredLayer.of(network, node).text) for node, row in rows if row is None]
         if missing:
@@ -143,7 +143,7 @@ class LatencyTable(ResultRecord):
         return [row for _, row in rows if row is not None]
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the latency file, without fields that have no value."""
+        """Return the document of the latency file, without fields that have no value."""
         document = self.model_dump(mode="json")
         rows = [{name: value for name, value in row.items() if value is not None} for row in document["rows"]]
         return document | {"rows": rows}
@@ -167,7 +167,7 @@ _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
 
 
 def load_latency_table(path: str | os.PathLike[str]) -> LatencyTable:
-    """A latency table in CSV if the name ends with .csv, else in JSON. Raises FileError, SpecError."""
+    """Read a latency table, CSV if the name ends with .csv, else JSON. Raises FileError, SpecError."""
 
     where = os.fspath(path)
     document = read_csv_document(where) if _is_csv(path) else read_json(path)
@@ -187,7 +187,7 @@ COLUMNS = ("format", *LatencyRow.model_fields, *Overhead.model_fields)
 
 
 def cells(row: LatencyRow) -> dict[str, Any]:
-    """A row with shape, parameters and flags as texts."""
+    """Return a row with shape, parameters and flags as texts."""
     texts = {
         "shape": "x".join(str(extent) for extent in row.shape),
         "parameters": parameters_text(row.parameters),
@@ -197,7 +197,7 @@ def cells(row: LatencyRow) -> dict[str, Any]:
 
 
 def csv_text(table: LatencyTable) -> str:
-    """The table as a CSV file."""
+    """Return the table as a CSV file."""
     overhead = {} if table.overhead is None else table.overhead.model_dump()
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -209,7 +209,7 @@ def csv_text(table: LatencyTable) -> str:
 
 
 def read_csv_document(where: str) -> dict[str, Any]:
-    """The JSON document of a table in CSV; only the columns in NEEDED must be there.
+    """Return the JSON document of a table in CSV; only the columns in NEEDED must be there.
 
     Raises FileError; SpecError with line and column.
     """
@@ -243,7 +243,7 @@ def layer_fields(row: dict[str, str], place: str, prefix: str = "") -> dict[str,
 
 
 def number(row: dict[str, str], column: str, place: str) -> float:
-    """The finite number in a cell. Raises SpecError."""
+    """Return the finite number in a cell. Raises SpecError."""
     text = row.get(column, "")
     try:
         value = float(text)

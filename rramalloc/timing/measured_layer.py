@@ -1,4 +1,4 @@
-"""What a measured latency belongs to: an operator with its input shapes and parameters, whatever its name."""
+"""Key of a measured latency: an operator with its input shapes and parameters, whatever its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ FREE = ("identity", "dropout", "flatten")
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 _SHAPES: TypeAdapter[tuple[ShapeField, ...]] = TypeAdapter(tuple[ShapeField, ...])
 _OTHERS = "other_inputs"
-_MANY_INPUTS, _MOST_SIZES = 1000, 4
+_MANY_INPUTS = 1000  # inputs of one operator: bounds what a latency file can ask for
+_MOST_SIZES = 4  # sizes of one parameter: pads have four
 
 
 class MeasuredLayer(Record):
@@ -62,7 +63,7 @@ class MeasuredLayer(Record):
 
     @classmethod
     def of(cls, network: Network, node: Node) -> MeasuredLayer:
-        """The layer that a node of a network is. Raises SpecError for an input node."""
+        """Return the layer that a node of a network is. Raises SpecError for an input node."""
         parameters = node.parameters()
         shapes = [network.shapes[name].as_tuple() for name in node.inputs]
         if len(shapes) > 1:
@@ -71,7 +72,7 @@ class MeasuredLayer(Record):
 
     @classmethod
     def of_network(cls, network: Network) -> MeasuredLayer:
-        """The whole network as one layer; shape: that of its first input."""
+        """Return the whole network as one layer; shape: that of its first input."""
         shape = next(node.shape for node in network.nodes if isinstance(node, Input))
         return cls(operator=NETWORK, shape=shape, parameters={"sha256": network.sha256})
 
@@ -120,7 +121,7 @@ def parameters_text(parameters: dict[str, Any]) -> str:
 
 
 def parameters_of(text: str) -> dict[str, Any]:
-    """The reverse of `parameters_text`. Raises ValueError with words for the user."""
+    """Return the parameters of a text of `parameters_text`. Raises ValueError with words for the user."""
     parameters: dict[str, Any] = {}
     for part in text.split():
         name, equals, value = part.partition("=")

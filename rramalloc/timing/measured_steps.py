@@ -16,7 +16,7 @@ from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.timing.stage_graph import timed_stages
 
 LatencyTableLike = LatencyTable | str | os.PathLike[str]
-_LISTED = 8
+_LISTED = 8  # names in a message before "and N more"
 
 
 class MeasuredSteps(Record):
@@ -39,7 +39,7 @@ class MeasuredSteps(Record):
     def of(
         cls, table: LatencyTable, network: Network, fc: FullyConnected, hardware: Hardware
     ) -> MeasuredSteps:
-        """The steps of all stages of a network.
+        """Return the steps of all stages of a network.
 
         Raises MissingLatencyError if the table lacks a stage and the hardware has no [timing]; SpecError if
         no stage takes any time.
@@ -59,7 +59,7 @@ class MeasuredSteps(Record):
         return steps.completed(network, stages, hardware)
 
     def completed(self, network: Network, stages: Sequence[Stage], hardware: Hardware) -> MeasuredSteps:
-        """The same for exactly these stages; those without a time take the hardware's.
+        """Return the same for exactly these stages; those without a time take the hardware's.
 
         Raises MissingLatencyError if there is none, SpecError if no stage takes any time.
         """
@@ -96,7 +96,7 @@ class MeasuredSteps(Record):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was assumed, in words."""
+        """Assumptions behind these steps, in words."""
         warnings = []
         if self.assumed:
             words = "not in the latency table, the hardware's step time is assumed"

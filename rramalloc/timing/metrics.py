@@ -22,7 +22,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 Reals = npt.NDArray[np.float64]
 ArraysOf = Callable[[Replication], npt.NDArray[np.int64]]
-"""Arrays that so many copies of every stage take."""
+"""Arrays that these copies of every stage take."""
 
 
 class EnergyArea(NamedTuple):
@@ -45,14 +45,14 @@ def totals(metrics: Metrics | None) -> dict[str, float | None]:
 
 
 def without_missing(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without the fields of energy and area if none of them is given."""
+    """Return a document without the fields of energy and area if none of them is given."""
     if any(document.get(name) is not None for name in EnergyArea._fields):
         return document
     return {name: value for name, value in document.items() if name not in EnergyArea._fields}
 
 
 def left_out(hardware: Hardware) -> tuple[str, ...]:
-    """What energy and area are without, as the hardware does not give it."""
+    """Return what energy and area leave out because the hardware does not give it."""
     energy, words = hardware.energy or Energy(), []
     if energy.read_pj is not None and energy.pj_per_byte is None:
         words.append(f"hardware {hardware.name}: no pj_per_byte is given: energy is without moved bytes")
@@ -63,7 +63,7 @@ def left_out(hardware: Hardware) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class EnergyModel:
-    """What one network on a hardware with [energy] takes.
+    """Energy and area of one network on a hardware with [energy].
 
     graph: in any blocks; only its stages and edges matter.
     """
@@ -129,7 +129,7 @@ class EnergyModel:
         return max(used, chip.arrays)
 
     def area_um2(self, used: int) -> float | None:
-        """Area of so many arrays, and of the periphery of the fewest tiles that hold them."""
+        """Return the area of `used` arrays, and of the periphery of the fewest tiles that hold them."""
         energy, chip = self.energy, self.hardware.chip
         if energy.area_um2 is None:
             return None
@@ -161,12 +161,17 @@ class EnergyModel:
             idle_pj = leak_mw * (self.leaking_arrays(used) - used) * latency_ns
         area = self.energy.area_um2
         return Metrics(
-            dynamic, static, idle_pj, None if area is None else area * taken,
-            self.area_um2(int(taken.sum())), self.chip_area_um2, latency_ns,
-        )  # fmt: skip
+            dynamic,
+            static,
+            idle_pj,
+            None if area is None else area * taken,
+            self.area_um2(int(taken.sum())),
+            self.chip_area_um2,
+            latency_ns,
+        )
 
     def slots(self, stage: int, block: Pair, copies: int) -> int:
-        """Reads of an array in a step of a stage in this mode; 1 where a step is not cut into reads."""
+        """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
         key = self.graph.kinds[stage], block, copies
         if key not in self._slots:
             self._slots[key] = self._counted_slots(stage, block, copies)
@@ -212,7 +217,7 @@ class Metrics:
 
     @property
     def total(self) -> EnergyArea:
-        """Of all stages, with what belongs to none of them."""
+        """Sums over all stages, with the parts that belong to none of them."""
         dynamic = None if self.dynamic_pj is None else math.fsum(self.dynamic_pj.tolist())
         static = None if self.static_pj is None else math.fsum([*self.static_pj.tolist(), self.idle_pj])
         energy = None if dynamic is None or static is None else dynamic + static

@@ -78,7 +78,7 @@ def _intervals(layers: Sequence[ChainLayer], replication: Sequence[int], i: int)
 
 
 def chain_layers(network: Network) -> tuple[ChainLayer, ...]:
-    """The fused layers of a network that is a chain of square convolutions and pools.
+    """Return the fused layers of a network that is a chain of square convolutions and pools.
 
     Layers left to the host at the end are passed over. Raises UnsupportedError naming the node that the
     published model does not cover.

@@ -103,7 +103,7 @@ def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.i
 
 
 def _type_of_times(ticks: npt.NDArray[np.int64] | None) -> type[np.signedinteger[Any]]:
-    """Steps fit 32 bits, which is faster; ticks need not."""
+    """Return 32 bits for steps, which fit and are faster, and 64 bits for ticks."""
     return np.int32 if ticks is None else np.int64
 
 

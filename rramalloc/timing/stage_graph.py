@@ -44,7 +44,7 @@ class BatchTicks(NamedTuple):
     per_copy: float
 
     def of(self, copies: Ints) -> Ints:
-        """With so many copies, int64."""
+        """Return the ticks of a batch with these copies, int64."""
         compute = np.array(self.compute, dtype=np.int64)[np.minimum(copies, len(self.compute)) - 1]
         access = np.ceil(self.per_copy * copies * EXACTLY)
         ticks: Ints = np.maximum(compute, access.astype(np.int64))
@@ -52,7 +52,7 @@ class BatchTicks(NamedTuple):
 
 
 STEP = BatchTicks((1,), 0.0)
-"""Where all stages step together a batch takes one step."""
+"""Clock of stages that all step together: a batch takes one step."""
 Clocks = Callable[[int, Pair], BatchTicks]
 """Ticks of a batch of a stage, by its number and block."""
 
@@ -103,7 +103,7 @@ class FlatEdges(NamedTuple):
         return last
 
     def of(self, edge: int, consumer: int) -> npt.NDArray[np.int32]:
-        """The needed blocks of one edge into `consumer`."""
+        """Return the needed blocks of one edge into `consumer`."""
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
 
 
@@ -116,7 +116,7 @@ class _JoinedTables:
         self._end = 0
 
     def place(self, table: npt.NDArray[np.int32]) -> int:
-        """Where a table begins."""
+        """Return the offset at which a table begins; equal tables are stored once."""
         if id(table) not in self._places:
             self._places[id(table)] = self._end
             self._tables.append(table)
@@ -130,7 +130,7 @@ class _JoinedTables:
 
 @dataclass(frozen=True, eq=False)
 class StageGraph:
-    """What timing and search know of a network.
+    """Stages, edges and clocks of a network, as timing and search read them.
 
     stages: in canonical order, producers first, the same for every order of nodes in the file; weight layers,
     and with own clocks digital nodes that have a rate: stages without arrays, of one copy;
@@ -183,7 +183,7 @@ class StageGraph:
 
     @classmethod
     def _traced(cls, network: Network, names: Collection[str]) -> StageGraph:
-        """The stages of these names and what they need of each other."""
+        """Return the stages of these names and what they need of each other."""
         nodes = network.canonical_nodes
         ordered = tuple(node for node in nodes if node.name in names and not isinstance(node, Input))
         index = {node.name: position for position, node in enumerate(ordered)}
@@ -227,7 +227,7 @@ class StageGraph:
         )
 
     def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
-        """The same stages, each with its output cut into blocks (height, width) of windows.
+        """Return the same stages, each with its output cut into blocks (height, width) of windows.
 
         Raises SpecError for a block that its stage cannot have. Source: docs/sources/model.md 10.
         """
@@ -246,15 +246,15 @@ class StageGraph:
         return self._in_blocks[chosen]
 
     def timed(self, clocks: Clocks) -> StageGraph:
-        """The same stages with clocks of their own."""
+        """Return the same stages with clocks of their own."""
         return replace(self, clocks=clocks, unit="ticks", _in_blocks={}, _needed={})
 
     def delayed(self, lags: MappingOf[Pair, int]) -> StageGraph:
-        """The same stages with these ticks of transfer."""
+        """Return the same stages with these ticks of transfer."""
         return replace(self, lags=lags, _in_blocks={}, _needed={})
 
     def of_network(self, network: Network) -> StageGraph:
-        """The same graph of a network that differs only in the bits of its layers."""
+        """Return the same graph of a network that differs only in the bits of its layers."""
         nodes = {node.name: node for node in network.nodes if not isinstance(node, Input)}
         stages = tuple(nodes[name] for name in self.names)
         return replace(self, network=network, stages=stages, _in_blocks={})
@@ -276,7 +276,7 @@ class StageGraph:
         return tuple(grid.block for grid in self.grids)
 
     def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints:
-        """Ticks of a batch of every stage with so many copies.
+        """Return the ticks of a batch of every stage with these copies.
 
         copies: of every stage, or a row of them for every allocation; blocks: windows that a copy of each
         stage computes, those of the graph if left out.
@@ -399,6 +399,6 @@ def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
 
 
 def _pointers(consumers: Sequence[int], stages: int) -> npt.NDArray[np.int32]:
-    """Where the edges of each stage begin among edges grouped by consumer."""
+    """Return the place at which the edges of each stage begin among edges grouped by consumer."""
     counts = np.bincount(np.array(consumers, dtype=np.int64), minlength=stages)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
