@@ -105,7 +105,7 @@ _SPARE = tuple(
 
 
 def _cells(row: Row) -> dict[str, Any]:
-    """What the table shows of a row by its columns; those without any value are left out."""
+    """Return the table's cells of a row by column; columns without any value are left out."""
     seeded = row.runs > 1
     return {
         "arrays": row.arrays,

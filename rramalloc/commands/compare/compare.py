@@ -34,7 +34,7 @@ from rramalloc.timing.metrics import totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.version import __version__
 
-MAX_SEEDS = 1000
+MAX_SEEDS = 1000  # of one method at one budget
 _INTERRUPTED = "interrupted before it was ready"
 
 CompareProgress = Callable[[int, str, int, int], None]
@@ -142,7 +142,7 @@ def _compared(
 def _candidates(
     problem: Problem, request: Request, options: CompareOptions, cancel: CancelToken
 ) -> list[Candidate]:
-    """What a method proposes, with every seed if it has any. Raises SolverError, UnsupportedError."""
+    """Return the candidates of a method, one a seed if it has seeds. Raises SolverError, UnsupportedError."""
     count = options.seeds if method_named(request.method).seeded else 1
 
     def run(seed: int) -> Candidate:
@@ -161,19 +161,19 @@ def _candidates(
 
 
 def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Stop:
-    """The end of one run, which begins now."""
+    """Return the end of one run, which begins now."""
     return Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
 
 
 def _limits(options: CompareOptions) -> list[str]:
-    """What limits of time and work are of, where one was asked for."""
+    """Return a note that says that limits of time and work hold for a single run, where one was asked for."""
     of_time = [] if options.time_limit_s is None else [f"the time limit of {options.time_limit_s:g} s"]
     of_work = [] if options.work == DEFAULT_WORK else [f"the work of {options.work} units"]
     return [f"{each} is of every single run, not of all together" for each in of_time + of_work]
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
-    """What a reader must know of the ratios: against what they are, and where `auto` is not the best."""
+    """Return what a reader must know of the ratios: their reference, and where `auto` is not the best."""
     there = {row.arrays for row in rows if row.method == REFERENCE}
     words = [
         f"{row.arrays} arrays: {row.method} is faster than {REFERENCE}, ratio {row.ratio:.4f}"
@@ -234,7 +234,7 @@ class CheckedRuns:
 def rows_of(
     network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop
 ) -> list[Row]:
-    """The rows of one budget: the reference first, then the fastest first.
+    """Return the rows of one budget: the reference first, then the fastest first.
 
     Raises SolverError if a bound that one method proved is above what another one reached.
     """
@@ -248,7 +248,8 @@ def rows_of(
 
 
 def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop) -> float:
-    """The best bound of the objective that any run proved. Raises SolverError if another run is below it."""
+    """Return the best bound of the objective that any run proved. Raises SolverError if another run is below
+    it."""
     every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)
     bound, prover = max((objective.bound(candidate, stop), name) for candidate, name in every)
     least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())

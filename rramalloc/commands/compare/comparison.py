@@ -20,7 +20,7 @@ REFERENCE = "auto"
 
 
 class CompareOptions(MappingOptions):
-    """What was asked for beyond network, hardware and budgets; time_limit_s and work: of every single run.
+    """Options beyond network, hardware and budgets; time_limit_s and work are those of every single run.
 
     latency_table: measured step times, None if those of the hardware hold.
     """
@@ -120,7 +120,7 @@ class Comparison(ResultRecord):
         return tuple(dict.fromkeys(row.arrays for row in self.rows))
 
     def at(self, arrays: int) -> tuple[Row, ...]:
-        """The rows at one budget."""
+        """Return the rows at one budget."""
         return tuple(row for row in self.rows if row.arrays == arrays)
 
     @property

@@ -25,11 +25,13 @@ from rramalloc.commands.compare.comparison import REFERENCE, Comparison, Row
 from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of, table_of, thinned
 from rramalloc.units import counted, quantity, quoted, share, steps
 
-_MOST_PANELS = 8
-_LEAST_END, _BEYOND = 1.3, 2.5
-"""The axis ends at _BEYOND times the median ratio at most."""
-_REFERENCE, _METHOD = Key(f"{REFERENCE} (the reference)", BLUE), Key("other methods", SKY)
-_REPAIRED, _BOUND = Key("repaired to fit", "#9fd0ee"), Key("lower bound", RED, "stroke")
+_MOST_PANELS = 8  # budgets that a chart shows
+_LEAST_END = 1.3  # ratio at which the axis ends at the least
+_BEYOND = 2.5  # the axis ends at this multiple of the median ratio at most
+_REFERENCE = Key(f"{REFERENCE} (the reference)", BLUE)
+_METHOD = Key("other methods", SKY)
+_REPAIRED = Key("repaired to fit", "#9fd0ee")
+_BOUND = Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 _SHOWN = tuple(
@@ -154,7 +156,7 @@ def _kind(row: Row) -> Key:
 
 
 def _mark(place: int, row: Row, end: float, unit: str) -> dict[str, Any]:
-    """What is drawn and shown of a row; `end`: of the longest bar."""
+    """Return the marks and the label of a row; `end`: of the longest bar."""
     scale = row.ratio / max(1, row.makespan)
     high = min(row.worst * scale, end)
     value = f"{row.makespan:,}" if unit == "steps" else quantity(row.objective_value, unit)

@@ -64,7 +64,7 @@ def fold(
     quiet: bool = False,
     **shared: Unpack[NetworkArguments],
 ) -> None:
-    """Filters whose kernel pixels become input channels, so that few channels fill the arrays.
+    """Fold kernel pixels of filters into input channels, so that few channels fill the arrays.
 
     Example: rramalloc fold vgg16 --crossbar 128x128
 

@@ -50,7 +50,7 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, share
 
 _LEAST_OPSET = 11
-"""Of Pad and Slice with tensors as inputs."""
+"""First opset in which Pad and Slice take tensors as inputs."""
 
 
 def save_folded_onnx(
@@ -126,7 +126,7 @@ def save_folded_onnx(
 def _nodes(
     model: Any, proto: Any, network: Network, stage: Conv, fold: Fold, weights: npt.NDArray[Any]
 ) -> Iterator[Any]:
-    """What a convolution becomes, in order."""
+    """Yield the nodes that take the place of a convolution, in order."""
     from onnx import helper, numpy_helper
 
     stem = f"{proto.output[0]}_folded"
@@ -254,7 +254,7 @@ class FoldedLayer(Folded):
 
     @property
     def size(self) -> Pair | None:
-        """(n_h, n_w), None if the layer is left as it is."""
+        """(n_h, n_w), None if the layer is not folded."""
         return None if (self.n_h, self.n_w) == UNFOLDED else (self.n_h, self.n_w)
 
 
@@ -414,7 +414,7 @@ def fold(
 
 
 class LayerLayout(NamedTuple):
-    """How a layer lies on arrays. batches: None for one window a step; size: of its fold."""
+    """Layout of a layer on arrays. batches: None for one window a step; size: of its fold."""
 
     mapping: Mapping
     arrays: int
@@ -424,14 +424,14 @@ class LayerLayout(NamedTuple):
     copies: int = 1
 
     def array_steps(self, windows: int) -> int:
-        """Arrays times the steps in which they compute one input of so many windows."""
+        """Return the arrays times the steps in which they compute one input of `windows` windows."""
         return self.arrays * (windows if self.batches is None else self.batches)
 
 
 def _best_layouts(
     network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[LayerLayout]
 ) -> tuple[list[LayerLayout], list[int]]:
-    """Of every layer the layout with the fewest array-steps, and the arrays of im2col; in network order."""
+    """Return each layer's layout with the fewest array-steps, and the arrays of im2col; in network order."""
     modes = ModeArrays(network, graph.stages, hardware)
     layouts, before = [], []
     for index, split in zip(graph.network_order, folded, strict=True):

@@ -12,7 +12,7 @@ from rramalloc.units import share
 
 
 def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
-    """Filters before and after, and what that saves."""
+    """Return the section: filters before and after, and what that saves."""
     blocks: tuple[Chart, ...] = ()
     if isinstance(result, FilterFold):
         facts = (

@@ -42,7 +42,7 @@ _MEASURED = table_of(
 
 
 class AuxiliaryChoice(StrEnum):
-    """As choices.AuxiliaryLayer: Typer has no lists of literals."""
+    """Choices of an auxiliary layer, as choices.AuxiliaryLayer: Typer has no lists of literals."""
 
     avgpool = "avgpool"
     conv1x1 = "conv1x1"
@@ -142,7 +142,7 @@ def plan(
     input_shapes: list[str] | None = None,
     output_format: Format = "csv",
 ) -> None:
-    """What a measurement times, one run a line: to be timed elsewhere and replayed.
+    """List what a measurement times, one run a line: to be timed elsewhere and replayed.
 
     Example: rramalloc latency plan squeezenet
     """
@@ -191,7 +191,7 @@ def estimate(
     output: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """The time of a network as the sum of its layers, beside the measured one if the table has it.
+    """Sum up the times of a network's layers, beside the measured one if the table has it.
 
     Example: rramalloc latency estimate squeezenet --table t.json
     """

@@ -26,7 +26,8 @@ from rramalloc.records import brief
 from rramalloc.timing.latency_table import number
 from rramalloc.timing.measured_layer import FREE, MeasuredLayer, timed_nodes
 
-OPSET, IR_VERSION = 13, 8
+OPSET = 13  # of ONNX, of the timed models
+IR_VERSION = 8  # of ONNX, of the timed models
 _PLAIN = {
     "relu": "Relu",
     "activation": "Sigmoid",
@@ -52,7 +53,7 @@ def unsupported(network: Network) -> str | None:
 
 
 def network_of(run: TimedRun) -> Network:
-    """The layers of a run, one after another, as a network."""
+    """Return the layers of a run, one after another, as a network."""
     head = run.layer or run.auxiliary
     if head is None:
         raise ValueError("the run has no layer")
@@ -64,7 +65,7 @@ def network_of(run: TimedRun) -> Network:
 
 
 def model_bytes(network: Network) -> bytes:
-    """A serialised model of the network, batch 1, 32-bit floats.
+    """Return a serialised model of the network, batch 1, 32-bit floats.
 
     Raises ValueError if it would be larger than protobuf allows.
     """
@@ -91,7 +92,7 @@ def model_bytes(network: Network) -> bytes:
 
 
 def input_arrays(network: Network) -> dict[str, Any]:
-    """A value for each input, by its name in the model."""
+    """Return a value for each input, by its name in the model."""
     random = np.random.default_rng(0)
     return {
         _value_name(place): random.random((1, *node.shape), dtype=np.float32)
@@ -156,7 +157,7 @@ class _OnnxModel:
         self._node(operator, [source, *constants], value, group=node.groups, **_window(node), **more)
 
     def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
-        """A product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
+        """Add a product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
         if shape.pixels > 1:
             like = Conv(name="linear", inputs=("x",), out_channels=node.out_features, kernel=(1, 1))
             self._conv(like, shape.channels, source, value)
@@ -198,10 +199,10 @@ def _random(shape: tuple[int, ...]) -> Any:
     return centred * np.float32(np.sqrt(24.0 / inputs))
 
 
-_WARM_UP = 3
+_WARM_UP = 3  # executions of a new model that do not count
 _KEPT_BYTES = 2**29
 _MODEL_BYTES = 2**31 - 2**20
-_WEIGHT_BYTES = 4
+_WEIGHT_BYTES = 4  # 32-bit floats
 
 
 class _Session(NamedTuple):
@@ -244,7 +245,7 @@ class OnnxRuntimeDevice:
         return unsupported(network)
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
-        """Times of executions, after some that do not count if the model is new."""
+        """Return the times of `count` executions, after some that do not count if the model is new."""
         ready, clock_ns = self._ready(run), self._clock_ns
         times = []
         for _ in range(count):
@@ -309,7 +310,8 @@ class Device(Protocol):
         ...
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
-        """Times of up to `count` executions in ns, after `first` taken before; none if it has no more.
+        """Return the times of up to `count` executions in ns, after `first` taken before; none if it has no
+        more.
 
         Raises DeviceError.
         """
@@ -317,7 +319,7 @@ class Device(Protocol):
 
 
 def open_device(text: str, network: Network, *, threads: int = 1, seed: int = 0) -> Device:
-    """The device "onnxruntime", "simulated", "simulated:noise=0.01,c=5000" or "replay:FILE.csv".
+    """Return the device "onnxruntime", "simulated", "simulated:noise=0.01,c=5000" or "replay:FILE.csv".
 
     Raises DeviceError, FileError, SpecError.
     """
@@ -358,16 +360,16 @@ class ReplayDevice:
             raise DeviceError(self.name, f"{where} has no times")
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Runs without a time cannot be done."""
+        """Return why a run without a time in the file cannot be done."""
         return None if run.text in self._times else f"{self._where} has no time of it"
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
-        """The next times of the file."""
+        """Return the next times of the file."""
         return self._times[run.text][first : first + count]
 
 
-_SLOW = 3.0
-_MOST = 1e9
+_SLOW = 3.0  # factor of an outlier
+_MOST = 1e9  # largest value of a setting
 _SHARES = ("noise", "outliers")
 
 
@@ -417,7 +419,7 @@ class SimulatedDevice:
         return None
 
     def latency_ns(self, layer: MeasuredLayer) -> float:
-        """The true latency of a layer."""
+        """Return the true latency of a layer."""
         if layer.text in self._latencies:
             return self._latencies[layer.text]
         pixels, node = layer.output.pixels, layer.node
@@ -427,11 +429,11 @@ class SimulatedDevice:
         return pixels * layer.output.channels * self._settings.value_ns
 
     def overhead_ns(self, run: TimedRun) -> float:
-        """The true overhead of a run."""
+        """Return the true overhead of a run."""
         return self._settings.a * run.input_bytes + self._settings.b * run.output_bytes + self._settings.c
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
-        """The true time with noise."""
+        """Return the true time with noise."""
         true_ns = self.overhead_ns(run) + self._work_ns(run)
         return [true_ns * self._factor(run.text, number) for number in range(first, first + count)]
 
@@ -454,7 +456,7 @@ class SimulatedDevice:
 
 
 def parse_settings(text: str) -> Settings:
-    """Settings from "noise=0.01,c=5000"; those left out keep their default. Raises DeviceError."""
+    """Return the settings from "noise=0.01,c=5000"; those left out keep their default. Raises DeviceError."""
     names = [field.name for field in fields(Settings)]
     values: dict[str, float] = {}
     for part in text.split(",") if text else []:

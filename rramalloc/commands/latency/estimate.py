@@ -54,7 +54,7 @@ class LatencyEstimate(ResultRecord):
 
 
 def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
-    """The sum over all layers of a network.
+    """Return the sum over all layers of a network.
 
     Raises MissingLatencyError if the table lacks a layer with weights.
     """

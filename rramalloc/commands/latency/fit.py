@@ -23,12 +23,14 @@ from rramalloc.units import counted, duration, rounded
 
 WIDEST = 0.1
 """Relative width of a confidence interval above which a median is called unsteady."""
-_SIGMAS = 2.0
+_SIGMAS = 2.0  # standard errors below which a latency is not told from noise
 _REMEDY = "time more of the plan, or use --method subtract"
 _APART = 0.1
 """Relative distance of two corrections above which they are said to disagree."""
-_RANK_TOLERANCE = 1e-9
-_UNKNOWNS = 3
+_RANK_TOLERANCE = (
+    1e-9  # of columns scaled to 1: far above the rounding of a sum, far below any spread of sizes
+)
+_UNKNOWNS = 3  # a and b per byte, and c
 
 
 class RunSummary(NamedTuple):
@@ -49,7 +51,7 @@ class Fit:
     covariance: npt.NDArray[np.float64]
 
     def error_ns(self, run: TimedRun) -> float:
-        """Standard error of the overhead of a run."""
+        """Return the standard error of the overhead of a run."""
         at = np.array([run.input_bytes, run.output_bytes, 1.0])
         return float(np.sqrt(max(0.0, at @ self.covariance @ at)))
 
@@ -57,7 +59,7 @@ class Fit:
 def fit_latency(
     samples: str | os.PathLike[str], *, method: OverheadMethod | None = None, date: str | None = None
 ) -> LatencyTable:
-    """The latency table of a samples file.
+    """Return the latency table of a samples file.
 
     method: "regression" takes the fitted overhead off, "subtract" the time of the auxiliary layer alone,
     "both" that time and the fitted transfer of what the layer reads beyond it; None: as the device asks;
@@ -83,7 +85,7 @@ def check_date(date: str | None) -> None:
 def table_of(
     header: Header, timed: Sequence[RunSummary], method: OverheadMethod, date: str | None = None
 ) -> LatencyTable:
-    """The latencies of all layers that were timed. Raises DeviceError."""
+    """Return the latencies of all layers that were timed. Raises DeviceError."""
     alone = [item for item in timed if item.run.kind == "auxiliary"]
     kinds = list(dict.fromkeys(_kind(item.run) for item in alone))
     fits: dict[str, Fit | None] = {}
@@ -114,7 +116,7 @@ def table_of(
 
 
 def _kind(run: TimedRun) -> str:
-    """The kind of auxiliary layer behind a run: operator, and kernel of a convolution."""
+    """Return the kind of auxiliary layer behind a run: operator, and kernel of a convolution."""
     auxiliary = run.auxiliary
     if auxiliary is None:
         return ""
@@ -152,7 +154,7 @@ class Corrected(NamedTuple):
 
 
 def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
-    """The overhead that auxiliary layers alone show; None and why if they do not determine it."""
+    """Return the overhead that auxiliary layers alone show; None and why if they do not determine it."""
     if len(alone) <= _UNKNOWNS:
         return None, f"{len(alone)} auxiliary layers alone were timed, {_UNKNOWNS + 1} are needed"
     unknowns = np.array([[item.run.input_bytes, item.run.output_bytes, 1.0] for item in alone])
@@ -176,7 +178,8 @@ def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
 
 
 def _row(some: Sequence[Corrected], *, device: str, method: OverheadMethod, date: str | None) -> LatencyRow:
-    """The latency of a layer, of several kinds of auxiliary layers the mean weighted by their certainty."""
+    """Return the latency of a layer, of several kinds of auxiliary layers the mean weighted by their
+    certainty."""
     layer = some[0].item.run.layer
     if layer is None:
         raise AssertionError("these are runs of a layer")
@@ -215,7 +218,8 @@ def _row(some: Sequence[Corrected], *, device: str, method: OverheadMethod, date
 
 
 def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
-    """What R^2 cannot show: how much of the cost of a byte is the auxiliary layers' own work."""
+    """Return a warning of what R^2 cannot show: how much of the cost of a byte is the auxiliary layers' own
+    work."""
     apart = []
     for row in rows:
         if row.low_ns is not None and row.high_ns is not None:

@@ -15,12 +15,12 @@ from rramalloc.errors import DeviceError, SpecError
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_known, is_whole
 
-MAX_SAMPLES = 1_000_000
+MAX_SAMPLES = 1_000_000  # executions of one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """How often each run is repeated: until its median is certain enough, within limits.
+    """Number of executions of each run: more until its median is certain enough, within limits.
 
     width: of the 95 % confidence interval, relative to the median; batch: executions in a row.
     Raises SpecError for values that make no sense.
@@ -57,7 +57,7 @@ class MeasureProgress(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a measurement came to: (run, reason) of runs the device refused, and executions timed now."""
+    """Result of a measurement: (run, reason) of runs the device refused, and executions timed now."""
 
     refused: tuple[tuple[str, str], ...]
     executions: int
@@ -100,7 +100,7 @@ def _repeat(
     plan: MeasurePlan, device: Device, journal: SampleFile, effort: Repetition, seed: int,
     on_progress: Callable[[MeasureProgress], None] | None,
 ) -> int:  # fmt: skip
-    """Rounds over the runs whose median is not certain enough yet; returns the executions timed."""
+    """Time rounds over the runs whose median is not certain enough yet; return the executions timed."""
     executions, number = 0, 0
     left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
     while left:

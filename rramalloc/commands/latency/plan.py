@@ -1,4 +1,4 @@
-"""What is timed: layers with an auxiliary layer behind them, auxiliary layers alone, the whole network.
+"""Runs that are timed: layers with an auxiliary layer behind them, auxiliary layers alone, the whole network.
 
 An auxiliary layer makes the output small that is fetched from the device.
 Source: docs/sources/companions.md 4.
@@ -31,9 +31,9 @@ from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
 _CERTAIN = 1.959964
 """Standard deviations of a normal distribution within which 95 % lie."""
-_MAD_TO_STD = 1.482602
-_MEDIAN_TO_MEAN = 1.253314
-_FEW = 8
+_MAD_TO_STD = 1.482602  # standard deviation of a normal distribution over its median absolute deviation
+_MEDIAN_TO_MEAN = 1.253314  # sqrt(pi / 2): standard error of its median over that of its mean
+_FEW = 8  # times; below, the interval of the median follows the normal distribution
 
 
 class TimeSummary(NamedTuple):
@@ -50,7 +50,7 @@ class TimeSummary(NamedTuple):
 
     @classmethod
     def of(cls, times_ns: Sequence[float]) -> TimeSummary:
-        """Raises ValueError without any time."""
+        """Return the summary of these times. Raises ValueError without any."""
         if not times_ns:
             raise ValueError("there are no times")
         times, n = np.sort(np.asarray(times_ns, dtype=np.float64)), len(times_ns)
@@ -160,7 +160,7 @@ class SampleFile(Closing):
 
 
 def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
-    """What a samples file says, as far as it was written. Raises FileError, SpecError."""
+    """Read the header and the times of a samples file, as far as it was written. Raises FileError, SpecError."""
     where = os.fspath(path)
     with open_to_read(path) as stream:
         first = stream.readline(_HEADER_BYTES)
@@ -206,9 +206,10 @@ def _line(document: dict[str, Any]) -> bytes:
 
 VALUE_BYTES = 4
 """Inputs and outputs are counted as 32-bit values."""
-_SIZES = 6
-_LEAST_BYTES, _MOST_BYTES = 2**22, 2**26
-_CHANNELS = 16
+_SIZES = 6  # auxiliary layers alone of each kind, 3 unknowns to be fitted
+_LEAST_BYTES = 2**22  # of the largest of them
+_MOST_BYTES = 2**26  # of the largest of them
+_CHANNELS = 16  # of an average pooling alone
 
 
 class TimedRun(Record):
@@ -272,17 +273,17 @@ class MeasurePlan(Record):
         return cls(name=network.name, sha256=network.sha256, auxiliary=named, runs=tuple(each.values()))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `latency plan --format json` prints."""
+        """Return the document that `latency plan --format json` prints."""
         return self.model_dump(mode="json")
 
     def without(self, texts: Iterable[str]) -> MeasurePlan:
-        """The plan without some of its runs."""
+        """Return the plan without some of its runs."""
         left_out = set(texts)
         return self.model_copy(update={"runs": tuple(r for r in self.runs if r.text not in left_out)})
 
 
 def behind(auxiliary: AuxiliaryLayer, shape: Shape) -> MeasuredLayer:
-    """The auxiliary layer for an output: a mean over the grid, or a convolution to one channel."""
+    """Return the auxiliary layer for an output: a mean over the grid, or a convolution to one channel."""
     if auxiliary == "avgpool":
         grid = [shape.height, shape.width]
         return _layer("avgpool", shape, {"kernel": grid, "stride": grid})
@@ -310,20 +311,20 @@ def calibration(auxiliary: AuxiliaryLayer, largest_bytes: int) -> list[MeasuredL
 
 
 def layer_run(layer: MeasuredLayer, auxiliary: AuxiliaryLayer) -> TimedRun:
-    """A layer with its auxiliary layer."""
+    """Return the run of a layer with its auxiliary layer."""
     after = behind(auxiliary, layer.output)
     moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([after.output])}
     return TimedRun(kind="layer", layer=layer, auxiliary=after, **moved)
 
 
 def auxiliary_run(layer: MeasuredLayer) -> TimedRun:
-    """An auxiliary layer alone."""
+    """Return the run of an auxiliary layer alone."""
     moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([layer.output])}
     return TimedRun(kind="auxiliary", auxiliary=layer, **moved)
 
 
 def network_run(network: Network) -> TimedRun:
-    """The whole network without auxiliary layer: what an estimate is compared with."""
+    """Return the run of the whole network without auxiliary layer, which an estimate is compared with."""
     inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
     outputs = [network.shapes[node.name] for node in outputs_of(network)]
     moved = {"input_bytes": _bytes(inputs), "output_bytes": _bytes(outputs)}

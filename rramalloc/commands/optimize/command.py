@@ -132,7 +132,7 @@ _RELOAD_TABLE = table_of(
 
 
 def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
-    """The command with --reload: a plan of segments in place of an allocation."""
+    """Run the command with --reload: print a plan of segments in place of an allocation."""
     with room("reload", "--reload"):
         from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
 

@@ -35,7 +35,7 @@ from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
 """Quick methods in common use, drawn next to the front."""
-_BASELINE_BUDGETS = 16
+_BASELINE_BUDGETS = 16  # budgets along the front at which the quick methods are evaluated
 
 
 def pareto(

@@ -21,7 +21,7 @@ FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 
 
 class ParetoOptions(MappingOptions):
-    """What was asked for beyond network, hardware and budget; latency_table: measured step times."""
+    """Options beyond network, hardware and budget; latency_table: measured step times."""
 
     work: int
     time_limit_s: float | None
@@ -57,12 +57,12 @@ class FrontPoint(LayerModes):
 
     @property
     def across(self) -> int | float:
-        """Where it stands on the axis that rises along the front."""
+        """Value on the axis that rises along the front."""
         return self.arrays if self.against_value is None else self.against_value
 
 
 class BaselinePoint(Record):
-    """What a method comes to at a budget of so many arrays: arrays used, value in the front's unit."""
+    """Result of a method at a budget of `budget` arrays: arrays used, value in the front's unit."""
 
     method: str
     budget: Count

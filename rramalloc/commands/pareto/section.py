@@ -72,7 +72,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
 
 
 def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
-    """The staircase of points, the lower bound below it, and the methods it was compared with."""
+    """Draw the staircase of points, the lower bound below it, and the methods it was compared with."""
     kept = [front.points[place] for place in thinned(len(front.points), detail.marks)]
     last = max(front.budget, kept[-1].arrays) if front.against == "arrays" else kept[-1].across
     beside = _beside(front, detail)
@@ -122,7 +122,7 @@ def _staircase(points: list[FrontPoint], end: float) -> tuple[Marks, ...]:
 
 
 def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
-    """The baselines, a shape and a colour for each."""
+    """Draw the baselines, a shape and a colour for each."""
     layers = []
     for place, method in enumerate(dict.fromkeys(point.method for point in front.baselines)):
         points = [point for point in front.baselines if point.method == method]

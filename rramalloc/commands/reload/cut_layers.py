@@ -31,7 +31,7 @@ class CutNetwork:
 def cut_to_fit(
     network: Network, layers: Collection[str], hardware: Hardware, options: MappingOptions, arrays: int
 ) -> CutNetwork:
-    """The same network with those of `layers` cut that need more than so many arrays.
+    """Return the network with those of `layers` cut that need more than `arrays` arrays.
 
     Raises SpecError for a layer of which not even one kernel of one channel fits, and for a recurrence, which
     needs its whole state in every step.
@@ -79,7 +79,7 @@ class _Cutter:
         self._where = f"{self.network.where}: node {self.layer.name[:60]!r}"
 
     def fits(self, groups: int, inputs: int, outputs: int) -> bool:
-        """Whether so many groups of so many input and output channels fit the arrays."""
+        """Return True if `groups` groups of `inputs` and `outputs` channels fit the arrays."""
         per_channel = self.weights.outputs // self.channels
         part = replace(
             self.weights, groups=groups, inputs=inputs, outputs=outputs * per_channel,
@@ -88,7 +88,7 @@ class _Cutter:
         return demand(part, self.hardware.crossbar, self.options.mapping, self._where) <= self.arrays
 
     def cut(self) -> list[Node]:
-        """The nodes that take the place of the layer; the last one has its name."""
+        """Return the nodes that take the place of the layer; the last one has its name."""
         if isinstance(self.layer, Recurrent):
             raise SpecError(
                 self._where,
@@ -102,7 +102,7 @@ class _Cutter:
         return self.nodes
 
     def _of_groups(self, groups: int) -> str:
-        """Parts for the next so many groups; the node that has their output."""
+        """Append the parts for the next `groups` groups; return the node that has their output."""
         inputs, source = self.weights.inputs, self.layer.inputs[0]
         if groups < self.weights.groups:
             source = self._select(source, groups * inputs)
@@ -152,7 +152,7 @@ class _Cutter:
         return node.name
 
     def _name(self, what: str) -> str:
-        """A name that no node has."""
+        """Return a name that no node has."""
         number = 1
         while (name := f"{self.layer.name[:MAX_NAME]}/{what}{number}") in self.names:
             number += 1
@@ -161,7 +161,7 @@ class _Cutter:
 
 
 def _most(limit: int, fits: Callable[[int], bool]) -> int:
-    """The most of 1 ... limit that fit, 0 if none does; what fits fits with less, too."""
+    """Return the largest of 1 ... limit that fits, 0 if none does; what fits fits with less, too."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -173,6 +173,6 @@ def _most(limit: int, fits: Callable[[int], bool]) -> int:
 
 
 def _pieces(total: int, most: int) -> Iterator[int]:
-    """Pieces of `most`, and what is left."""
+    """Yield pieces of `most`, and the remainder."""
     for first in range(0, total, most):
         yield min(most, total - first)

@@ -1,4 +1,4 @@
-"""The cuts of a network into segments that are written and run one after another, searched with a bound.
+"""Cuts of a network into segments that are written and run one after another, searched with a bound.
 
 The stages in canonical order are cut into segments. The time of a segment is bounded from below without a
 search, by the wordlines that it writes and the arrays that its batches read; a search for its allocation
@@ -55,7 +55,7 @@ from rramalloc.units import Unit
 
 
 def segment_network(network: Network, timed: Collection[str], chosen: Collection[str], name: str) -> Network:
-    """The network of the stages `chosen` and of the digital nodes before them.
+    """Return the network of the stages `chosen` and of the digital nodes before them.
 
     timed: all stages; what one of the others computes is an input, buffered outside and there from the start
     (docs/sources/model.md 13).
@@ -82,17 +82,19 @@ def segment_network(network: Network, timed: Collection[str], chosen: Collection
     )
 
 
-_STEPS, _MOST_TRIED = 3, 400
-"""Steps of a staircase that are tried in each direction, and modes that are tried before the last round."""
+_STEPS = 3
+"""Steps of a staircase that are tried in each direction."""
+_MOST_TRIED = 400
+"""Modes that are tried before the last round."""
 _SECONDS_PER_STAGE = 1e-4
-"""Of timing an allocation in other blocks."""
+"""Charge for timing an allocation in other blocks, in seconds of a reference core."""
 _SECONDS_PER_MODE = 1e-5
-"""Of the time of a mode of a stage alone."""
-_ROUNDING = 1e-9
+"""Charge for the time of one mode of a single stage, in seconds of a reference core."""
+_ROUNDING = 1e-9  # relative error of sums of ns; a bound is lowered by it
 
 
 class LoadedRun(RangedByArrays):
-    """Time to write the weights, and from the first of so many inputs until the last output."""
+    """Time to write the weights, and from the first of `inputs` inputs until the last output."""
 
     name, label = "reload", "time of writing and running"
     unit: Unit = "ns"
@@ -144,7 +146,7 @@ class LoadedRun(RangedByArrays):
         return len(self.problem.demand) == 1 and step_time is not None and not step_time.depends_on_copies
 
     def _fastest_mode(self) -> Candidate:
-        """The best mode of a single stage: its makespan and interval are the time of its batches.
+        """Return the best mode of a single stage: its makespan and interval are the time of its batches.
 
         Copies alone that write more wordlines and take longer than others are no better in any round,
         so this is the optimum of them; with blocks it need not be.
@@ -163,7 +165,7 @@ class LoadedRun(RangedByArrays):
         return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
 
     def improved(self, candidate: Candidate, stop: Stop) -> Candidate:
-        """A local optimum over modes: none near that of a stage on its staircase of wordlines is faster.
+        """Return a local optimum over modes: no mode near a stage's on its staircase of wordlines is faster.
 
         stop: ends it before it is one.
         """
@@ -207,7 +209,7 @@ class LoadedRun(RangedByArrays):
 
 
 class Least(NamedTuple):
-    """Of the modes that take no longer than some time: fewest arrays, and fewest wordlines.
+    """Fewest arrays and fewest wordlines among the modes that take no longer than some time.
 
     missing: 1 if there are none, else 0.
     """
@@ -230,7 +232,7 @@ class Staircase:
 
     @classmethod
     def of(cls, problem: Problem, writing: Writing, stage: int, most: int) -> Staircase:
-        """Of the modes of a stage of a problem with up to `most` arrays."""
+        """Return the staircase of a stage's modes with up to `most` arrays."""
         listed = modes_of(problem, stage, most)
         rows = _rows(problem, writing, stage, listed)
         order = np.lexsort((rows, listed.modes.length))
@@ -238,7 +240,7 @@ class Staircase:
         return cls(modes, np.minimum.accumulate(modes.arrays), np.minimum.accumulate(rows))
 
     def least(self, longest: int) -> Least:
-        """Of the modes that take no longer."""
+        """Return the fewest arrays and wordlines of modes that take at most `longest`."""
         at = int(np.searchsorted(self.modes.length, longest, side="right")) - 1
         return Least(0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else Least(1, 0, 0)
 
@@ -291,7 +293,8 @@ class SegmentFloors:
     inputs: int
 
     def times(self) -> Times:
-        """In ns; infinite where no interval fits, which may also be found out later."""
+        """Bound of each segment's time in ns; infinite where no interval fits, which may also be found out
+        later."""
         demand = np.concatenate(([0], np.cumsum(self.problem.demand)))
         most = (np.searchsorted(demand, demand[:-1] + self.arrays, side="right") - 1).tolist()
         stages = [Staircase.of(self.problem, self.writing, stage, self.arrays) for stage in range(len(most))]
@@ -323,11 +326,12 @@ class SegmentFloors:
         return list(zip(shortest.tolist(), longest.tolist(), strict=True))
 
 
-_FIRST_WORK = 2
+_FIRST_WORK = 2  # units of search of a segment; they double each time that it is searched again
 _TURNS = (0, 1, 0, 2)
-"""Whose segment is searched in turn: 0 the plan that could be fastest, 1 that of least bound, 2 the best."""
+"""Kind of segment that each turn searches: 0 of the plan that could be fastest, 1 of least bound, 2 of the
+best."""
 _SECONDS_PER_SEGMENT = 0.01
-"""Of making the problem of a segment."""
+"""Charge for making the problem of a segment, in seconds of a reference core."""
 
 Cut = tuple[int, int]
 """Number of the first stage of a segment, and of the first one after it."""
@@ -400,7 +404,8 @@ class CutSearch:
         return min(self.case.hardware.of_layer(stage).compute_ns or 0.0 for stage in self.graph.stages)
 
     def run(self) -> None:
-        """Search the segments of plain cuts, then those that decide the bound and the best plan in turn."""
+        """Search the segments of plain cuts, then alternate between those that decide the bound and the best
+        plan."""
         before = 0.0 if self.alone is None else self.alone.spent_s + self.alone.plain_s
         for cuts in (self.greedy, self.layers, self.alone.best if self.alone else []):
             for cut in cuts:
@@ -423,7 +428,8 @@ class CutSearch:
             self._search(chosen, _FIRST_WORK if known is None else 2 * known.work)
 
     def _promising(self) -> Cut | None:
-        """A segment of the fastest plan there could be if those not searched were as fast as their bound."""
+        """Return a segment of the fastest plan there could be if those not searched were as fast as their
+        bound."""
         times = [
             np.where(values < math.inf, values, bounds)
             for values, bounds in zip(self.values, self.bounds, strict=True)
@@ -431,8 +437,8 @@ class CutSearch:
         return next((cut for cut in shortest(times).cuts if cut not in self.searched), None)
 
     def _next(self, cuts: Sequence[Cut]) -> Cut | None:
-        """Of the segments of a plan the first that was never searched, or the one whose bound is furthest
-        below its time, if it may be searched with more work."""
+        """Return the first of a plan's segments that was never searched; else, if it may be searched with
+        more work, the one whose bound is furthest below its time."""
         for cut in cuts:
             if cut not in self.searched:
                 return cut
@@ -477,7 +483,7 @@ class CutSearch:
         return sum(self.searched[cut].value_ns for cut in cuts)
 
     def _search(self, cut: Cut, work: int) -> None:
-        """Search a segment with so many units of work; one that cannot be placed is never chosen again."""
+        """Search a segment with `work` units of work; one that cannot be placed is never chosen again."""
         first, last = cut
         known = self.searched.get(cut)
         if known is not None and known.work >= work:
@@ -515,13 +521,13 @@ class CutSearch:
         self.values[first][last - first - 1] = value_ns
 
     def case_of(self, cut: Cut) -> Case:
-        """The layers of a segment, on the same hardware."""
+        """Return the case of the layers of a segment, on the same hardware."""
         names, (first, last), network = self.graph.names, cut, self.case.network
         name = f"{network.name}/{first + 1}-{last}"
         return replace(self.case, network=segment_network(network, set(names), names[first:last], name))
 
     def objective(self, cut: Cut) -> LoadedRun:
-        """What a segment minimises. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
+        """Return a segment's objective. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
         case = self.case_of(cut)
         problem = case.problem(self.arrays)
         writing = Writing(problem.graph, case.hardware, self.write, case.mapping.mapping)
@@ -536,7 +542,7 @@ class Way(NamedTuple):
 
 
 def shortest(times: Times) -> Way:
-    """The way with the least time; times[a][b - a - 1]: of segment (a, b)."""
+    """Return the way with the least time; times[a][b - a - 1]: of segment (a, b)."""
     n = len(times)
     least, before = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)
     least[0] = 0.0

@@ -44,7 +44,7 @@ class Segment(Record):
 
 
 class OtherCuts(Record):
-    """What other cuts come to, with allocations searched for in the same way.
+    """Result of other cuts, with allocations searched for in the same way.
 
     cuts: "greedy", as many layers as fit with one copy each, then the next ones, or "layers", each alone;
     segments: how many; total_ns: their time; ratio: of that to the time of the plan.
@@ -57,7 +57,7 @@ class OtherCuts(Record):
 
 
 class ReloadPlan(ResultRecord):
-    """How a network runs on fewer arrays than it needs: segment by segment, each written, then run.
+    """Plan to run a network on fewer arrays than it needs: segment by segment, each written, then run.
 
     inputs: that run through every segment each time it is written; total_ns: time of all of them;
     per_input_ns: of one in the mean; throughput_per_s: inputs per second; segments: in the order in which

@@ -115,7 +115,7 @@ def optimize_reload(
 
 
 def _checked(case: Case) -> Write:
-    """What the hardware says of writing. Raises SpecError for what segments cannot have."""
+    """Return the hardware's figures of writing. Raises SpecError for what segments cannot have."""
     hardware = case.hardware
     if case.mapping.fold or case.measured is not None:
         what = "fold" if case.mapping.fold else "latency table"
@@ -131,7 +131,7 @@ def _checked(case: Case) -> Write:
 
 
 def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> ReloadPlan:
-    """The best plan, every allocation of which is checked and timed anew.
+    """Return the best plan, every allocation of which is checked and timed anew.
 
     case: of the network before layers were cut into parts.
     """
@@ -186,7 +186,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
 
 
 def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
-    """A segment of the plan, and the wordlines that it writes."""
+    """Return a segment of the plan, and the wordlines that it writes."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
     own = search.case_of(cut)
@@ -222,7 +222,7 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
 
 
 def _proof(search: CutSearch, total_ns: float, bound_ns: float, parts: dict[str, int]) -> str:
-    """What the bound rests on, and why the search ended."""
+    """Return what proves the bound, and why the search ended."""
     why = search.stop.reason(math.ceil(total_ns) + 1, math.floor(bound_ns))
     if bound_ns == total_ns:
         why = "proven optimal"

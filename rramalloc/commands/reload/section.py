@@ -9,7 +9,7 @@ from rramalloc.units import counted, duration, energy, share
 
 
 def reload_section(result: ReloadPlan, detail: Detail) -> Section:
-    """Time per input, its bound, the segments, and what plain cuts come to."""
+    """Return the section: time per input, its bound, the segments, and the result of plain cuts."""
     segments, arrays = result.segments, result.arrays
     facts = [
         Fact("Per input", duration(result.per_input_ns), f"{counted(result.inputs, 'input')} per loading"),

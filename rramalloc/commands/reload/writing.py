@@ -1,4 +1,4 @@
-"""How long it takes to write the weights of an allocation into its arrays (docs/sources/model.md 13).
+"""Time to write the weights of an allocation into its arrays (docs/sources/model.md 13).
 
 The wordlines of an array are written one after another, and so many arrays at the same time as the hardware
 has lanes. Arrays with the most wordlines in use come first: a round of lanes lasts as long as its fullest
@@ -20,7 +20,7 @@ from rramalloc.network.node import Stage
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # relative error of sums of ns; a bound is lowered by it
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Writing:
         return rows * self.write.write_ns_per_row
 
     def of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
-        """The same of one stage."""
+        """Return the same of one stage."""
         key = self.graph.kinds[stage], block, copies
         if key not in self._known:
             self._known[key] = self._of_stage(stage, block, copies)
@@ -101,7 +101,8 @@ class Writing:
         return min(means, default=0.0)
 
     def floor_ns(self, arrays: int, fewest: int) -> float:
-        """Time that no allocation with so many arrays undercuts; fewest: those of one copy of each stage."""
+        """Return a time that no allocation with `arrays` arrays undercuts; fewest: those of one copy of each
+        stage."""
         rows = float(sum(self.least_rows))
         if self.mapping == "sdk":
             rows = max(rows, arrays * self._rows_per_array)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.sweep.sweep import SweepProgress, SweepResult
 
 
-_LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
+_LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
+_PLAIN_EVERY_S = 10.0  # between two lines of progress in a file
 SWEEP: Help = {
     "spec": ("SPEC.toml", "Lists whose product is the grid."),
     "output": ("DIR", "Folder of the sweep: its database, and at the end its rows."),

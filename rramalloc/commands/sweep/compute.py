@@ -60,7 +60,7 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
 
 
 def _result(case: Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
-    """The result columns of a row. Raises what `optimize` raises."""
+    """Return the result columns of a row. Raises what `optimize` raises."""
     problem = _problem(case, arrays)
     request = Request(objective=cast("ObjectiveName", point.objective), method=point.method, seed=point.seed)
     stop = Stop(work=point.work, cores=1)
@@ -81,7 +81,7 @@ def _network(source: NetworkText) -> Network:
 
 @lru_cache(maxsize=64)
 def _case(source: NetworkText, hardware: str, changes: Changes, mapping: MappingOptions) -> Case:
-    """What points share that differ in budget, objective, method or seed only."""
+    """Return what points share that differ in budget, objective, method or seed only."""
     network, machine = _network(source), machine_of(hardware, changes).hardware
     return Case(network, machine, mapping, measured_steps(source.measured, network, mapping.fc, machine))
 

@@ -16,7 +16,7 @@ from rramalloc.version import __version__
 
 SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
 STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
-_ERROR_LENGTH = 500
+_ERROR_LENGTH = 500  # letters of a row's error
 
 
 @dataclass(config=Record.model_config, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ COLUMNS: Mapping[str, Any] = {
 
 
 def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> dict[str, Any]:
-    """The part of a row that stands before anything is computed; hardware_text: its document as JSON."""
+    """Return the part of a row that stands before anything is computed; hardware_text: its document as JSON."""
     machine = machine_of(hardware_text, point.changes)
     hardware = machine.hardware
     return {
@@ -113,7 +113,7 @@ def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> di
 
 
 def failed_row(inputs: dict[str, Any], error: BaseException) -> SweepRow:
-    """The row of a point that could not be computed."""
+    """Return the row of a point that could not be computed."""
     lines = str(error).splitlines() or ["no reason given"]
     return SweepRow(**inputs, error_kind=type(error).__name__, error=lines[0][:_ERROR_LENGTH])
 
@@ -138,7 +138,7 @@ class SweepDocument(Record):
 
     @classmethod
     def of(cls, spec: Spec, sources: Sources) -> SweepDocument:
-        """The document of a sweep without its rows."""
+        """Return the document of a sweep without its rows."""
         return cls(
             rramalloc_version=__version__,
             points=spec.size,
@@ -148,7 +148,7 @@ class SweepDocument(Record):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the file, without what is not given."""
+        """Return the document of the file, without what is not given."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
 
@@ -191,7 +191,8 @@ class SweepSummary(NamedTuple):
 
 
 def summarise(rows: Iterable[tuple[str, str, int | None]]) -> list[SweepSummary]:
-    """Of (network, method, makespan or None if it failed) of all rows, in the order of their first rows."""
+    """Summarise (network, method, makespan or None if it failed) of all rows, in the order of their first
+    rows."""
     lines: dict[tuple[str, str], SweepSummary] = {}
     for network, method, makespan in rows:
         old = lines.get((network, method), SweepSummary(network, method, 0, 0, None))

@@ -24,7 +24,8 @@ from rramalloc.report.section import (
 )
 from rramalloc.units import counted
 
-_MOST_SERIES, _MOST_GROUPS = len(SERIES) * len(SHAPES), 8
+_MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own
+_MOST_GROUPS = 8  # pairs of a network and a hardware, each with its charts
 _UNITS = (
     "arrays, used, minimum, cell_bits, weight_bits, dac_bits, columns_per_adc, rows_per_read, "
     "bandwidth_gb_s=GB/s, makespan=steps, interval=steps, step_ns=ns, latency_ns=ns, throughput_per_s=1/s, "
@@ -87,7 +88,7 @@ def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
 
 
 def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGURE, of: str = "") -> Chart:
-    """A column of the rows against another, one line for everything else that varies.
+    """Draw a column of the rows against another, one line for everything else that varies.
 
     of: what all rows are about, for the heading. Raises SpecError for what is no column of numbers.
     """
@@ -129,7 +130,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
 
 
 def columns_chart(result: SweepResult, x: str, y: str) -> Chart:
-    """A column of the rows of a sweep against another. Raises SpecError."""
+    """Draw a column of the rows of a sweep against another. Raises SpecError."""
     return sweep_chart([*read_rows(result.folder)], x, y)
 
 

@@ -77,7 +77,7 @@ class SweepPoint(NamedTuple):
 
     @property
     def changes(self) -> Changes:
-        """What replaces the values of the hardware."""
+        """Values that replace those of the hardware."""
         return Changes(*(getattr(self, name) for name in Changes._fields))
 
 
@@ -86,7 +86,7 @@ LIST_OF = dict(zip(SweepPoint._fields, LISTS, strict=False))
 
 
 def _listed(value: Any) -> Any:
-    """A single value stands for a list of one."""
+    """Return a list as a tuple, and a single value as a tuple of one."""
     return tuple(value) if isinstance(value, list) else value if isinstance(value, tuple) else (value,)
 
 
@@ -172,7 +172,7 @@ class Spec(Record):
     @model_validator(mode="before")
     @classmethod
     def _singular(cls, document: Any) -> Any:
-        """`mapping` stands for `mappings`."""
+        """Accept `mapping` in place of `mappings`."""
         if isinstance(document, dict) and "mapping" in document and "mappings" not in document:
             return {"mappings" if name == "mapping" else name: value for name, value in document.items()}
         return document
@@ -218,7 +218,7 @@ class Spec(Record):
         return math.prod(len(getattr(self, group[0])) for group in self.groups)
 
     def describe_size(self) -> str:
-        """The size and its factors: "12 points: 2 networks x 6 arrays"."""
+        """Return the size and its factors: "12 points: 2 networks x 6 arrays"."""
         factors = [
             f"{len(getattr(self, group[0]))} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
             for group in self.groups
@@ -228,7 +228,7 @@ class Spec(Record):
         return f"{points}: {' x '.join(factors)}" if factors else points
 
     def point(self, number: int) -> SweepPoint:
-        """The point of that number, from 0, in mixed radix. Raises IndexError."""
+        """Return the point of that number, from 0, in mixed radix. Raises IndexError."""
         if not 0 <= number < self.size:
             raise IndexError(number)
         chosen = {name: values[0] for name, values in self._values.items()}
@@ -253,7 +253,7 @@ _SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
 
 
 def read_spec(spec: str | os.PathLike[str] | MappingOf[str, Any]) -> tuple[Spec, str, str]:
-    """The spec, its name in messages, and the folder that its relative paths start from.
+    """Read the spec, its name in messages, and the folder that its relative paths start from.
 
     Raises FileError, SpecError.
     """
@@ -296,22 +296,22 @@ class Machine(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What the points of a spec refer to by position: networks, and hardware as JSON."""
+    """Networks, and hardware as JSON, to which the points of a spec refer by position."""
 
     networks: tuple[NetworkText, ...]
     hardware: tuple[str, ...]
 
     def of(self, point: SweepPoint) -> tuple[NetworkText, str]:
-        """The network and the hardware of a point."""
+        """Return the network and the hardware of a point."""
         return self.networks[point.network], self.hardware[point.hardware]
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        """What `compute_row` takes, in plain values: a Dask scheduler need not have the package."""
+        """Return the arguments of `compute_row` in plain values: a Dask scheduler need not have the package."""
         network, hardware = self.of(point)
         return __version__, tuple(point), tuple(network), hardware
 
     def key(self, point: SweepPoint) -> str:
-        """The key of the row of a point."""
+        """Return the key of the row of a point."""
         network, hardware = self.of(point)
         return key_of(point, network, machine_of(hardware, point.changes))
 
@@ -332,7 +332,7 @@ def _table(text: str) -> LatencyTable:
 
 @lru_cache(maxsize=256)
 def machine_of(text: str, changes: Changes = _NO_CHANGES) -> Machine:
-    """The hardware of a point: its document as JSON text, with the point's changes. Raises SpecError."""
+    """Return the hardware of a point: its document as JSON text, with the point's changes. Raises SpecError."""
     hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), changes)
     return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
 
@@ -397,7 +397,7 @@ def _check_new(before: Sequence[object], latest: object) -> None:
 
 
 def _read(read: Callable[[str], T], entry: str, folder: str) -> T:
-    """A file beside the spec, else what ships by that name."""
+    """Read a file beside the spec, else what ships by that name."""
     beside = os.path.join(folder, entry)
     is_bare = os.path.basename(entry) == entry
     return read(entry if is_bare and not os.path.exists(beside) else beside)

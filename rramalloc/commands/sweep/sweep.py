@@ -68,7 +68,7 @@ _ROW: TypeAdapter[SweepRow] = TypeAdapter(SweepRow)
 
 
 class SavedState(NamedTuple):
-    """What a folder says: the sweep's document as JSON, its points, those with a row and with an error.
+    """State of a folder: the sweep's document as JSON, its points, those with a row and with an error.
 
     points_per_s: of the call that is running or was stopped, None if not known.
     """
@@ -158,7 +158,7 @@ class SweepFolder(Closing):
 
 
 def read_state(folder: str) -> SavedState:
-    """How far the sweep of a folder is, running, stopped or done. Raises FileError."""
+    """Return the progress of the sweep in a folder, running, stopped or done. Raises FileError."""
     with _reading(folder) as store:
         return _state(store)
 
@@ -217,9 +217,9 @@ def _write_parquet(path: str, rows: Iterable[SweepRow]) -> None:
     write_parquet(path, parquet_schema(COLUMNS), iter(lambda: [*itertools.islice(left, _BLOCK)], []))
 
 
-MAX_JOBS = 4096
+MAX_JOBS = 4096  # processes
 _KEEP_EVERY_S = 1.0  # a write of the rate waits for the disk, as one of a row does
-_REASONS = 3
+_REASONS = 3  # different errors that a summary shows
 _DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
 
 
@@ -264,7 +264,7 @@ class SweepResult(Result):
         return (row.to_dict() for row in read_rows(self.folder))
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as it was resolved, and all rows."""
+        """Return the spec as it was resolved, and all rows."""
         return self.document.to_dict() | {"rows": list(self.rows())}
 
     def json_parts(self) -> Iterator[str]:
@@ -281,11 +281,11 @@ class SweepResult(Result):
         return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
 
     def summary(self) -> list[SweepSummary]:
-        """A line per network and method, in the order of their first points."""
+        """Return a line per network and method, in the order of their first points."""
         return summarise((row["network"], row["method"], row["makespan"]) for row in self.rows())
 
     def reasons(self) -> list[str]:
-        """The first different errors of points that failed."""
+        """Return the first different errors of points that failed."""
         errors = (f"{row['error_kind']}: {row['error']}" for row in self.rows() if row["error_kind"])
         return list(dict.fromkeys(errors))[:_REASONS]
 
@@ -376,7 +376,7 @@ def sweep(
 
 
 def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
-    """How far the sweep in a folder is, running, stopped or done. Raises FileError, SpecError."""
+    """Return the progress of the sweep in a folder, running, stopped or done. Raises FileError, SpecError."""
     shown = os.fspath(folder)
     state = read_state(shown)
     return SweepStatus(
@@ -390,7 +390,7 @@ def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
 
 
 def read_sweep(folder: str) -> SweepDocument:
-    """A finished sweep with its rows, as `sweep --format json` prints it. Raises FileError, SpecError."""
+    """Read a finished sweep with its rows, as `sweep --format json` prints it. Raises FileError, SpecError."""
     state = read_state(folder)
     if state.done != state.points:
         words = f"has {state.done} rows of {state.points}: run `rramalloc sweep` to its end first"
@@ -432,7 +432,7 @@ def _left_s(points: int, points_per_s: float | None) -> float | None:
 
 
 def _row(point: SweepPoint, row: dict[str, Any] | None, sources: Sources) -> dict[str, Any]:
-    """The row of a point that a worker computed, or that killed all its workers."""
+    """Return the row of a point that a worker computed, or that killed all its workers."""
     if row is not None:
         return row
     error = WorkerError("every worker that tried this point died: was its memory enough?")

@@ -28,7 +28,7 @@ from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
 
 _WAIT_S = 0.2  # between two looks at the progress
-_CONNECT_S = 15
+_CONNECT_S = 15  # to reach a scheduler, after which it counts as absent
 _LOOK_EVERY_S = 1.0  # between two looks at how many workers a cluster has
 _RESUME = "what is finished is kept: the same command goes on from there"
 
@@ -44,7 +44,8 @@ class Task(NamedTuple):
 
 
 class Workers(Closing):
-    """Where points are computed; no row depends on it. Closing ends or leaves all workers at once.
+    """Threads, processes or machines that compute points; no row depends on them. Closing ends or leaves all
+    workers at once.
 
     deaths: of workers over one point alone, after which that point is a row with an error; death: what a
     future raises if its worker has died; name: of all workers, in messages.
@@ -60,10 +61,10 @@ class Workers(Closing):
 
     @abstractmethod
     def submit(self, task: Task) -> Future[Row]:
-        """The row of a point; the future may raise `death`. Raises WorkerError."""
+        """Return the future the row of a point; it may raise `death`. Raises WorkerError."""
 
     def lost(self, error: BaseException) -> WorkerError:
-        """The error of workers that are there no more."""
+        """Return the error of workers that are gone."""
         return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
 
 
@@ -159,7 +160,7 @@ class LocalWorkers(Workers):
 
 
 def _check_room(threads: int) -> None:
-    """Start so many threads at once: a pool that cannot waits for ever. Raises RuntimeError."""
+    """Start `threads` threads at once: a pool that cannot waits for ever. Raises RuntimeError."""
     done = threading.Event()
     try:
         for _ in range(threads):
@@ -230,7 +231,7 @@ class ClusterWorkers(Workers):
         self._width, self._looked_s = 0, -_LOOK_EVERY_S
 
     def width(self) -> int:
-        """A few for every thread of the workers there are, looked up from time to time."""
+        """Return a few for every thread of the workers there are, looked up from time to time."""
         if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
             try:
                 threads = sum(self._client.nthreads().values())

@@ -23,7 +23,7 @@ from rramalloc.store import Store
 
 
 class Answer(NamedTuple):
-    """What a simulator said: a figure, or why there is none.
+    """Answer of a simulator: a figure, or why there is none.
 
     timed_out_s: seconds after which it was not waited for any longer, None if it ended itself.
     """
@@ -67,7 +67,7 @@ class Answers(Closing):
             self._store.close()
 
     def get(self, question: Sequence[int] | str, repeat: int, timeout_s: float) -> Answer | None:
-        """The answer that is kept; None if there is none, or it was not waited for as long as now."""
+        """Return the answer that was stored; None if there is none, or it was not waited for as long as now."""
         key = self._key(question, repeat)
         found = self._cache.get(key) or self._read(key)
         if found is None or (found.timed_out_s is not None and found.timed_out_s < timeout_s):

@@ -29,31 +29,39 @@ from rramalloc.timing.stage_graph import StageGraph
 
 Floats = npt.NDArray[np.float64]
 Form = Literal["makespan", "interval", "sum"]
-"""What a figure adds up: the batches of the critical path, of the slowest stage, or of all stages."""
+"""Sum that a figure follows: batches of the critical path, of the slowest stage, or of all stages."""
 FORMS: tuple[Form, ...] = get_args(Form)
 
 _TICKS = 1000
-"""Of the mean batch: rounding of clocks to ticks stays below the noise of any fit."""
+"""Ticks of the mean batch: rounding of clocks to ticks stays below the noise of any fit."""
 _ROUNDS = 12
-"""Of least squares; paths settle in three to five."""
+"""Rounds of least squares at most; paths settle in three to five."""
 _LEAST = 1e-6
-"""Of the median figure: smaller ones, as 0, count as this, since models are of logarithms."""
+"""Least figure, as a share of the median: smaller ones, as 0, count as this, since models are of logarithms.
+"""
 _STIFFNESS = 1e-2
 """Weight of the ridge that draws all stages to a common clock."""
-_LENGTHS, _SHARES, _NOISES = (0.3, 1.0, 3.0, 10.0), (0.2, 0.5, 0.8), (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
-"""Of the Gaussian process: lengths in standard deviations of a coordinate, shares of the variance that
-coordinates explain one by one, and noises relative to the variance."""
-_TRENDS, _TILTS = (0.0, 0.3, 3.0, 30.0), (0.0, 0.3, 3.0)
-"""Variances of slopes by what clocks predict, and by all coordinates, relative to the variance."""
-_PASSES, _FITTED = 2, 200
-"""Turns over these, and the most answers that choose them."""
+_LENGTHS = (0.3, 1.0, 3.0, 10.0)
+"""Length scales of the Gaussian process, in standard deviations of a coordinate."""
+_SHARES = (0.2, 0.5, 0.8)
+"""Shares of the variance that coordinates explain one by one."""
+_NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
+"""Variances of the noise, relative to the variance."""
+_TRENDS = (0.0, 0.3, 3.0, 30.0)
+"""Variances of slopes by what clocks predict, relative to the variance."""
+_TILTS = (0.0, 0.3, 3.0)
+"""Variances of slopes by all coordinates, relative to the variance."""
+_PASSES = 2
+"""Passes over all fields of the shape."""
+_FITTED = 200
+"""Answers at most that choose the shape."""
 _DOUBT = 0.7
 """Factor e^0.7 from their first values by which lengths are a standard deviation less likely: with few
 answers the likelihood alone chooses extremes."""
 
 
 class Clocks(NamedTuple):
-    """What a fit finds, in the unit of the figure.
+    """Result of a fit, in the unit of the figure.
 
     fixed: independent of copies; batch: for a batch of each stage; per_copy: more for each copy.
     """
@@ -113,7 +121,7 @@ class Calibration:
 
     @classmethod
     def fit(cls, graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float]) -> Calibration:
-        """The model of these answers."""
+        """Return the model of these answers."""
         given = np.array(figures, dtype=np.float64)
         given = np.maximum(given, max(_LEAST * float(np.median(given)), 1e-300))
         clocks = {form: fit_clocks(graph, form, copies, given) for form in FORMS}
@@ -131,7 +139,7 @@ class Calibration:
         return self.process.expect(_description(self.graph, copies), timed)
 
     def predict(self, copies: Sequence[Replication]) -> Floats:
-        """The figure of every allocation."""
+        """Return the figure of every allocation."""
         return np.exp(self.expect(copies)[0])
 
 
@@ -202,7 +210,7 @@ def importance(figures: Floats) -> Floats:
 
 
 class KernelShape(NamedTuple):
-    """What a Gaussian process assumes of the values.
+    """Assumptions of a Gaussian process about the values.
 
     together, single: lengths over which coordinates matter together and one by one; share: of the variance
     that they explain one by one; trend, tilt: variances of slopes by what clocks predict and by all
@@ -250,7 +258,7 @@ _SHAPES: dict[str, tuple[Any, ...]] = {
     "together": _LENGTHS, "single": _LENGTHS, "share": _SHARES, "trend": _TRENDS, "tilt": _TILTS,
     "noise": _NOISES, "smooth": (False, True),
 }  # fmt: skip
-"""What is tried of each, one after the other."""
+"""Values tried for each field of the shape, one after the other."""
 
 
 class _Points(NamedTuple):
@@ -284,7 +292,7 @@ class GaussianProcess:
 
     @classmethod
     def fit(cls, at: Floats, timed: Floats, values: Floats) -> GaussianProcess:
-        """With the most likely shape, one of its numbers after the other.
+        """Fit a process with the most likely shape, one of its numbers after the other.
 
         at: coordinates of the answers; timed: what clocks predict of them, a column for each form.
         """
@@ -299,7 +307,7 @@ class GaussianProcess:
 
     @classmethod
     def of(cls, at: Floats, timed: Floats, values: Floats, shape: KernelShape) -> GaussianProcess:
-        """The process of this shape, with the variance that fits it."""
+        """Return the process of this shape, with the variance that fits it."""
         spread = at.std(axis=0)
         # one scale for all forms: what moves little beside the others explains little
         widest = np.full(timed.shape[1], max(float(timed.std(axis=0).max()), 1e-9))

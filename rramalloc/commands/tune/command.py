@@ -22,7 +22,8 @@ _TABLE = table_of(
     texts="origin failure",
     spare="makespan expected arrays",
 )
-_EVERY_S, _LIVE_EVERY_S = 10.0, 0.2
+_EVERY_S = 10.0  # between two lines of progress in a file
+_LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
 TUNE: Help = {
     "arrays": ("N|xF", "Crossbar arrays there are; x2 is twice the minimum.", parse_budget),
     "simulator": (
@@ -60,7 +61,7 @@ def tune(
     quiet: bool = False,
     **shared: Unpack[NetworkArguments],
 ) -> None:
-    """The allocation that is best in your simulator: proposed by the search, judged by the simulator.
+    """Find the allocation that is best in your simulator: the search proposes, the simulator judges.
 
     \b
     Example: rramalloc tune alexnet --arrays x2 \\

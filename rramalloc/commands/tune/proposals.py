@@ -20,26 +20,34 @@ from rramalloc.search.problem import Problem, Stop
 from rramalloc.timing.simulate import Replication
 
 Start = tuple[str, Replication]
-"""Where an allocation comes from, and its copies in canonical order."""
+"""Origin of an allocation, and its copies in canonical order."""
 
 _OBJECTIVES: tuple[ObjectiveName, ...] = ("latency", "interval", "sequential")
 _SHARES = (0.85, 0.6)
-"""Of the budget: simulators that charge for transfer may be faster with fewer copies."""
+"""Shares of the budget to search with: simulators that charge for transfer may be faster with fewer copies.
+"""
 _CAPS = (0.5, 0.25)
 """Most copies of a stage, as shares of the most that the fastest allocation gives to any."""
 _BASELINES = ("proportional", "balance", "lagrange")
 _MOVES = (1, 1, 2, 3, 5)
 """Stages that one step raises or lowers; drawn evenly."""
-P_FILL, P_LOWER, P_DOWN = 0.6, 0.2, 0.3
-"""How often a step spends all arrays that are left, how often it only gives arrays back, and how often a
-stage goes down otherwise."""
-P_MIXED, P_MOVED = 0.5, 0.7
-"""How often a child has two parents, and how often it is moved then."""
+P_FILL = 0.6
+"""Probability that a step spends all free arrays."""
+P_LOWER = 0.2
+"""Probability that a step only frees arrays."""
+P_DOWN = 0.3
+"""Probability that any other step takes copies from a stage instead of adding them."""
+P_MIXED = 0.5
+"""Probability that a child has two parents."""
+P_MOVED = 0.7
+"""Probability that a child of two parents also takes a step."""
 _PARENTS = 10
-"""The best so many have children; more are too slow to have good ones."""
-_SIMULATED_WINDOWS = 2e7
-_FEWEST, _MOST = 60, 300
-"""Allocations of a generation."""
+"""Best candidates that have children; more are too slow to have good ones."""
+_SIMULATED_WINDOWS = 2e7  # of a generation in all
+_FEWEST = 60
+"""Fewest allocations of a generation."""
+_MOST = 300
+"""Most allocations of a generation."""
 _EXPLORATION = 0.1
 """Share of proposals that go where least is sure."""
 _HOPE = 1e-5
@@ -72,7 +80,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Stop], seed: int) 
 
 
 def _searched(problem: Problem, stop: Stop, request: Request) -> Replication | None:
-    """What a search proposes; None where a baseline does not apply."""
+    """Return the proposal of a search; None where a baseline does not apply."""
     try:
         found = propose(problem, request, stop).replication
     except RramallocError:
@@ -100,7 +108,7 @@ class Neighbourhood:
         return int(np.clip(_SIMULATED_WINDOWS / float(self.problem.graph.windows.sum()), _FEWEST, _MOST))
 
     def near(self, start: Replication) -> Replication:
-        """A few stages raised or lowered by one or several numbers of batches, others lowered to fit."""
+        """Raise a few stages by one or several numbers of batches, or lower them; lower others to fit."""
         copies, draw = start.tolist(), self._draw
         lower_only = draw.random() < P_LOWER
         stages = draw.sample(range(len(copies)), min(draw.choice(_MOVES), len(copies)))
@@ -114,7 +122,7 @@ class Neighbourhood:
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
     def child(self, parents: Sequence[Replication]) -> Replication:
-        """Of one parent or two, the first ones more often."""
+        """Return a child of one parent or two, the first ones more often."""
         one = parents[self.choose(len(parents))]
         if not self.chance(P_MIXED):
             return self.near(one)
@@ -124,21 +132,21 @@ class Neighbourhood:
     def unseen(
         self, parents: Sequence[Replication], seen: Mapping[tuple[int, ...], object]
     ) -> list[Replication]:
-        """A generation of different children, without those that were judged."""
+        """Return a generation of different children, without those that were judged."""
         children = (self.child(parents) for _ in range(self.size))
         born = {key: child for child in children if (key := tuple(child.tolist())) not in seen}
         return list(born.values())
 
     def fitted(self, copies: Replication) -> Replication:
-        """The copies lowered until everything fits."""
+        """Return the copies lowered until everything fits."""
         return self._fitted(copies.tolist(), (), fill=False)
 
     def choose(self, count: int) -> int:
-        """A number below `count`, smaller ones more often."""
+        """Draw a number below `count`, smaller ones more often."""
         return int(count * self._draw.random() ** 2)
 
     def draw(self, count: int) -> int:
-        """A number below `count`, all equally often."""
+        """Draw a number below `count`, all equally often."""
         return self._draw.randrange(count)
 
     def chance(self, probability: float) -> bool:
@@ -154,7 +162,8 @@ class Neighbourhood:
         copies[stage] = max(useful[to], self._least[stage])
 
     def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Replication:
-        """The copies lowered until everything fits, those in `kept` last, then raised again if asked for."""
+        """Return the copies lowered until everything fits, those in `kept` last, then raised again if asked
+        for."""
         spare = self.problem.budget - sum(map(mul, copies, self._demand))
         others = [stage for stage in range(len(copies)) if stage not in kept]
         for group in (others, list(kept)):

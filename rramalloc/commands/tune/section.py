@@ -67,7 +67,7 @@ def tuning_section(tuning: Tuning, detail: Detail) -> Section:
 
 
 def _others(tuning: Tuning) -> list[tuple[str, float, str]]:
-    """What the tuned allocation is held against: name, figure, a few words."""
+    """Return the comparisons of the tuned allocation: name, figure, a few words."""
     others = []
     if tuning.before is not None:
         others.append(("Fewest steps", tuning.before, "before tuning"))
@@ -126,7 +126,7 @@ def _points(rows: list[Judged], kept: list[int], key: Key) -> Marks:
 
 
 def _choices(tuning: Tuning) -> Table:
-    """The tool's own choice, ours before and after."""
+    """Return the table of the tool's own choice, ours before and after."""
     rows: list[tuple[str, float, int]] = []
     if tuning.own is not None:
         rows.append(("own choice of the tool", tuning.own.figure, tuning.own.arrays))
@@ -142,7 +142,7 @@ def _choices(tuning: Tuning) -> Table:
 
 
 def _copies(tuning: Tuning, detail: Detail) -> Table:
-    """Copies of every layer before and after."""
+    """Return the table of copies of every layer before and after."""
     before, after = tuning.judged[0].replication, tuning.allocation.replication
     own = {} if tuning.own is None else tuning.own.replication
     columns = [

@@ -34,21 +34,21 @@ PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""
 GROUP = "rramalloc.simulators"
 _TAIL_BYTES = 1 << 16
-_POLL_S = 0.05
+_POLL_S = 0.05  # between two looks at the time limit and at Ctrl-C
 
 
 class Simulator(Protocol):
-    """What judges allocations; a lab's own tool is one small class.
+    """Judge of allocations; a lab's own tool is one small class.
 
     Answers are kept by its name: another version or setting of a tool needs another one.
     """
 
     @property
     def name(self) -> str:
-        """What it is, with every setting that changes a figure."""
+        """Name, with every setting that changes a figure."""
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
-        """The figure of an allocation, lower is better.
+        """Return the figure of an allocation, lower is better.
 
         It may be called from several threads at once. Whatever it raises, and a figure that is negative or
         no number, is kept as a failed evaluation with its reason.
@@ -57,7 +57,7 @@ class Simulator(Protocol):
 
 @runtime_checkable
 class Chooser(Protocol):
-    """A simulator whose tool also chooses an allocation of its own."""
+    """Simulator whose tool also chooses an allocation."""
 
     def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
         """Its choice and the figure of that. Raises SimulatorError."""
@@ -72,7 +72,7 @@ class Interruptible(Protocol):
 
 
 class Choice(NamedTuple):
-    """What a tool chooses itself: its figure, copies by layer name, and the arrays that the tool counts."""
+    """Choice of a tool: its figure, copies by layer name, and the arrays that the tool counts."""
 
     figure: float
     replication: Mapping[str, int]
@@ -87,7 +87,7 @@ class Surroundings(NamedTuple):
 
 
 def checked_figure(value: object) -> float:
-    """A figure as a finite number that is not negative. Raises SimulatorError."""
+    """Return a figure as a finite number that is not negative. Raises SimulatorError."""
     try:
         figure = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -99,7 +99,7 @@ def checked_figure(value: object) -> float:
 
 @dataclass(kw_only=True)
 class ChildProcess:
-    """Runs commands, each as a group of processes of its own that ends with its time or on request.
+    """Runs commands, each in a new group of processes that ends with its time or on request.
 
     timeout_s: of one command.
     """
@@ -118,7 +118,7 @@ class ChildProcess:
             _end(process)
 
     def run(self, command: Sequence[str]) -> str:
-        """The end of what a command prints. Raises SimulatorError if it fails or takes too long."""
+        """Return the end of what a command prints. Raises SimulatorError if it fails or takes too long."""
         try:
             process = subprocess.Popen(  # noqa: S603 - what the user asks for
                 command,
@@ -169,7 +169,7 @@ class _Tail:
                 del self._kept[:-_TAIL_BYTES]
 
     def text(self) -> str:
-        """What came last."""
+        """Return the end of the output."""
         self._thread.join(1.0)  # a process that left the group may keep the pipe open
         return bytes(self._kept).decode(errors="replace")
 
@@ -197,7 +197,7 @@ class CommandSimulator(ChildProcess):
         return shlex.join(self.words)
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
-        """The last line that the command prints. Raises SimulatorError."""
+        """Return the last line that the command prints. Raises SimulatorError."""
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             path = Path(folder) / "allocation.json"
             allocation.save(path)
@@ -235,20 +235,20 @@ class ExportedTool(ChildProcess):
         return TOOLS[self.tool].surroundings()
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
-        """The figure that run.py prints last. Raises SimulatorError, RramallocError."""
+        """Return the figure that run.py prints last. Raises SimulatorError, RramallocError."""
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             export(network, allocation, TOOLS[self.tool].target).save(folder)
             return _figure(self._run(Path(folder)))
 
     def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
-        """The allocation that the tool itself makes. Raises SimulatorError, RramallocError."""
+        """Return the allocation that the tool itself makes. Raises SimulatorError, RramallocError."""
         tool = TOOLS[self.tool]
         if tool.own is None:
             raise SimulatorError(f"{self.tool} chooses no copies for a number of arrays")
         return self.chosen(network, hardware, *(word.format(arrays=arrays) for word in tool.own))
 
     def chosen(self, network: Network, hardware: Hardware, *options: str) -> Choice:
-        """What the tool chooses with these options of run.py. Raises SimulatorError, RramallocError."""
+        """Return the tool's choice with these options of run.py. Raises SimulatorError, RramallocError."""
         tool = TOOLS[self.tool]
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             export(network, {}, tool.target, hardware=hardware, mapping=tool.mapping).save(folder)
@@ -267,7 +267,7 @@ class ExportedTool(ChildProcess):
 
 
 def _figure(text: str) -> float:
-    """The number at the end of what run.py prints."""
+    """Return the number at the end of what run.py prints."""
     lines = text.rstrip().splitlines()
     if not lines:
         raise SimulatorError("run.py printed nothing")
@@ -328,7 +328,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: float = 600.0) -> Simulator:
-    """The simulator that the text of `--simulator` means.
+    """Return the simulator that the text of `--simulator` means.
 
     Parameters
     ----------

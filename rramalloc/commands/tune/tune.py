@@ -47,21 +47,25 @@ from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
 from rramalloc.timing.simulate import Replication, makespan_of
 from rramalloc.version import __version__
 
-DEFAULT_TIMEOUT_S = 600.0
+DEFAULT_TIMEOUT_S = 600.0  # of one evaluation; after it the simulator counts as failed
 _METHOD = "tune"
 _SEARCH_WORK = 20
 """Units of search for each of the first allocations."""
-_FIRST_SHARE, _LEAST_FIRST = 0.25, 8
-"""Evaluations before there is a model: this share, and no fewer than that."""
+_FIRST_SHARE = 0.25
+"""Share of the evaluations that are made before there is a model."""
+_LEAST_FIRST = 8
+"""Fewest evaluations before there is a model."""
 _HOPELESS = 10
 """Failures in a row from the first on after which a simulator is given up."""
-_LEAST_FITTED = 5
-_ASKED_AGAIN, _TIMES = 4, 3
-"""Of a simulator that does not repeat itself: the best so many are asked so often."""
-_LEFT_OUT_FOLDS = 5
-_POLL_S = 0.1
+_LEAST_FITTED = 5  # figures; below, neighbours of the best are proposed without a model
+_ASKED_AGAIN = 4
+"""Best allocations that a simulator which does not repeat itself evaluates again."""
+_TIMES = 3
+"""Evaluations of each of these allocations."""
+_LEFT_OUT_FOLDS = 5  # of the cross-validation of the model
+_POLL_S = 0.1  # between two looks at whether the user interrupts
 _GRACE_S = 5.0
-"""That an evaluation which keeps its own time may take longer."""
+"""Extra time for an evaluation that keeps its own time limit."""
 
 Key = tuple[int, ...]
 TuneProgress = Callable[[int, int, float | None], None]
@@ -109,7 +113,7 @@ def tune(
     cancel: CancelToken | None = None,
     **given: Unpack[NetworkArguments],
 ) -> Tuning:
-    """The allocation that is best in a simulator.
+    """Find the allocation that is best in a simulator.
 
     Parameters
     ----------
@@ -179,7 +183,8 @@ def tune(
 
 
 def chosen_copies(problem: Problem, own: Choice) -> Replication:
-    """Copies of stages in the own choice of a tool, each within its limits, but not within the budget."""
+    """Return the copies of stages in the own choice of a tool, each within its limits, but not within the
+    budget."""
     copies = np.array([own.replication.get(name, 1) for name in problem.graph.names], dtype=np.int64)
     clipped: Replication = np.clip(copies, problem.smallest, problem.largest)
     return clipped
@@ -228,7 +233,7 @@ class Tuner:
     # Allocations to judge ---------------------------------------------------------------------------------
 
     def _own_choice(self) -> Choice | None:
-        """What the tool chooses itself, if it does."""
+        """Return the tool's own choice, None if it makes none."""
         if not isinstance(self.simulator, Chooser):
             return None
         try:
@@ -240,7 +245,7 @@ class Tuner:
             return None
 
     def _first(self, own: Choice | None) -> list[_Candidate]:
-        """The first questions: what searches find, and around the tool's own choice if it makes one."""
+        """Return the first questions: what searches find, and around the tool's own choice if it makes one."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
         found: dict[Key, _Candidate] = {}
 
@@ -271,7 +276,7 @@ class Tuner:
         return list(found.values())
 
     def _nearest(self, own: Choice) -> Start:
-        """The tool's own choice, with fewer copies where it does not fit the budget."""
+        """Return the tool's own choice, with fewer copies where it does not fit the budget."""
         origin = f"own choice of {self.simulator.name}"
         copies = chosen_copies(self.problem, own)
         if self.problem.fits(copies):
@@ -283,7 +288,8 @@ class Tuner:
         return f"{origin}, lowered", self._near.fitted(copies)
 
     def _propose(self, count: int) -> list[_Candidate]:
-        """What the calibrated model expects most of; neighbours of the best while there is none."""
+        """Propose the allocations that the calibrated model expects most of; neighbours of the best without a
+        model."""
         ranked = self._ranked()
         if len(ranked) < _LEAST_FITTED:
             centres = [each.copies for each in ranked or self.candidates.values()]
@@ -301,7 +307,7 @@ class Tuner:
         return [_Candidate(copies, "calibration", expected, []) for copies, expected in found]
 
     def _calibrated(self, ranked: Sequence[_Candidate]) -> Calibration:
-        """The model of all figures."""
+        """Return the model of all figures."""
         copies, figures = [each.copies for each in ranked], [each.figure or 0.0 for each in ranked]
         return Calibration.fit(self.problem.graph, copies, figures)
 
@@ -404,7 +410,7 @@ class Tuner:
     def _evaluate(
         self, number: int, allocation: Allocation, done: SimpleQueue[tuple[int, Answer | None]]
     ) -> None:
-        """Put one question in a thread of its own."""
+        """Put one question in a new thread."""
         begun = time.monotonic()
         answer: Answer | None
         try:
@@ -428,7 +434,7 @@ class Tuner:
     # The result -------------------------------------------------------------------------------------------
 
     def _allocation(self, copies: Replication) -> Allocation:
-        """An allocation with everything that its file holds."""
+        """Return an allocation with everything that its file holds."""
         stop = Stop(work=0, cancel=self.cancel)
         candidate = Candidate(copies, root_bound(self.problem, stop), "none: chosen by a simulator")
         request = Request(method=_METHOD, seed=self.options.seed)
@@ -493,7 +499,7 @@ class Tuner:
         )
 
     def _model(self, ranked: Sequence[_Candidate]) -> ModelError | None:
-        """The last model, and how well models without a part of the answers predict that part."""
+        """Return the last model, and how well models without a part of the answers predict that part."""
         if len(ranked) < 2 * _LEFT_OUT_FOLDS:
             return None
         calibration = self._calibrated(ranked)

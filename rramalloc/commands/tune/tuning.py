@@ -14,7 +14,7 @@ from rramalloc.units import counted, rounded
 
 
 class TuneOptions(MappingOptions):
-    """What was asked for beyond network, hardware and budget.
+    """Options beyond network, hardware and budget.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Judged(Record):
 
 
 class OwnChoice(Record):
-    """What the tool chooses itself.
+    """Allocation that the tool chooses itself.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class OwnChoice(Record):
 
 
 class ModelError(Record):
-    """How well the calibrated model explains the simulator.
+    """Error of the calibrated model against the simulator.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class Tuning(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the result's file; the allocation in it is as in its own file."""
+        """Return the document of the result's file; the allocation in it is as in its own file."""
         return super().to_dict() | {"allocation": self.allocation.to_dict()}
 
     def _headline(self) -> tuple[str, str]:
