@@ -139,7 +139,8 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
 
 
 def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:
-    """Return the pixels that wait between stages at the fullest moment: the largest as bars, all in a table."""
+    """Return the pixels that wait between stages at the fullest moment: the largest as bars, all in
+    a table."""
     edges = sorted(buffers, key=lambda edge: -edge.buffer_bytes)
     if not edges:
         return ()

@@ -147,7 +147,8 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
-    """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
+    """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
+    a chart."""
     try:
         made = SECTIONS[FORMATS[source.result.format]]
         of_layers = isinstance(source.result, Allocation | Simulation)
@@ -221,7 +222,8 @@ class Source:
 
 
 def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
-    """Read a result from its file, from the folder of a sweep, or as a record. Raises FileError, SpecError."""
+    """Read a result from its file, from the folder of a sweep, or as a record. Raises FileError,
+    SpecError."""
     given = given.document if isinstance(given, Evaluation) else given
     if isinstance(given, Record):
         if not isinstance(given, tuple(SECTIONS)):

@@ -160,7 +160,8 @@ class SampleFile(Closing):
 
 
 def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
-    """Read the header and the times of a samples file, as far as it was written. Raises FileError, SpecError."""
+    """Read the header and the times of a samples file, as far as it was written. Raises FileError,
+    SpecError."""
     where = os.fspath(path)
     with open_to_read(path) as stream:
         first = stream.readline(_HEADER_BYTES)

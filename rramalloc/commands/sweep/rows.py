@@ -94,7 +94,8 @@ COLUMNS: Mapping[str, Any] = {
 
 
 def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> dict[str, Any]:
-    """Return the part of a row that stands before anything is computed; hardware_text: its document as JSON."""
+    """Return the part of a row that stands before anything is computed; hardware_text: its document
+    as JSON."""
     machine = machine_of(hardware_text, point.changes)
     hardware = machine.hardware
     return {

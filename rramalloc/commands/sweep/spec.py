@@ -306,7 +306,8 @@ class Sources(NamedTuple):
         return self.networks[point.network], self.hardware[point.hardware]
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        """Return the arguments of `compute_row` in plain values: a Dask scheduler need not have the package."""
+        """Return the arguments of `compute_row` in plain values: a Dask scheduler need not have the
+        package."""
         network, hardware = self.of(point)
         return __version__, tuple(point), tuple(network), hardware
 
@@ -332,7 +333,8 @@ def _table(text: str) -> LatencyTable:
 
 @lru_cache(maxsize=256)
 def machine_of(text: str, changes: Changes = _NO_CHANGES) -> Machine:
-    """Return the hardware of a point: its document as JSON text, with the point's changes. Raises SpecError."""
+    """Return the hardware of a point: its document as JSON text, with the point's changes. Raises
+    SpecError."""
     hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), changes)
     return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
 

@@ -390,7 +390,8 @@ def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
 
 
 def read_sweep(folder: str) -> SweepDocument:
-    """Read a finished sweep with its rows, as `sweep --format json` prints it. Raises FileError, SpecError."""
+    """Read a finished sweep with its rows, as `sweep --format json` prints it. Raises FileError,
+    SpecError."""
     state = read_state(folder)
     if state.done != state.points:
         words = f"has {state.done} rows of {state.points}: run `rramalloc sweep` to its end first"

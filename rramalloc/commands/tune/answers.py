@@ -67,7 +67,8 @@ class Answers(Closing):
             self._store.close()
 
     def get(self, question: Sequence[int] | str, repeat: int, timeout_s: float) -> Answer | None:
-        """Return the answer that was stored; None if there is none, or it was not waited for as long as now."""
+        """Return the answer that was stored; None if there is none, or it was not waited for as
+        long as now."""
         key = self._key(question, repeat)
         found = self._cache.get(key) or self._read(key)
         if found is None or (found.timed_out_s is not None and found.timed_out_s < timeout_s):

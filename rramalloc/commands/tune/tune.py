@@ -245,7 +245,8 @@ class Tuner:
             return None
 
     def _first(self, own: Choice | None) -> list[_Candidate]:
-        """Return the first questions: what searches find, and around the tool's own choice if it makes one."""
+        """Return the first questions: what searches find, and around the tool's own choice if it
+        makes one."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
         found: dict[Key, _Candidate] = {}
 
