@@ -92,7 +92,7 @@ def optimize(
         if placed or case.measured is not None or method != "auto" or objective in ("arrays", "sequential"):
             words = "chooses bits for latency, interval, energy or edp, with method auto and no more"
             raise SpecError("bits", f"{words}: leave out --placed, --latency-table and --target")
-        from rramalloc.studies.layer_bits import BitTable, optimize_bits
+        from rramalloc.allocation.layer_bits import BitTable, optimize_bits
 
         limit = math.inf if sensitivity is None else sensitivity
         run = partial(optimize_bits, table=BitTable.read(bits), most_sensitivity=limit)

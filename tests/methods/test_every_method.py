@@ -173,7 +173,7 @@ def test_published() -> None:
 def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group `rramalloc.methods` is a method of its name, imported when it is used."""
     points = {
-        "mine": EntryPoint("mine", "studies.fakes:slow", registry.GROUP),
+        "mine": EntryPoint("mine", "methods.fakes:slow", registry.GROUP),
         "broken": EntryPoint("broken", "no_such_module:solve", registry.GROUP),
     }
     monkeypatch.setattr(lazy, "foreign", lambda _: points)
@@ -191,10 +191,10 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("home", "reason"),
     [
-        ("studies.fakes:crashing", "ZeroDivisionError: no such luck"),
-        ("studies.fakes:silent", "'NoneType' object has no attribute 'replication'"),
-        ("studies.fakes:short", "returned 1 numbers of copies for 5 stages"),
-        ("studies.fakes:boastful", "claims no less than 1000000"),
+        ("methods.fakes:crashing", "ZeroDivisionError: no such luck"),
+        ("methods.fakes:silent", "'NoneType' object has no attribute 'replication'"),
+        ("methods.fakes:short", "returned 1 numbers of copies for 5 stages"),
+        ("methods.fakes:boastful", "claims no less than 1000000"),
     ],
 )
 def test_a_fault_in_a_method_of_another_package_names_it(

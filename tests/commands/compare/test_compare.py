@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from studies.fakes import slow
+from methods.fakes import slow
 
 import rramalloc
 from rramalloc.commands.compare.compare import competitors
@@ -44,7 +44,7 @@ def pair() -> Network:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every function of fakes.py as a method of its name."""
     for name in ("by_seed", "greedy", "slow", "boastful", "wrong", "failing", "chains_only"):
-        monkeypatch.setitem(METHODS, name, f"studies.fakes:{name.upper()}")
+        monkeypatch.setitem(METHODS, name, f"methods.fakes:{name.upper()}")
 
 
 def row_of(comparison: Comparison, method: str) -> Row:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 import rramalloc
+from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
-from rramalloc.studies.layer_bits import BitChoice, BitTable
 
 HEADER = "layer,weight_bits,input_bits,sensitivity"
 

@@ -1,1 +1,0 @@
-"""Studies: many allocations side by side - comparisons, Pareto fronts, sweeps."""
