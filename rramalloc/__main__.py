@@ -8,8 +8,9 @@ import signal
 import sys
 from types import FrameType
 
-_EXIT_CANNOT_SERVE, _EXIT_INTERRUPTED = 1, 130
-_STANDARD_STREAMS = 3
+_EXIT_CANNOT_SERVE = 1  # exit code where stdout is closed or lacks: docs/sources/interface.md
+_EXIT_INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT, as shells count it
+_STANDARD_STREAMS = 3  # descriptors 0, 1 and 2
 
 
 def main() -> None:

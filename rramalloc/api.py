@@ -59,14 +59,14 @@ def optimize(
     stop: Stop | None = None,
     **given: Unpack[SearchArguments],
 ) -> Allocation:
-    """The replication of every layer with the lowest latency for a budget of crossbar arrays.
+    """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum, or
     None for all that the chip of `hardware` has; target: steps, target_ns: nanoseconds, one of them with
     objective "arrays"; placed: count transfer between the tiles in which copies would be placed; bits: a CSV
     of layer, weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with
-    sensitivities of no more than `sensitivity` in sum (the allocation is then of the network with these bits,
-    `network.with_bits(allocation.bits)`); gap: distance from the bound that is good enough; progress: show a
+    sensitivities of no more than `sensitivity` in sum; the allocation is then of the network with these bits,
+    `network.with_bits(allocation.bits)`; gap: distance from the bound that is good enough; progress: show a
     line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress; the others are those
     of SearchArguments.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.

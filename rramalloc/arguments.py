@@ -18,14 +18,14 @@ from rramalloc.errors import SpecError, UnknownNameError, suggestion
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
-_MOST_BITS = 1024
+_MOST_BITS = 1024  # of an integer of NumPy or a caller: larger ones take long to print in a message
 _HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.measured_steps")
 """Modules with the types of shared arguments."""
 _PLAIN = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
 
 
 def checked(call: Call) -> Call:
-    """The call with every argument checked against its annotation, numbers of NumPy taken as Python's.
+    """Return the call with every argument checked against its annotation, numbers of NumPy as Python's.
 
     What an annotation does not say, such as the keys of a dict of options, is left to the call.
     Raises SpecError or UnknownNameError, naming the argument.
@@ -70,7 +70,7 @@ def _hints(call: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _fitted(name: str, value: Any, hint: Any) -> Any:
-    """The value as the annotation says it."""
+    """Return the value as the annotation wants it."""
     fits, taken = _fit(value, hint)
     if fits:
         return taken
@@ -119,7 +119,7 @@ def _fit_one(value: Any, part: Any) -> tuple[bool, Any]:
 
 
 def _members(protocol: Any) -> set[str]:
-    """What a value of a protocol has."""
+    """Return the members that a value of a protocol has."""
     own = {*vars(protocol), *getattr(protocol, "__annotations__", {})}
     return {name for name in own if not name.startswith("_") or name == "__call__"}
 

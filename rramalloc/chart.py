@@ -31,9 +31,14 @@ Lists = dict[str, list[Any]]
 Zoom = Literal["x", "y", "xy", ""]
 Shape = Literal["square", "stroke", "circle", "diamond", "triangle-up", "triangle-down", "cross"]
 
-BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
-SKY, GREY = "#56B4E9", "#999999"
-"""Okabe and Ito's palette, distinct for all kinds of colour vision."""
+# Okabe and Ito's palette, distinct for all kinds of colour vision
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+RED = "#D55E00"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"
+GREY = "#999999"
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 INK = {"expr": "ink"}
@@ -41,11 +46,13 @@ INK = {"expr": "ink"}
 DASHED = [5, 4]
 
 FORMATS = ("svg", "png", "pdf")
-_WIDTH = 520
-_PNG_SCALE = 2.5
-_LONGEST_LABEL = 28
-_ROW, _LEAST_HEIGHT, _MOST_HEIGHT = 18, 40, 640
-_MANY = 20
+_WIDTH = 520  # pixels of a panel, so that two stand beside each other on a wide page
+_PNG_SCALE = 2.5  # pixels of a PNG per pixel of the chart: sharp in print
+_LONGEST_LABEL = 28  # characters of a layer's name that an axis shows
+_ROW = 18  # pixels of a row, enough for a line of text
+_LEAST_HEIGHT = 40  # pixels of a panel of few rows
+_MOST_HEIGHT = 640  # pixels of a panel of many rows: it still fits a screen
+_MANY = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
 _NUMBER = ",.12~g"
 _EXACT = 2**53
 _TICKS = [digit * 10.0**power for power in range(-4, 16) for digit in (1, 2, 5)]
@@ -92,7 +99,7 @@ class Axis:
 
     @classmethod
     def around(cls, title: str, values: Sequence[float], *, whole: bool = False) -> Axis:
-        """A little beyond the values, logarithmic where the largest is many times the smallest."""
+        """Return an axis a little beyond the values, logarithmic if their ratio is large."""
         low, high = min(values), max(values)
         if high > _MANY * max(low, 1e-9):
             return cls(title, max(low, 1e-9) / 1.1, high * 1.1, "log", whole=whole)
@@ -231,12 +238,12 @@ class Chart:
         }
 
     def page_specs(self) -> list[Spec]:
-        """The specification of every panel for a page, as wide as its place; the page draws the legend."""
+        """Return the specification of every panel for a page, without the legend, which the page draws."""
         common = self._common(_ON_PAGE)
         return [common | self._panel(n, page=True) | {"width": "container"} for n in range(len(self.panels))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture whole or not at all, as SVG, PNG or PDF by the end of its name.
+        """Write the picture atomically, as SVG, PNG or PDF by the end of its name.
 
         Raises SpecError, FileError.
         """
@@ -287,7 +294,7 @@ class Chart:
         return spec | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
 
     def _axis(self, axis: Axis, which: str, place: int) -> Spec:
-        """The channel of a position without its column."""
+        """Return the channel of a position without its column."""
         if which in self.zoom:
             ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
         else:
@@ -380,7 +387,7 @@ def stacked(data: Lists, terms: Mapping[str, Key], hover: Mapping[str, str]) -> 
 
 
 def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Marks:
-    """A dashed line across the panel where the axis `along` is `at`."""
+    """Return a dashed line across the panel where the axis `along` is `at`."""
     look: Spec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}
     return Marks(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
 
@@ -410,7 +417,7 @@ def lists(records: Sequence[Any], text: str) -> Lists:
 
 
 def label(text: str, longest: int = _LONGEST_LABEL) -> str:
-    """A name from a file as a chart can show it: printable, and cut in the middle if it is long."""
+    """Return a name from a file as a chart can show it: printable, and cut in the middle if it is long."""
     if len(text) > longest:
         text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
     return printable(text)

@@ -1,4 +1,4 @@
-"""What options can be, and the arguments that calls and commands share: each list in one place."""
+"""Values of options, and the arguments that calls and commands share: each list in one place."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from rramalloc.timing.measured_steps import LatencyTableLike
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
-"""How weights lie on crossbars (docs/sources/model.md 3)."""
+"""Layout of weights on crossbars (docs/sources/model.md 3)."""
 FoldMapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk", "best"]
-"""What `fold` lays filters out for; `best` chooses a mapping for every layer."""
+"""Layout that `fold` lays filters out for; `best` chooses a mapping for every layer."""
 FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]
 """Step in which a computed pixel can be used (docs/sources/model.md 4)."""
 ObjectiveName = Literal["latency", "interval", "arrays", "energy", "edp", "sequential"]
-"""What `optimize` minimises."""
+"""Quantity that `optimize` minimises."""
 SweptObjective = Literal["latency", "interval", "energy", "edp", "sequential"]
-"""What the points of a sweep minimise: those that need no target."""
+"""Quantity that the points of a sweep minimise: those that need no target."""
 ComparedObjective = Literal["latency", "energy", "edp"]
-"""What `compare` judges methods by."""
+"""Quantity by which `compare` judges methods."""
 FrontObjective = Literal["makespan", "interval", "latency_ns", "energy", "edp", "area"]
-"""What `pareto` puts against arrays, or against another quantity."""
+"""Quantity that `pareto` puts against arrays, or against another quantity."""
 FrontAgainst = Literal["arrays", "interval", "latency_ns", "energy", "edp", "area"]
-"""What `pareto` puts an objective against."""
+"""Quantity that `pareto` puts an objective against."""
 NodeNames = Literal["module", "onnx"]
-"""What nodes of an ONNX file are named after: PyTorch's modules where the file has them, or its own names."""
+"""Source of the names of ONNX nodes: PyTorch's modules where the file has them, or its own names."""
 FoldRule = Literal["least_work", "source", "least_padding", "height_first", "width_first", "balanced"]
-"""How folded pixels are split over height and width (docs/sources/companions.md 3)."""
+"""Rule that splits folded pixels over height and width (docs/sources/companions.md 3)."""
 AuxiliaryLayer = Literal["avgpool", "conv1x1", "conv3x3"]
-"""What stands behind a layer whose latency is measured, to make its output small."""
+"""Layer that stands behind a layer whose latency is measured, to make its output small."""
 OverheadMethod = Literal["regression", "subtract", "both"]
-"""How the overhead of a device is taken off a measured latency."""
+"""Way in which the overhead of a device is taken off a measured latency."""
 RowsFormat = Literal["csv", "parquet"]
 """File with all rows of a sweep."""
 
@@ -54,7 +54,7 @@ AUXILIARY_LAYERS: tuple[AuxiliaryLayer, ...] = get_args(AuxiliaryLayer)
 
 
 class NetworkArguments(TypedDict, total=False):
-    """How a network is read.
+    """Arguments by which a network is read.
 
     input_shapes: of dynamic inputs of an ONNX file, by name; allow_partial: take operators whose weights
     cannot be modelled as barriers, as the coverage then says.
@@ -65,7 +65,7 @@ class NetworkArguments(TypedDict, total=False):
 
 
 class MappedArguments(NetworkArguments, total=False):
-    """What a network is laid on.
+    """Arguments that say what a network is laid on.
 
     hardware: a Hardware, a file or a preset; crossbar: "256x256" or (256, 256) instead of its arrays;
     mapping, fc: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
@@ -79,13 +79,13 @@ class MappedArguments(NetworkArguments, total=False):
 
 
 class CaseArguments(MappedArguments, total=False):
-    """What is allocated. latency_table: measured step times, or their file, instead of the hardware's."""
+    """Arguments of an allocation. latency_table: measured step times that replace the hardware's."""
 
     latency_table: LatencyTableLike | None
 
 
 class SearchArguments(CaseArguments, total=False):
-    """What is allocated, and how long is searched.
+    """Arguments of an allocation and of its search.
 
     work: units of search, 0.05 s each on a reference core, before it ends without proof; time_limit_s: by
     the clock, which depends on the machine.
@@ -97,7 +97,7 @@ class SearchArguments(CaseArguments, total=False):
 
 
 class AllocationArguments(NetworkArguments, total=False):
-    """What replaces that of an allocation; None: it stays."""
+    """Arguments that replace those of an allocation; None: it stays."""
 
     hardware: HardwareLike | None
     mapping: Mapping | None
@@ -119,7 +119,7 @@ DEFAULTS: SearchArguments = {
     "input_shapes": None,
     "allow_partial": False,
 }
-"""What holds for shared arguments that are left out."""
+"""Defaults of shared arguments."""
 SHARED: dict[str, tuple[type, dict[str, Any]]] = {
     kind.__name__: (kind, {name: value for name, value in defaults.items() if name in kind.__annotations__})
     for kind, defaults in (
@@ -130,9 +130,9 @@ SHARED: dict[str, tuple[type, dict[str, Any]]] = {
         (AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None}),
     )
 }
-"""Arguments that calls share by the name of their TypedDict, with what holds where they are left out."""
+"""Arguments that calls share by the name of their TypedDict, with their defaults."""
 UNPACKED = re.compile(r"Unpack\[(\w+)\]")
-"""How a call says that it takes the arguments of a TypedDict."""
+"""Annotation by which a call says that it takes the arguments of a TypedDict."""
 
 
 def signature_of(call: Callable[..., Any]) -> inspect.Signature:

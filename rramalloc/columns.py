@@ -11,7 +11,7 @@ Kind = Literal["text", "int", "float", "percent"]
 _OPTIONAL = frozenset(
     "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2".split()
 )
-"""Fields that are left out of tables where no row has a value."""
+"""Fields whose columns tables omit where no row has a value."""
 _COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<field>\w+))?")
 
 
@@ -32,7 +32,7 @@ class Column:
         return self.value if self.value and isinstance(self.value, str) else _field(self.heading)
 
     def of(self, record: Any) -> Any:
-        """The cell of a record."""
+        """Return the cell of a record."""
         return self.value(record) if callable(self.value) else getattr(record, self.field)
 
 
@@ -64,7 +64,7 @@ def _heading(field: str) -> str:
 
 
 def with_values(columns: Sequence[Column], records: Iterable[object]) -> list[Column]:
-    """The columns without optional ones that no record has a value for."""
+    """Return the columns without optional ones that no record has a value for."""
     optional = _OPTIONAL.intersection(column.field for column in columns)
     given = {field for field in optional for record in records if getattr(record, field) is not None}
     return [column for column in columns if column.field not in optional - given]

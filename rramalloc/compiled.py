@@ -73,10 +73,10 @@ def _warn(folder: Path) -> None:
 
 
 class Compilation:
-    """What this process compiles because no file holds it yet.
+    """Compilation in this process of functions that no file holds yet.
 
-    functions: how many so far; on_change: called from any thread when one begins, True, and when none is
-    left, False; on_damage: called with the folder of damaged files that were removed.
+    functions: how many so far; on_change: called from any thread with True when one begins, and with False
+    when none is being compiled; on_damage: called with the folder of damaged files that were removed.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Compilation:
         return self._seconds + (time.monotonic() - self._begun_s if self._depth else 0.0)
 
     def begin(self) -> None:
-        """A function is compiled now, perhaps within another: numba lets one thread at a time in."""
+        """Note that a function is compiled now, perhaps within another: numba compiles in one thread."""
         if not self._depth:
             self._begun_s = time.monotonic()
         self._depth += 1
@@ -99,7 +99,7 @@ class Compilation:
         self.on_change(True)
 
     def end(self) -> None:
-        """A function is compiled; numba writes its files next."""
+        """Note that a function is compiled; numba writes its files next."""
         self._depth -= 1
         if not self._depth:
             self._seconds += time.monotonic() - self._begun_s

@@ -23,7 +23,7 @@ class RramallocError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints instead of a traceback."""
+        """Return the lines that IPython prints instead of a traceback."""
         import traceback
         from pathlib import Path
 
@@ -51,7 +51,7 @@ class FileError(RramallocError):
         return f"{self.path}: {self.reason}"
 
     def suggesting(self, kind: str, name: str, known: Sequence[str]) -> FileError:
-        """The same, with the nearest of the names `known` if the file's is much like one of them."""
+        """Return the same error, with the nearest of the names `known` if one is much like the file's."""
         hint = suggestion(name, known, kind=f"the {kind} ", cutoff=0.75)
         return FileError(self.path, f"{self.reason}; {hint}" if hint else self.reason)
 
@@ -159,7 +159,7 @@ class BudgetError(RramallocError):
 
 
 def _label(name: str, limit: int = 60) -> str:
-    """A layer's name as a table can show it."""
+    """Return a layer's name as a table can show it."""
     name = name if name.isprintable() else repr(name)[1:-1]
     return name if len(name) <= limit else name[: limit - 3] + "..."
 
@@ -212,9 +212,15 @@ class CapacityError(RramallocError):
     """
 
     def __init__(
-        self, need: int, tiles: int, arrays: int, largest: tuple[str, int, int], *, proven: bool = True,
+        self,
+        need: int,
+        tiles: int,
+        arrays: int,
+        largest: tuple[str, int, int],
+        *,
+        proven: bool = True,
         row_blocks: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(need, tiles, arrays, largest)
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
         self.proven, self.row_blocks = proven, row_blocks
@@ -318,8 +324,8 @@ class SolverError(RramallocError):
 
 
 class PluginError(RramallocError):
-    """What another package names as an entry point failed; says which, where it is and how."""
+    """An entry point of another package failed; says which, where it is and how."""
 
 
 class SimulatorError(RramallocError):
-    """A simulator gave no figure for an allocation, or none at all; says why and what helps."""
+    """A simulator gave no figure for an allocation, or none for any; says why and what helps."""

@@ -22,8 +22,8 @@ from rramalloc.errors import FileError, RramallocError, suggestion
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
 CSV_LIMIT_BYTES = 16 * 2**20
-_TOML_DEPTH = 100
-_JSON_KEYS = 200_000
+_TOML_DEPTH = 100  # parts of a dotted key: tomllib recurses for each
+_JSON_KEYS = 200_000  # keys of one object, as many as a network may have nodes: bounds memory
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LIMITS = {
@@ -37,7 +37,7 @@ ONNX_LIMIT_BYTES = 2**31 - 1  # protobuf's own limit for one message
 
 
 def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
-    """The content of a file of at most `limit_bytes`. Raises FileError."""
+    """Return the content of a file of at most `limit_bytes`. Raises FileError."""
     with open_to_read(path) as stream:
         content = stream.read(limit_bytes + 1)
     if len(content) > limit_bytes:
@@ -48,7 +48,7 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
 
 @contextlib.contextmanager
 def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file or pipe as a stream of bytes, for formats that are not read whole. Raises FileError."""
+    """Open a file or pipe as a stream of bytes, for formats that are not read whole. Raises FileError."""
     shown = os.fspath(path)
     with file_errors(shown):
         mode = os.stat(path).st_mode
@@ -61,7 +61,7 @@ def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
-    """A UTF-8 text file (a leading byte-order mark is skipped). Raises FileError."""
+    """Return the text of a UTF-8 file (a leading byte-order mark is skipped). Raises FileError."""
     try:
         return read_bytes(path, limit_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -71,7 +71,7 @@ def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = JSON_LIMIT_BYTES) -> Any:
-    """A JSON document; NaN, infinities and repeated keys are refused. Raises FileError."""
+    """Return a JSON document; NaN, infinities and repeated keys are refused. Raises FileError."""
     return parse_json(read_text(path, limit_bytes), os.fspath(path))
 
 
@@ -98,7 +98,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A TOML document. Raises FileError."""
+    """Return a TOML document. Raises FileError."""
     text = read_text(path, TOML_LIMIT_BYTES).replace("\r\n", "\n")
     if any(_dots_of_keys(line) > _TOML_DEPTH for line in text.split("\n")):
         raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
@@ -111,7 +111,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 class Closing(ABC):
-    """What a `with` block holds, and closes at its end."""
+    """Base of objects that a `with` block holds, and closes at its end."""
 
     def __enter__(self) -> Self:
         return self
@@ -125,24 +125,24 @@ class Closing(ABC):
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file whole or not at all: temporary file, fsync, rename. Raises FileError."""
+    """Write a text file atomically: temporary file, fsync, rename. Raises FileError."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
-    """Write a JSON document whole or not at all. Raises FileError."""
+    """Write a JSON document atomically. Raises FileError."""
     write_text(path, to_json(document))
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all; a killed process leaves the old content. Raises FileError."""
+    """Write a file atomically; a killed process leaves the old content. Raises FileError."""
     with open_to_write(path) as stream:
         stream.write(content)
 
 
 @contextlib.contextmanager
 def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream, also to read back from, that becomes the file whole when the block ends without error.
+    """Open a stream, also to read back from, that becomes the file when the block ends without error.
 
     Raises FileError.
     """
@@ -162,7 +162,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def file_errors(shown: str) -> Iterator[None]:
-    """What the system refuses becomes a FileError about the file `shown`."""
+    """Turn errors of the system into a FileError about the file `shown`."""
     try:
         yield
     except RramallocError:
@@ -212,7 +212,7 @@ def check_outputs(
 
 
 def to_json(document: object) -> str:
-    """The one way JSON is written: two-space indent, keys as given, NaN refused, newline at the end."""
+    """Return a document as JSON: two-space indent, keys as given, NaN refused, newline at the end."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -227,7 +227,7 @@ def sync_folder(path: Path) -> None:
 
 
 def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
-    """A file to read and to append to, held by one process at a time until it is closed. Raises FileError."""
+    """Open a file to read and to append to, held by one process until it is closed. Raises FileError."""
     import fcntl
 
     shown = os.fspath(path)
@@ -270,7 +270,7 @@ def check_folder(path: str | os.PathLike[str], is_ours: Callable[[Path], bool]) 
 def write_folder(
     path: str | os.PathLike[str], texts: Mapping[str, str], is_ours: Callable[[Path], bool]
 ) -> None:
-    """Write a folder of text files whole or not at all: new folder beside it, fsync, rename.
+    """Write a folder of text files atomically: new folder beside it, fsync, rename.
 
     is_ours: whether a folder that is there may be replaced, with all that it holds. Raises FileError.
     """
@@ -330,7 +330,7 @@ def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """What all links to a file have in common; None if there is none."""
+    """Return a key that all links to a file share; None if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -344,13 +344,13 @@ def _refuse_folder(shown: str) -> None:
 
 
 def _refuse_protected(target: Path) -> None:
-    """A file without write permission is not replaced, though its folder would allow it, even for root."""
+    """Refuse to replace a file without write permission, though its folder would allow it, even for root."""
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & _ANY_WRITE):
         raise PermissionError
 
 
 def _is_stream(path: str) -> bool:
-    """A device or pipe, or /dev/stdout whatever it leads to: nothing can be renamed over it."""
+    """Return True for a device, a pipe or /dev/stdout, over which nothing can be renamed."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
         return True
     return os.path.exists(path) and not os.path.isfile(path)

@@ -50,13 +50,13 @@ def room(name: str, where: str) -> Iterator[None]:
 
 
 def foreign(group: str) -> dict[str, EntryPoint]:
-    """What other packages name as entry points of a group, those on a path added since the start too."""
+    """Return the entry points of a group in other packages, those on a path added since the start too."""
     return _on_paths(group, tuple(sys.path))
 
 
 @cache
 def _on_paths(group: str, _paths: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Those found with these paths."""
+    """Return the entry points of a group that were found with these paths."""
     from importlib.metadata import entry_points  # takes 13 ms, a tenth of the start of a command
 
     return {point.name: point for point in entry_points(group=group)}

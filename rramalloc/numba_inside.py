@@ -27,7 +27,7 @@ from numba.core.untyped_passes import InlineClosureLikes
 
 CHECKSUMS = "rramalloc.sums"
 _LEVEL = 1
-"""Of LLVM's levels of optimisation, 0 ... 3: searches are as fast as with the highest."""
+"""Level of LLVM's optimisation, 0 ... 3: searches are as fast as with the highest."""
 _THOROUGH = 3
 """The level of what is optimised thoroughly."""
 THOROUGHLY: set[Any] = set()
@@ -43,7 +43,7 @@ _EXTENDED = (
     JITCodeLibrary._optimize_functions,
     rtsys.initialize,
 )
-"""What is overridden or called: an AttributeError here says that numba has changed."""
+"""Internals of numba that are overridden or called: an AttributeError says that numba has changed."""
 
 
 class Library(JITCodeLibrary):  # type: ignore[misc]

@@ -40,7 +40,7 @@ def write_parquet(
     schema: pa.Schema,
     blocks: Iterable[list[dict[str, Any]]] | Iterable[pa.Table],
 ) -> None:
-    """Write a file whole or not at all, a block of rows at a time. Raises FileError."""
+    """Write a file atomically, a block of rows at a time. Raises FileError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -35,7 +35,7 @@ class _Plots:
         return f"<figures of {type(self._result).__name__}: {names}>"
 
     def _chart(self, name: str, save: Path | None, *more: Any) -> Chart:
-        """Raises SpecError, FileError if it cannot be saved there, before it is drawn."""
+        """Return a chart. Raises SpecError, FileError before it is drawn if it cannot be saved there."""
         check_figure(save)
         module, function = _CHARTS[name]
         chart: Chart = getattr(import_module(f"rramalloc.{module}"), function)(self._result, *more)
@@ -60,7 +60,7 @@ class AllocationPlots(SimulationPlots):
     """Charts of an allocation."""
 
     def replication(self, save: Path | None = None) -> Chart:
-        """Copies of every layer, and its share of the makespan. Raises SpecError, FileError."""
+        """Draw the copies of every layer, and its share of the makespan. Raises SpecError, FileError."""
         return self._chart("replication", save)
 
     def convergence(self, save: Path | None = None) -> Chart:
@@ -91,7 +91,7 @@ class FrontPlots(_Plots):
     """Charts of a Pareto front."""
 
     def front(self, save: Path | None = None) -> Chart:
-        """The staircase of points, its bound, and other methods beside it. Raises SpecError, FileError."""
+        """Draw the staircase of points, its bound, and other methods. Raises SpecError, FileError."""
         return self._chart("front", save)
 
 
@@ -99,5 +99,5 @@ class PlacementPlots(_Plots):
     """Charts of a placement."""
 
     def chip_map(self, save: Path | None = None) -> Chart:
-        """The tiles of every chip in the colours of their layers. Raises SpecError, FileError."""
+        """Draw the tiles of every chip in the colours of their layers. Raises SpecError, FileError."""
         return self._chart("chip_map", save)

@@ -14,14 +14,14 @@ from typing import Any, TypeVarTuple
 from rramalloc.units import number_of, rounded, share
 
 Reported = TypeVarTuple("Reported")
-_EVERY_S = 0.2
+_EVERY_S = 0.2  # between two lines: often enough to be read, seldom enough to cost nothing
 
 
 @contextmanager
 def followed(
     given: Callable[[*Reported], None] | None, wanted: bool, words: Callable[[*Reported], str]
 ) -> Iterator[Callable[[*Reported], None] | None]:
-    """The callback of a search: the caller's own function, or a line in a notebook, or nothing.
+    """Yield the callback of a search: the caller's own function, or a line in a notebook, or nothing.
 
     wanted: whether a line may be shown; words: the line, from the values that the search reports.
     """
@@ -72,26 +72,26 @@ class _Line:
 
 
 def of_search(best: int, bound: int) -> str:
-    """The line of `optimize`."""
+    """Return the line of `optimize`."""
     return f"best {best}, bound {bound} (gap {share((best - bound) / best)})"
 
 
 def of_comparison(arrays: int, method: str, done: int, total: int) -> str:
-    """The line of `compare`."""
+    """Return the line of `compare`."""
     return f"{done + 1}/{total}  {method} with {number_of(arrays, 'array')}"
 
 
 def of_front(points: int, part: float) -> str:
-    """The line of `pareto`."""
+    """Return the line of `pareto`."""
     return f"{number_of(points, 'point')}, {part:.0%} of the work"
 
 
 def of_sweep(points: int, done: int, failed: int) -> str:
-    """The line of `sweep`."""
+    """Return the line of `sweep`."""
     return f"{done} of {number_of(points, 'point')}, {failed} failed"
 
 
 def of_tuning(done: int, total: int, best: float | None) -> str:
-    """The line of `tune`."""
+    """Return the line of `tune`."""
     best_so_far = "none yet" if best is None else rounded(best)
     return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"

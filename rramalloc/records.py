@@ -17,7 +17,7 @@ from rramalloc.errors import SpecError, UnknownNameError, suggestion
 
 MAX_WORK = 10**9
 """Units of search, 0.05 s each on a reference core."""
-_SHOWN = 3
+_SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 
 
@@ -46,7 +46,7 @@ class Record(_CheckedModel):
 
     @classmethod
     def gather(cls, *sources: object, **given: Any) -> Self:
-        """A record of the fields given, and of what the first source with an attribute of their name has."""
+        """Return a record of the fields given, the others from the first source with such an attribute."""
         for name in cls.model_fields:
             for source in sources:
                 if name not in given and hasattr(source, name):
@@ -60,7 +60,7 @@ def from_list(schema: Any) -> BeforeValidator:
 
 
 def as_tuple(value: Any) -> Any:
-    """A list as a tuple, anything else as it is."""
+    """Return a list as a tuple, anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -136,7 +136,7 @@ def check_format(document: object, known: str, where: str, note: str = "") -> No
 
 
 def fault(reason: str) -> PydanticCustomError:
-    """A validation error without pydantic's "Value error, " prefix; braces would be taken for fields."""
+    """Return a validation error without pydantic's prefix; it would take braces for fields."""
     return PydanticCustomError("fault", "{reason}", {"reason": reason})
 
 
@@ -153,7 +153,7 @@ def describe(error: ValidationError, data: object = None, fields: Sequence[str] 
 
 
 def brief(value: object, limit: int = 60) -> str:
-    """A short printable form of an untrusted value, never longer than `limit` characters."""
+    """Return a short printable form of an untrusted value, never longer than `limit` characters."""
     if isinstance(value, int) and value.bit_length() > 200:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, dict | list | tuple):

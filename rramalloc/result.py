@@ -26,14 +26,14 @@ class Result:
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The document of the result's file, which `--format json` prints."""
+        """Return the document of the result's file, which `--format json` prints."""
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """The result as a table."""
+        """Return the result as a table."""
 
     def save(self, path: str | os.PathLike[str]) -> Sequence[Path] | None:
-        """Write the result's file whole or not at all.
+        """Write the result's file atomically.
 
         Returns
         -------
@@ -50,14 +50,14 @@ class Result:
 
     @abstractmethod
     def _headline(self) -> tuple[str, str]:
-        """What the result is about (a name, which may come from a file), and the result in a few words."""
+        """Return the subject of the result (a name, perhaps from a file), and the result in a few words."""
 
     def _table(self) -> pd.DataFrame:
-        """The table of a notebook: the columns that matter most."""
+        """Return the table of a notebook: the columns that matter most."""
         return self.to_frame()
 
     def _notes(self) -> list[str]:
-        """What stands below the table, one paragraph each."""
+        """Return the paragraphs below the table."""
         return [f"Warning: {warning}" for warning in getattr(self, "warnings", ())]
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class ResultRecord(Result, Record):
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the result's file, which `--format json` prints."""
+        """Return the document of the result's file, which `--format json` prints."""
         return self.model_dump(mode="json", by_alias=True)
 
     def to_frame(self) -> pd.DataFrame:
@@ -113,14 +113,14 @@ class ResultRecord(Result, Record):
 
 
 def frame_of(rows: Iterable[Any], columns: Sequence[str]) -> pd.DataFrame:
-    """The named fields of records as the columns of a table."""
+    """Return the named fields of records as the columns of a table."""
     import pandas as pd
 
     return pd.DataFrame([tuple(getattr(row, name) for name in columns) for row in rows], columns=[*columns])
 
 
 def _html_table(table: pd.DataFrame) -> str:
-    """A frame as HTML: whole numbers with separators, others as in tables, nothing for what is not known.
+    """Return a frame as HTML: whole numbers with separators, others as in tables, unknown ones empty.
 
     Empty if the frame has no rows.
     """

@@ -47,7 +47,7 @@ def schema_names() -> tuple[str, ...]:
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a file format. Raises UnknownNameError."""
+    """Return the JSON Schema (draft 2020-12) of a file format. Raises UnknownNameError."""
     if name not in _RECORDS:
         raise UnknownNameError("schema", name, schema_names())
     module, _, record = _RECORDS[name].partition(":")

@@ -25,7 +25,7 @@ _ALSO = {
     sqlite3.SQLITE_CANTOPEN: ", or a limit of open files is reached (ulimit -n)",
     sqlite3.SQLITE_IOERR: ", or a limit of file sizes is reached (ulimit -f)",
 }
-"""What else a code may mean: SQLite does not tell the error of the system."""
+"""Further meanings of a code: SQLite does not tell the error of the system."""
 
 
 class Store(Closing):

@@ -8,14 +8,14 @@ from decimal import Decimal
 from typing import Literal
 
 TimeUnit = Literal["steps", "ticks"]
-"""Of makespans; ticks where stages have their own clocks."""
+"""Unit of makespans; ticks where stages have their own clocks."""
 Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
-"""Of values and bounds of objectives; ticks where stages have their own clocks."""
-LONGEST_NAME, LONGEST_LINE = 60, 240
-"""Characters of a name, and of a line, beyond which it is cut."""
+"""Unit of values and bounds of objectives; ticks where stages have their own clocks."""
+LONGEST_NAME = 60  # characters of a name before its middle is cut
+LONGEST_LINE = 240  # characters of a line before its middle is cut
 
-LEAST_MM2, LEAST_SHARE = 1e4, 1e-4
-"""um2 from which areas are in mm2; shares below which only that is said."""
+LEAST_MM2 = 1e4  # um2 from which areas are in mm2
+LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
 _SHARES = ("utilisation", "share", "gap", "saving")
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-z]*)", re.ASCII)
 _TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
@@ -104,23 +104,23 @@ def size(value_bytes: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """The value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
+    """Return the value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
     return _continuous(value, unit) or counted(int(value), unit.removesuffix("s"))
 
 
 def plain_quantity(value: float, unit: str) -> str:
-    """The same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
+    """Return the same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
     return _continuous(value, unit) or number_of(int(value), unit.removesuffix("s"))
 
 
 def _continuous(value: float, unit: str) -> str:
-    """A value whose unit is not one of counts, empty for one that is."""
+    """Return a value whose unit is not one of counts, empty for one that is."""
     shown = {"ns": duration, "pJ": energy, "um2": area, "pJ ns": edp}
     return shown[unit](value) if unit in shown else ""
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """A text from a file as a line can show it: printable, and cut in the middle if it is long."""
+    """Return a text from a file as a line can show it: printable, and cut in the middle if it is long."""
     text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= longest:
         return text
@@ -133,19 +133,19 @@ def printable(text: str, mark: str = "?") -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """As "1 tile" or "1,024 tiles"."""
+    """Return "1 tile" or "1,024 tiles"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def number_of(number: int, noun: str) -> str:
-    """The same for a terminal or a log: "1 tile" or "1024 tiles"."""
+    """Return the same for a terminal or a log: "1 tile" or "1024 tiles"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def quoted(method: str) -> str:
-    """The name of a method within a sentence, where `none` would read as a negation."""
+    """Return the name of a method within a sentence, where `none` would read as a negation."""
     return f'"{one_line(method, LONGEST_NAME)}"'
 
 
 _BY_ENDING = {"ns": duration, "pj": energy, "um2": area, "edp": edp}
-"""How the quantity of a field is shown, by the last part of the field's name."""
+"""Function that shows the quantity of a field, by the last part of the field's name."""
