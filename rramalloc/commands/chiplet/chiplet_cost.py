@@ -82,7 +82,8 @@ class _Rates:
         self._chip, self._missing = chip, dict[str, None]()
 
     def carried(self, way: Way, size_bytes: float) -> float:
-        """Time in which the slowest link carries so many bytes of a way, with no other traffic."""
+        """Return the time in which the slowest link carries `size_bytes` bytes of a way, with no other
+        traffic."""
         loads = Loads()
         way.onto(loads, size_bytes)
         tile = self._value("bandwidth_tile_gb_s") if any(key is not None for key in loads.of_key) else None
@@ -97,7 +98,7 @@ class _Rates:
         return transfers * moved.mean_ns(inside or 0.0, between or 0.0)
 
     def warnings(self) -> list[str]:
-        """What was needed and is not given."""
+        """Return the fields of the hardware that were needed and are not given."""
         return [f"the hardware gives no {field}: that time is left out" for field in self._missing]
 
     def _value(self, field: str) -> float | None:

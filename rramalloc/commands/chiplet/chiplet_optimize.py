@@ -1,10 +1,10 @@
 """`chiplet_optimize`: the schedule of least cost on chiplets that a search finds, beside a lower bound.
 
 A network is described on the tiles of a chip: a unit is a tile, a chiplet a chip, times are in ns. A stage
-is split over P tiles, P a power of two, in one of three ways: by output channels (each tile has some of the
-columns), by windows (each has all weights and computes some rows of the output) or by input channels (each
-has some wordlines, partial sums are added up in the last tile). A tile holds as many copies of its share as
-fit in its arrays.
+is split over P tiles, P a power of two, in one of three ways. Split by output channels, each tile has some of
+the columns. Split by windows, each has all weights and computes some rows of the output. Split by input
+channels, each has some wordlines, and partial sums are added up in the last tile. A tile holds as many copies
+of its share as fit in its arrays.
 Source: docs/sources/companions.md 2, goal of the method, compute cost of a crossbar tile; the bytes are
 choices made here.
 """
@@ -62,7 +62,7 @@ class Described(NamedTuple):
 
 
 def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> Described:
-    """The description of a network on a chip, each stage in a group of its own and nowhere yet.
+    """Describe a network on a chip, each stage in a new group and without a place.
 
     Raises SpecError without [chip] or [timing], and for a stage that the whole chip cannot hold.
     """
@@ -197,7 +197,7 @@ def _shares(
 
 
 def _rows_read(stage: Stage, rows: int) -> int:
-    """Input rows that so many output rows need, padding included."""
+    """Return the input rows that `rows` output rows need, padding included."""
     match stage:
         case Conv():
             return (rows - 1) * stage.stride[0] + (stage.kernel[0] - 1) * stage.dilation[0] + 1
@@ -300,7 +300,7 @@ def describe(
     fc: FullyConnected = "host",
     input_shapes: InputShapes | None = None,
 ) -> tuple[Description, str, tuple[str, ...]]:
-    """A description, its name in messages, and what was assumed in it; generated if there is a hardware."""
+    """Return a description, its name in messages, and its assumptions; a hardware makes it generated."""
     if hardware is None:
         if isinstance(source, Network):
             raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")

@@ -103,7 +103,7 @@ def optimize(
     description: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """Groups, partitions and submeshes of least cost, with a lower bound.
+    """Find groups, partitions and submeshes of least cost, with a lower bound.
 
     Example: rramalloc chiplet optimize vgg11 --hardware isaac -o schedule.json
     """

@@ -71,7 +71,8 @@ def compute_cycles(operator: ChipletOperator, strategy: int, chip: ChipletChip, 
 
 
 def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool) -> float:
-    """Return cycles to move so many bytes inside one chiplet, or else between chiplets. Raises SpecError."""
+    """Return the cycles to move `size_bytes` inside one chiplet, or else between chiplets. Raises
+    SpecError."""
     field = "bandwidth_inside" if one else "bandwidth_between"
     bandwidth: float | None = getattr(chip, field)
     if bandwidth is None:
@@ -199,7 +200,8 @@ SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/
 
 
 def read_description(path: str | os.PathLike[str]) -> Description:
-    """A description file, or the one in what `chiplet optimize` wrote. Raises FileError, SpecError."""
+    """Read a description file, or the description in what `chiplet optimize` wrote. Raises FileError,
+    SpecError."""
     document, where = read_json(path), os.fspath(path)
     if isinstance(document, dict) and document.get("format") == SCHEDULE:
         document = document.get("description")
@@ -207,7 +209,7 @@ def read_description(path: str | os.PathLike[str]) -> Description:
 
 
 def check_submeshes(description: Description, where: str) -> None:
-    """Raise SpecError for a submesh that the chip does not have, or not of so many units."""
+    """Raise SpecError for a submesh that the chip does not have, or that has another number of units."""
     _ = _Described(description, where).units
 
 
@@ -323,7 +325,8 @@ class _Described:
         return Terms(0.0, communication, self._cycles(edge.transfers, hops))
 
     def _entry(self, edge: ChipletEdge, table: tuple[tuple[float, ...], ...], place: str) -> float:
-        """The entry of the two strategies; a table has as many rows and columns as they have strategies."""
+        """Return the entry of the two strategies; a table has as many rows and columns as they have
+        strategies."""
         row, column = (self.description.operators[name].strategy for name in (edge.source, edge.to))
         if row >= len(table) or column >= len(table[row]):
             shown = f"{len(table)} x {len(table[min(row, len(table) - 1)])}"
@@ -354,7 +357,7 @@ class _Described:
         return Hops(0, 0, 0)
 
     def _hops_of_sets(self, sources: Units, destinations: Units) -> Hops:
-        """Counted once for every two sets."""
+        """Return the hops between two sets, counted once for every two sets."""
         key = (id(sources), id(destinations))  # both stay as long as this object does
         if key not in self._known:
             self._known[key] = hops_of_sets(sources, destinations)
@@ -368,7 +371,7 @@ class _Described:
 
 
 def _cells(first: Place, size: Place) -> Iterator[Place]:
-    """The cells of a rectangle of rows and columns."""
+    """Return the cells of a rectangle of rows and columns."""
     return product(range(first[0], first[0] + size[0]), range(first[1], first[1] + size[1]))
 
 

@@ -13,14 +13,14 @@ from rramalloc.records import Record, as_tuple, brief, fault, from_list
 
 T = TypeVar("T")
 MAX_UNITS = 2**16
-"""Of a whole chip."""
-MAX_OPERATORS = 10_000
-MAX_EDGES = 100_000
-MAX_PAIRS = 100_000
+"""Units of a whole chip at most."""
+MAX_OPERATORS = 10_000  # of a description
+MAX_EDGES = 100_000  # of a description
+MAX_PAIRS = 100_000  # entries of one list of pairs
 
 
 def _each(value: Any) -> Any:
-    """A single value holds for all strategies; a list has one for each."""
+    """Return a tuple: a single value holds for all strategies, a list has one for each."""
     return as_tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -86,7 +86,7 @@ class ChipletChip(Record):
 
 
 def _index(value: Any) -> Any:
-    """The place of the 1 in a one-hot list."""
+    """Return the place of the 1 in a one-hot list."""
     if not isinstance(value, list | tuple):
         return value
     whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
@@ -162,7 +162,7 @@ class ChipletOperator(Record):
     @model_validator(mode="before")
     @classmethod
     def _one_hot(cls, data: Any) -> Any:
-        """A one-hot list has as many entries as there are strategies."""
+        """Check that a one-hot list has as many entries as there are strategies."""
         hot = data.get("strategy") if isinstance(data, dict) else None
         if isinstance(hot, list | tuple):
             for field in ("latency", "bytes", "strategies"):
@@ -204,7 +204,7 @@ class ChipletOperator(Record):
 
 
 def entry(given: tuple[T, ...], strategy: int) -> T:
-    """The entry of a strategy in a list that has one for each, or one for all."""
+    """Return the entry of a strategy in a list that has one for each, or one for all."""
     return given[strategy] if len(given) > 1 else given[0]
 
 
@@ -278,7 +278,7 @@ class Description(Record):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the description file, without what is not given."""
+        """Return the document of the description file, without what is not given."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 

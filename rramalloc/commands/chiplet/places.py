@@ -116,7 +116,7 @@ def _distances(here: Mapping[int, int], there: Mapping[int, int]) -> int:
 
 
 MOST_UNITS = 4096
-"""Of a chip whose places are listed: one bit for each unit and place."""
+"""Units at most of a chip whose places are listed: each place takes a bit for each unit."""
 MOST_PLACES = 2400
 """Listed at most: the hops between any two of them take 8 bytes each."""
 Floats = npt.NDArray[np.float64]
@@ -132,13 +132,13 @@ class Submesh(NamedTuple):
 
     @classmethod
     def of(cls, operator: ChipletOperator) -> Submesh | None:
-        """That on which an operator is described, None if it is nowhere yet."""
+        """Return the submesh on which an operator is described, None if it has no place yet."""
         if operator.submesh is None or operator.first is None:
             return None
         return cls(*operator.submesh, operator.first)
 
     def size(self, units: Place) -> int:
-        """How many units; units: rows and columns of a chiplet."""
+        """Return the number of units; units: rows and columns of a chiplet."""
         several = self.chiplets[0] * self.chiplets[1] - 1
         return several * units[0] * units[1] + self.units[0] * self.units[1]
 
@@ -259,12 +259,12 @@ class Places:
 
     @cached_property
     def between_all(self) -> Hopped:
-        """From all units of a place to all units of another one."""
+        """Hops from all units of a place to all units of another one."""
         return self._hopped(self.members)
 
     @cached_property
     def from_last(self) -> Hopped:
-        """From the last unit of a place to all units of another one."""
+        """Hops from the last unit of a place to all units of another one."""
         return self._hopped(self.last_units)
 
     def _hopped(self, sources: npt.NDArray[np.float32]) -> Hopped:

@@ -22,11 +22,11 @@ from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
 MOST_OPERATORS = 1000
-"""Of a description that is optimised."""
+"""Operators at most of a description that is optimised."""
 
 
 class OperatorOptions(NamedTuple):
-    """Of one operator: strategy, place and cost of every option; reduced: its result is in one unit."""
+    """Strategy, place and cost of every option of an operator; reduced: its result is in one unit."""
 
     strategy: Ints
     place: Ints
@@ -65,7 +65,7 @@ class ScheduleProblem:
 
     @classmethod
     def of(cls, description: Description, where: str) -> ScheduleProblem:
-        """The choices that a description leaves open. Raises SpecError."""
+        """Return the choices that a description leaves open. Raises SpecError."""
         names = tuple(description.operators)
         if len(names) > MOST_OPERATORS:
             raise SpecError(where, f"has {len(names)} operators, schedules are sought for {MOST_OPERATORS}")
@@ -148,7 +148,8 @@ class ScheduleProblem:
         return sum(max(float(self.options[v].cost[chosen[v]]) for v in group) for group in groups)
 
     def start(self) -> tuple[list[list[int]], list[int]] | None:
-        """The schedule as described; None if it maps an operator nowhere or two of a group to one unit."""
+        """Return the schedule as described; None if it gives an operator no place or two of a group the same
+        unit."""
         index = {name: number for number, name in enumerate(self.names)}
         groups = [[index[name] for name in group] for group in self.description.groups]
         chosen = []
@@ -168,7 +169,7 @@ class ScheduleProblem:
         return all(self.places.members[[used[v] for v in group]].sum(axis=0).max() <= 1 for group in groups)
 
     def described(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> Description:
-        """The description with this schedule in it."""
+        """Return the description with this schedule in it."""
         operators = {}
         for v, name in enumerate(self.names):
             options, option = self.options[v], chosen[v]

@@ -7,10 +7,10 @@ Source of the objective: docs/sources/companions.md 2; iterated local search: Lo
 Handbook of Metaheuristics (2003), doi 10.1007/0-306-48056-5_11.
 
 The bound relaxes a problem of pairwise costs: every operator has a cost for each option, every edge one for
-each pair of options. A *bucket pass* takes the operators from last to first, adds what an operator and its
-later neighbours cost at least to the edges that lead to earlier ones, and minimises over its options (mini-
-buckets: Dechter and Rish, Journal of the ACM 50(2), 2003, doi 10.1145/636865.636866). It is exact where no
-operator has two earlier neighbours.
+each pair of options. A *bucket pass* takes the operators from last to first. It adds the least cost of an
+operator and its later neighbours to the edges that lead to earlier ones, and minimises over its options. It
+is exact where no operator has two earlier neighbours.
+Source of the bound: mini-buckets, Dechter and Rish, Journal of the ACM 50(2), 2003, doi 10.1145/636865.636866.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_ENTRIES = 2**33  # places times options of all edges, of which a bucket pas
 
 
 def lower_bound(problem: ScheduleProblem) -> float:
-    """What no schedule undercuts, whatever its groups, strategies and places.
+    """Return a cost that no schedule undercuts, whatever its groups, strategies and places.
 
     Groups cost at least as much as the operators along any path of edges, which are in different groups; and
     as much as cost times units of all operators, divided by the units of the chip. The larger of both is
@@ -65,7 +65,7 @@ def _heaviest_path(problem: ScheduleProblem) -> list[int]:
 
 
 def _least(link: EdgeLink, problem: ScheduleProblem) -> float:
-    """What an edge costs at least, its hops left out."""
+    """Return the least cost of an edge, its hops left out."""
     if link.table is None:
         return 0.0
     chip = problem.description.chip
@@ -74,7 +74,7 @@ def _least(link: EdgeLink, problem: ScheduleProblem) -> float:
 
 
 def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
-    """The least sum of unary and edge costs as far as a bucket pass sees it."""
+    """Return the least sum of unary and edge costs as far as a bucket pass sees it."""
     costs = [each.copy() for each in unary]
     position = {v: number for number, v in enumerate(problem.order)}
     bound = 0.0
@@ -135,7 +135,7 @@ def nearest(
 
 
 def _plain_message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
-    """The same for an edge whose cost does not depend on strategies."""
+    """Return the same message for an edge whose cost does not depend on strategies."""
     source, to = problem.options[link.source], problem.options[link.to]
     there = np.arange(len(to.cost))
     kinds, at = np.unique(np.stack([source.place, source.reduced]), axis=1, return_inverse=True)
@@ -146,18 +146,20 @@ def _plain_message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> F
     return least[at.ravel()]
 
 
-_NS_PER_ENTRY = 20.0
+_NS_PER_ENTRY = 20.0  # time of a reference core for a look at one cost
 _NS_PER_LOOK = 50_000.0
-"""Of a reference core: of a cost that is looked at, and of a look at an edge or a group."""
+"""Time of a reference core for a look at an edge or a group."""
 _REORDERED_EVERY = 8
 """Perturbations after which groups are reordered, and reorderings without gain that end a first descent."""
 _KICKED = 6
 """Operators that a perturbation changes at most."""
-_P_GROUP, _P_REBUILT = 0.3, 0.5
-"""Share of perturbations that take a whole group, and that insert greedily rather than at random."""
+_P_GROUP = 0.3
+"""Share of perturbations that take a whole group."""
+_P_REBUILT = 0.5
+"""Share of perturbations that insert greedily rather than at random."""
 _ACCEPTED = 0.001
-"""How far above the best a schedule may be to go on from it."""
-_BETTER = 1e-9
+"""Relative cost above the best up to which a schedule is accepted as the next one to change."""
+_BETTER = 1e-9  # relative difference of costs above which it is more than rounding
 Progress = Callable[[float, float], None]
 """Called with the cost of the best schedule and the lower bound."""
 
@@ -174,7 +176,7 @@ class GroupSchedule:
         return GroupSchedule([list(group) for group in self.groups], list(self.chosen))
 
     def place(self, v: int) -> int:
-        """The number of the group that holds an operator."""
+        """Return the number of the group that holds an operator."""
         return next(number for number, group in enumerate(self.groups) if v in group)
 
     def remove(self, v: int) -> None:
@@ -232,7 +234,7 @@ class ScheduleSearch:
         bound: float,
         on_progress: Progress | None = None,
     ) -> GroupSchedule:
-        """The best schedule that is reached from some starts within some seconds of a reference core.
+        """Return the best schedule that is reached from the starts within some seconds of a reference core.
 
         bound: no schedule costs less, so the search ends when one costs no more.
         """
@@ -256,7 +258,8 @@ class ScheduleSearch:
         return best
 
     def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
-        """The schedule where relocations do not lower the cost any more, in any order of groups tried."""
+        """Return the schedule where relocations do not lower the cost any more, in any order of
+        groups tried."""
         schedule = start.copy()
         self._descend(schedule, list(range(len(start.chosen))), end_s)
         total, stale = self.total(schedule), 0
@@ -350,7 +353,7 @@ class ScheduleSearch:
         return least
 
     def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
-        """The groups that may hold an operator: from the first to below the second."""
+        """Return the groups that may hold an operator: from the first to below the second."""
         low, high = 0, len(schedule.groups)
         for number, group in enumerate(schedule.groups):
             if not self._ancestors[v].isdisjoint(group):
@@ -363,7 +366,7 @@ class ScheduleSearch:
         return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
 
     def _reorder(self, schedule: GroupSchedule) -> None:
-        """The same groups in another order that respects the edges: other groups can be joined then."""
+        """Put the groups into another order that respects the edges: other groups can be joined then."""
         group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
         needs = [{group_of[u] for v in group for u in self._before[v]} for group in schedule.groups]
         done: set[int] = set()

@@ -80,7 +80,7 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
 
 
 def _chart(cost: ChipletCost, detail: Detail) -> Chart:
-    """Groups and what lies between them one after the other, as the total adds them up."""
+    """Draw groups and what lies between them one after the other, as the total adds them up."""
     kept = cost.groups[: max(1, detail.marks // 4)]
     slowest = [max(group.operators.items(), key=lambda item: item[1].cost, default=None) for group in kept]
     data: Lists = {

@@ -26,9 +26,9 @@ _TABLE = table_of(
     spare="windows bytes_in bytes_out operator share split out_ns in_ns compute_ns subtasks",
 )
 _PROPOSED = ("layer", "demand", "replication", "arrays", "time")
-_SHOWN = 10
+_SHOWN = 10  # strategies of the table
 _QUICK = 8192
-"""Up to so many strategies matrices are written before anybody wonders."""
+"""Strategies up to which the matrices are written without a word: a user does not wait for them."""
 _MANY = ("--strategies", "--allocations")
 
 _ENUMERATE = "All ways to share N compute and M storage units out."
@@ -146,7 +146,7 @@ def _units(text: str | None) -> tuple[int, int] | None:
 
 
 def _show(evaluation: Evaluation, *, quiet: bool) -> None:
-    """The fastest strategies and the summary, below the tasks under the best one."""
+    """Print the fastest strategies and the summary, below the tasks under the best one."""
     document = evaluation.document
     rows = [(one.name, duration(one.time_ns), f"{one.ratio:.3f}") for one in document.ranking[:_SHOWN]]
     typer.echo()
@@ -197,7 +197,7 @@ def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def _held_back(evaluation: Evaluation) -> str:
-    """How much of the best strategy's time each term takes."""
+    """Return the share of the best strategy's time that each term takes."""
     tasks, whole = evaluation.document.tasks, evaluation.time_ns
     if not whole:
         return "nothing"

@@ -32,7 +32,7 @@ class Assignment(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Such as "C1+2:D1 C3:D2+3"."""
+        """Subtasks with their units, as "C1+2:D1 C3:D2+3"."""
         return " ".join(
             f"C{'+'.join(map(str, compute))}:D{'+'.join(map(str, storage))}"
             for compute, storage in zip(self.compute, self.storage, strict=True)
@@ -40,7 +40,8 @@ class Assignment(NamedTuple):
 
 
 def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> int:
-    """Number of ways for Q = 1 ... len(least) subtasks, subtask q with least[Q - 1][q] storage units or more.
+    """Return the number of ways for Q = 1 ... len(least) subtasks, subtask q with least[Q - 1][q] storage
+    units or more.
 
     The compute units fall into Q blocks in S(N, Q) ways (Stirling numbers of the second kind); storage units
     are dealt to the Q blocks, which these make distinct, in M! [x^M] prod_q sum_{j >= least_q} x^j / j! ways.
@@ -51,7 +52,7 @@ def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> in
 
 
 def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Assignment]:
-    """The ways that `count_ways` counts: by Q, then by compute units, then by storage units."""
+    """Yield the ways that `count_ways` counts: by Q, then by compute units, then by storage units."""
     for needs in least:
         if sum(needs) > storage or len(needs) > compute:
             continue
@@ -161,18 +162,19 @@ class ColumnSource(ABC):
 
     @abstractmethod
     def split(self, task: int, column: int) -> Split:
-        """The subtasks of a task under a strategy."""
+        """Return the subtasks of a task under a strategy."""
 
     @abstractmethod
     def loads(self, task: int) -> Iterator[str]:
-        """A row of the load matrix: for each strategy [[subtask, [compute], [storage]], ...] as JSON."""
+        """Yield a row of the load matrix: for each strategy [[subtask, [compute], [storage]], ...]
+        as JSON."""
 
     @abstractmethod
     def best(self, task: int) -> Best | None:
-        """The fastest way to do a task whose units are divided anew for it; None if there is none."""
+        """Return the fastest way to do a task whose units are divided anew for it; None if there is none."""
 
     def busiest(self, task: int, column: int) -> Busiest:
-        """The subtask of a task that takes longest under a strategy, the first of equals."""
+        """Return the subtask of a task that takes longest under a strategy, the first of equals."""
         return _busiest(self._tasks[task], self.split(task, column))
 
     def times_ns(self) -> Times:
@@ -277,7 +279,7 @@ class Enumeration(ColumnSource):
         return next(ways(self._compute, [needs], self._storage))
 
     def _least(self, task: LayerTask, count: int, split: SplitBy) -> list[int]:
-        """Storage units that each of so many subtasks needs for the data of a task, 1 at least."""
+        """Return the storage units that each of `count` subtasks needs for the data of a task, at least 1."""
         least: list[int] = []
         for share, equal in groupby(task.even_shares(count, _of(split, task))):
             need = task.need_bytes(share, _of(split, task), keeps_weights=True)
@@ -325,7 +327,8 @@ class Enumeration(ColumnSource):
             self._merge(classes, np.stack(columns, axis=1))
 
     def _timed_at_once(self, task: LayerTask, parts: Times, split: SplitBy) -> Times:
-        """Times of a task in ns for rates in, rates out and storage units of (kinds, subtasks, 3)."""
+        """Return the times of a task in ns for rates in, rates out and storage units of (kinds,
+        subtasks, 3)."""
         shares = task.even_shares(parts.shape[1], _of(split, task))
         part = np.array([float(share) for share in shares])
         read = np.where(part > 0, 1.0, 0.0) if _of(split, task) == "outputs" else part
@@ -406,7 +409,8 @@ def _entry(compute: Iterable[Sequence[int]] | Blocks, storage: Iterable[Sequence
 
 
 def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
-    """The compute units are the chip's; its memory is divided into any number of equal storage units."""
+    """Check that the chip has the compute units; its memory is divided into any number of equal storage
+    units."""
     most = min(chip.processors, MAX_ENUMERATED)
     if not 1 <= compute <= most:
         has = f"the chip has {chip.processors} (processors)"

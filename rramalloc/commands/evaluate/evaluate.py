@@ -48,7 +48,7 @@ def plan_of_copies(
     chip: ChipPerformance,
     where: str,
 ) -> StrategyPlan:
-    """The strategy that an allocation amounts to; layers without an entry in `copies` have one.
+    """Return the strategy that an allocation means; layers without an entry in `copies` have one.
 
     demand: compute units (arrays) of one copy of each task. Arrays hold the weights of their own layer, so
     every layer has units of its own and all others are idle in its task; the storage units are dealt out
@@ -99,7 +99,7 @@ StrategyLike = Strategy | str | os.PathLike[str]
 
 
 def listed(items: Any) -> list[Any]:
-    """A list or tuple as a list; anything else, such as a path, as a list of one."""
+    """Return a list or tuple as a list; anything else, such as a path, as a list of one."""
     return list(items) if isinstance(items, list | tuple) else [items]
 
 
@@ -137,7 +137,8 @@ def _demands(
 def propose(
     tasks: Sequence[LayerTask], demand: Sequence[int], chip: ChipPerformance, arrays: int
 ) -> tuple[Proposal, StrategyPlan]:
-    """The replication of least total time within so many arrays. demand: of one copy of each task.
+    """Return the replication of least total time with at most `arrays` arrays. demand: of one copy of each
+    task.
 
     Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
     """
@@ -185,7 +186,8 @@ def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
 
 
 def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:
-    """Copies at which the time of a task changes and whose storage holds their data. Raises SpecError."""
+    """Return the copies at which the time of a task changes and whose storage holds their data. Raises
+    SpecError."""
     most = max(1, min(task.windows, chip.storage_units, arrays // demand if demand else 1))
     every = useful_copies(task.windows).tolist()
     fitting = [copies for copies in every if copies <= most and _holds(task, copies, chip)]
@@ -210,7 +212,7 @@ def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
 
 
 def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnected:
-    """Where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
+    """Return where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
     if fc is not None:
         return fc
     asked = {allocation.source.options.fc for allocation in given}

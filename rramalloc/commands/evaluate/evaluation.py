@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_TOGETHER = 4096
+_TOGETHER = 4096  # entries of a row that are written at once
 _COPY_BYTES = 2**20
 
 
@@ -75,7 +75,7 @@ def write_load(
     tasks: Sequence[str],
     sources: Sequence[ColumnSource],
 ) -> None:
-    """Write the load matrix whole or not at all, without holding it in memory. Raises FileError.
+    """Write the whole load matrix without holding it in memory; an error leaves no file. Raises FileError.
 
     Rows that do not depend on the task are made once and copied within the file.
     """
@@ -160,7 +160,7 @@ def check_performance_path(path: str | os.PathLike[str] | None, tasks: Sequence[
 def write_performance(
     path: str | os.PathLike[str], matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]
 ) -> None:
-    """Write the matrix, in ns, whole or not at all. Raises SpecError, FileError.
+    """Write the whole matrix, in ns; an error leaves no file. Raises SpecError, FileError.
 
     CSV has the matrix as it is, a row per task and a column per strategy. Parquet, which is made for many
     rows, has it transposed: a row per strategy with its name, time_ns (the column's sum) and every task.
@@ -251,7 +251,7 @@ class EnumeratedClass(Record):
 
 
 class Enumerated(Record):
-    """What was enumerated.
+    """Enumerated strategies of the chip.
 
     unit_bytes: of a storage unit, an equal part of the chip's memory; ways: to share the units out;
     classes: of equal time, all there are that fit every task.
@@ -298,7 +298,7 @@ class Proposal(Record):
 
 
 class EvaluationDocument(Record):
-    """What `evaluate --format json` prints.
+    """Document that `evaluate --format json` prints.
 
     best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
     strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
@@ -323,7 +323,7 @@ class EvaluationDocument(Record):
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the evaluation's file."""
+        """Return the document of the evaluation's file."""
         return self.model_dump(mode="json")
 
 
@@ -360,18 +360,18 @@ class Evaluation(Result):
         return dict(zip(self.names, column_sums(self.performance_ns).tolist(), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `evaluate --format json` prints, without the matrices."""
+        """Return the document that `evaluate --format json` prints, without the matrices."""
         return self.document.to_dict()
 
     def to_frame(self) -> pd.DataFrame:
-        """The performance matrix in ns: a row per task, a column per strategy."""
+        """Return the performance matrix in ns: a row per task, a column per strategy."""
         import pandas as pd
 
         index = pd.Index(self.task_names, name="task")
         return pd.DataFrame(self.performance_ns, index=index, columns=pd.Index(self.names))
 
     def save_load(self, path: str | os.PathLike[str]) -> None:
-        """Write the load matrix as JSON, whole or not at all. Raises FileError."""
+        """Write the whole load matrix as JSON; an error leaves no file. Raises FileError."""
         write_load(path, self.document.network, self.document.chip, self.task_names, self.sources)
 
     def save_performance(self, path: str | os.PathLike[str]) -> None:
@@ -402,11 +402,11 @@ class Evaluation(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was assumed or ignored."""
+        """Assumptions and ignored inputs."""
         return self.document.warnings
 
 
-_RANKED = 100
+_RANKED = 100  # strategies in the ranking of the document
 COMPOSED = "composed"
 """Name of the strategy that has the best of all others for every task."""
 
@@ -464,7 +464,7 @@ def evaluate_strategies(
 
 
 def _best(place: int, sources: Sequence[ColumnSource]) -> Best | None:
-    """The fastest way to do a task, the first of equals."""
+    """Return the fastest way to do a task, the first of equals."""
     some = [best for source in sources if (best := source.best(place)) is not None]
     return min(some, key=lambda best: best.busiest.terms.total_ns, default=None)
 
@@ -478,7 +478,7 @@ def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Composition:
 
 
 def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
-    """The composed strategy as a table that `evaluate` reads again."""
+    """Return the composed strategy as a table that `evaluate` reads again."""
     entries = {
         task.name: tuple(
             SubtaskEntry(

@@ -86,7 +86,7 @@ Entries = Annotated[
 
 
 class Strategy(Record):
-    """How every task is split in space. tasks: entries by layer, "*" for all others; idle: in every task.
+    """Split of every task in space. tasks: entries by layer, "*" for all others; idle: in every task.
 
     Source: docs/sources/companions.md 1.
     """
@@ -97,11 +97,11 @@ class Strategy(Record):
     idle: IdleIds = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the strategy file."""
+        """Return the document of the strategy file."""
         return {"format": self.format} | self.model_dump(mode="json", exclude_defaults=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the strategy file whole or not at all. Raises FileError."""
+        """Write the whole strategy file; an error leaves no file. Raises FileError."""
         write_json(path, self.to_dict())
 
 
@@ -109,7 +109,7 @@ _STRATEGY: TypeAdapter[Strategy] = TypeAdapter(Strategy)
 
 
 def load_strategy(path: str | os.PathLike[str]) -> Strategy:
-    """The strategy in a JSON or CSV file; without a name of its own it has that of the file.
+    """Read the strategy in a JSON or CSV file; one without a name takes that of the file.
 
     Raises FileError, SpecError.
     """
@@ -201,7 +201,7 @@ def check_capacity(
 
 
 _ROUNDING = 1e-5
-"""How far shares written as decimal fractions may be from 1 together."""
+"""Distance from 1 that shares written as decimal fractions may have in sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def plan_of(
 def _checked(
     entries: tuple[SubtaskEntry, ...], idle: tuple[UnitId, ...], chip: ChipPerformance, place: str
 ) -> tuple[_Part, ...]:
-    """The subtasks among the entries, once their units obey the rules."""
+    """Return the subtasks among the entries, once their units obey the rules."""
     subtasks = tuple(entry for entry in entries if not entry.only_marks)
     if not subtasks:
         raise SpecError(place, "has no subtask: a task needs at least one, with compute and storage units")
@@ -271,7 +271,8 @@ def _checked(
 
 
 def _owners(subtasks: tuple[SubtaskEntry, ...], kind: _Kind, place: str) -> dict[int, int]:
-    """Number of the subtask that has each unit. Raises SpecError for unknown and doubly given units."""
+    """Return the number of the subtask that has each unit. Raises SpecError for unknown and doubly given
+    units."""
     owners: dict[int, int] = {}
     for number, subtask in enumerate(subtasks, 1):
         units: tuple[UnitId, ...] = getattr(subtask, kind.field)
@@ -291,7 +292,7 @@ def _owners(subtasks: tuple[SubtaskEntry, ...], kind: _Kind, place: str) -> dict
 
 
 def _number(unit: UnitId, kind: _Kind, where: str) -> int:
-    """The number of a unit, written 3 or C3. Raises SpecError unless the chip has it."""
+    """Return the number of a unit, written 3 or C3. Raises SpecError unless the chip has it."""
     if isinstance(unit, str) and unit[0] != kind.letter:
         raise SpecError(
             where, f"{unit} is no {kind.field} unit; these are {kind.letter}1, {kind.letter}2, ..."

@@ -21,7 +21,7 @@ from rramalloc.timing.stage_graph import timed_stages
 Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
 SplitBy = Literal["windows", "outputs"]
-"""What is dealt out to the subtasks of a task: its output pixels, or its output channels."""
+"""Quantity that is divided among the subtasks of a task: its output pixels, or its output channels."""
 
 
 class TaskTerms(NamedTuple):
@@ -169,7 +169,7 @@ def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: st
 
 
 def brief_list(names: Sequence[str], most: int = 8) -> str:
-    """The first names of a list."""
+    """Return the first names of a list."""
     return ", ".join(name[:60] for name in names[:most]) + (", ..." if len(names) > most else "")
 
 

@@ -17,7 +17,7 @@ TOGETHER = 8
 
 
 class ArrayGroups(NamedTuple):
-    """Of one layer: each of its copies has `blocks` groups of `width` arrays; windows: of the layer."""
+    """Groups of arrays of a layer: each copy has `blocks` groups of `width` arrays; windows: of the layer."""
 
     copies: int
     blocks: int
@@ -40,7 +40,8 @@ class ArrayGroups(NamedTuple):
         return self.number * self.width
 
     def next_chunk(self, placed: int) -> int:
-        """Groups to lay together after `placed` ones: the rest of a parted copy, or TOGETHER copies."""
+        """Return the number of groups to lay together after `placed` ones: the rest of a parted copy, or
+        TOGETHER copies."""
         if parted := placed % self.blocks:
             return self.blocks - parted
         return min(TOGETHER * self.blocks, self.number - placed)
@@ -63,7 +64,8 @@ def first_fit(groups: Iterable[tuple[int, int]], cores: int, arrays: int) -> lis
 
 
 def spread(layers: Sequence[ArrayGroups], cores: int, arrays: int) -> list[list[int]] | None:
-    """The core of every group of every layer, copy after copy, so that cores start about as many reads.
+    """Return the core of every group of every layer, copy after copy, so that cores start about as many
+    reads.
 
     TOGETHER copies of a layer go to the core with the fewest reads so far that has room for them; fewer
     where none has, and a copy is parted only where it must be. Layers whose copies have the most reads come
@@ -78,7 +80,7 @@ def spread(layers: Sequence[ArrayGroups], cores: int, arrays: int) -> list[list[
 def _spread(
     layers: Sequence[ArrayGroups], order: Sequence[int], cores: int, arrays: int
 ) -> list[list[int]] | None:
-    """With layers placed in this order."""
+    """Return the core of every group with layers placed in this order, None if they do not fit."""
     left, reads = np.full(cores, arrays), np.zeros(cores)
     laid: list[list[int]] = [[] for _ in layers]
     for at in order:

@@ -25,7 +25,7 @@ from rramalloc.units import counted
 
 Kind = Literal["rounded", "ignored", "changed", "note"]
 _RUNS = Path(__file__).parent / "runs"
-_SCRIPT_LIMIT_BYTES = 1_000_000
+_SCRIPT_LIMIT_BYTES = 1_000_000  # of a run.py, larger than any
 _FOLDER_FILE_LIMIT_BYTES = 2**30  # of a file that is compared with its seal; larger than any export
 _SEAL = "Written by rramalloc; sha256 of all files up to this line: "
 """The last line of README.md, by which an export recognises an earlier one that nobody has changed."""
@@ -52,7 +52,7 @@ class ExportedFile(Record):
 
 
 def json_file(name: str, document: object, about: str) -> ExportedFile:
-    """A document of JSON values as a file."""
+    """Return a document of JSON values as a file."""
     return ExportedFile(name=name, text=to_json(document), about=about)
 
 
@@ -63,7 +63,7 @@ def run_script(name: str, about: str) -> ExportedFile:
 
 
 class Bundle(NamedTuple):
-    """What a target makes of a subject.
+    """Files of a target for a subject.
 
     command: what goes from a checkout of the tool to its figures, "" for files without a tool;
     places: whether the files hold the placement of the subject, if it has one; blocks: whether they hold the
@@ -90,7 +90,7 @@ class Export(ResultRecord):
 
     @classmethod
     def of(cls, target: str, network: NetworkId, bundle: Bundle) -> Export:
-        """The files of a bundle; if they are several, with a README.md of their folder."""
+        """Return the files of a bundle; if they are several, with a README.md of their folder."""
         files = bundle.files
         if len(files) > 1:
             text = _readme(target, network, bundle)
@@ -99,7 +99,7 @@ class Export(ResultRecord):
         return cls(target=target, network=network, files=files, remarks=bundle.remarks)
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, ...]:
-        """Write the file, or the files as the folder `path`, whole or not at all.
+        """Write the file, or the files as the folder `path`; an error leaves nothing half-written.
 
         Raises FileError, also for a folder that is neither empty nor an export as it was written.
         """
@@ -110,7 +110,7 @@ class Export(ResultRecord):
         return tuple(Path(path) / file.name for file in self.files)
 
     def single_text(self) -> str:
-        """The text of an export that is one file. Raises SpecError if it is several."""
+        """Return the text of an export that is one file. Raises SpecError if it is several."""
         if len(self.files) > 1:
             names = ", ".join(file.name for file in self.files)
             raise SpecError(
@@ -151,7 +151,8 @@ def _digest(contents: dict[str, bytes]) -> str:
 
 
 def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
-    """What is in the folder, the command that runs it if there is one, and all remarks."""
+    """Return the text about the folder's files, the command that runs them if there is one, and all
+    remarks."""
     lines = [f"# {network.name} for {target}", ""]
     if bundle.command:
         lines += ["From a checkout of the tool to its figures:", "", "```sh", bundle.command, "```", ""]

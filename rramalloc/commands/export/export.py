@@ -24,7 +24,7 @@ def export(
     placement: PlacementLike | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Export:
-    """An allocation as the files of another tool.
+    """Return an allocation as the files of another tool.
 
     Nothing is written before `Export.save`.
 
@@ -50,7 +50,8 @@ def export(
 
 
 def export_subject(subject: Subject, target: str) -> Export:
-    """The files of one target. Raises UnknownNameError, UnsupportedError for what the tool cannot express."""
+    """Return the files of one target. Raises UnknownNameError, UnsupportedError for what the tool cannot
+    express."""
     bundle = target_function(target)(subject)
     if not bundle.blocks:
         subject.refuse_modes(target)
@@ -67,7 +68,8 @@ def subject_of(
     placement: PlacementLike | None = None,
     given: AllocationArguments | None = None,
 ) -> Subject:
-    """What is exported. Raises FileError, SpecError, MisplacedError, UnknownNameError, UnsupportedError."""
+    """Return the subject of an export. Raises FileError, SpecError, MisplacedError, UnknownNameError,
+    UnsupportedError."""
     placed = None if placement is None else as_placement(placement)
     source = read_allocation(allocation).made_for(network)
     if placed is not None:

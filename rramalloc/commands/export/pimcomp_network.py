@@ -29,15 +29,17 @@ from rramalloc.network.node import (
 )
 
 Fields = dict[str, Any]
-_RELU, _SIGMOID, _NO_ACTIVATION = 0, 2, -1
-_CLIP_LIMIT = 10_000_000
+_RELU = 0  # the tool's act_type
+_SIGMOID = 2  # the tool's act_type
+_NO_ACTIVATION = -1  # the tool's act_type
+_CLIP_LIMIT = 10_000_000  # the tool's value for a layer without Clip
 _ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
 """PIMCOMP does not return from a weight layer that one of these reads, if anything reads the activation."""
 
 
 @dataclass(slots=True)
 class _Fused:
-    """What a weight layer does to its outputs before it passes them on."""
+    """Operations of a weight layer on its outputs before it passes them on."""
 
     batchnorm: int = 0
     activation: int = _NO_ACTIVATION
@@ -159,7 +161,7 @@ class _Writer:
         return follows and all(name in self.vectors for name in providers)
 
     def _check_ranks(self, node: Node, providers: list[str]) -> None:
-        """The tools find rows and columns by position, so a vector has no grid."""
+        """Check that a vector has no grid: the tools find rows and columns by position."""
         if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in self.vectors:
             raise self.subject.refused(
                 f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector", node
@@ -263,7 +265,7 @@ def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, Fields]:
 
 
 def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
-    """Pads with which rounding down gives the stated output: the tools have no `ceil_mode`."""
+    """Return the pads with which rounding down gives the stated output: the tools have no `ceil_mode`."""
     after = []
     for axis, (extent, wanted) in enumerate(((source.height, output.height), (source.width, output.width))):
         before, behind = geometry.pads.along(axis)

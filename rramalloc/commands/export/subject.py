@@ -72,7 +72,8 @@ class Subject:
         )
 
     def for_tool(self, tool: str) -> Subject:
-        """The same for a tool without modes, and with one precision for all layers: that of the layers.
+        """Return the subject for a tool without modes, and with one precision for all layers: that of the
+        layers.
 
         Raises UnsupportedError if layers have different bits of weights or inputs, or mapping is "sdk".
         """
@@ -105,7 +106,7 @@ class Subject:
         return dict(zip((stage.name for stage in stages), arrays, strict=True))
 
     def is_fully_connected(self, node: Node) -> bool:
-        """A linear layer on a single pixel, wherever it is computed."""
+        """Return True for a linear layer on a single pixel, wherever it is computed."""
         return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1
 
     def dense_arrays(self, stage: Stage, columns: int) -> int:
@@ -125,7 +126,7 @@ class Subject:
             raise self.refused(f"has no dilated convolution, this one has {node.dilation}", node)
 
     def refused(self, reason: str, node: Node | None = None) -> UnsupportedError:
-        """The error for what the tool cannot express."""
+        """Return the error for what the tool cannot express."""
         place = "" if node is None else f": node {node.name[:60]!r} ({node.op})"
         return UnsupportedError(f"{self.network.where}{place}", f"{self.tool} {reason}")
 

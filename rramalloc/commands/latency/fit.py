@@ -27,9 +27,7 @@ _SIGMAS = 2.0  # standard errors below which a latency is not told from noise
 _REMEDY = "time more of the plan, or use --method subtract"
 _APART = 0.1
 """Relative distance of two corrections above which they are said to disagree."""
-_RANK_TOLERANCE = (
-    1e-9  # of columns scaled to 1: far above the rounding of a sum, far below any spread of sizes
-)
+_RANK_TOLERANCE = 1e-9  # of columns scaled to 1; rounding is far below, any spread of sizes far above
 _UNKNOWNS = 3  # a and b per byte, and c
 
 

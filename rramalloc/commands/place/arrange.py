@@ -1,4 +1,4 @@
-"""From copies to tiles: the constructive placement, its improvement, and what bounds both.
+"""Placement of copies in tiles: the constructive placement, its improvement, and the bound of both.
 
 The constructive placement: tiles filled layer after layer, along a curve over the mesh.
 
@@ -9,19 +9,19 @@ Where copies may straddle but their row blocks may not, the row blocks are the p
 
 The bound: what must leave its tile, and how far at least.
 
-Let stages p and c have N_p and N_c arrays, a tile T. If a tile holds x of p and y of c, x + y <= T, so for
-any s in [0, 1] x * y <= T * (s^2 * x + (1 - s)^2 * y); with s = N_c / (N_p + N_c), summed over the tiles, the
-pairs within a tile are at most the share T / (N_p + N_c) of all pairs. The tiles nearer than h hops to an
-array hold at most K_h * T - 1 arrays beside it, K_h the most tiles that are nearer than h to any tile, so the
+Let stages p and c have N_p and N_c arrays, a tile T. If a tile holds x of p and y of c, x + y <= T.
+So for any s in [0, 1] x * y <= T * (s^2 * x + (1 - s)^2 * y). With s = N_c / (N_p + N_c), summed over the
+tiles, the pairs within a tile are at most the share T / (N_p + N_c) of all pairs. Let K_h be the most tiles
+that are nearer than h hops to any tile. These tiles hold at most K_h * T - 1 arrays beside an array, so the
 pairs less than h apart are at most the share (K_h * T - 1) / max(N_p, N_c). The mean of hops is the integral
 over h of the share that is h or more apart. Thus edges are bounded one by one.
 
-A row block of the reader is sent to over at least the hops to its farthest array, so over no fewer than the
-mean of those to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
+Data reach a row block of the reader over at least the hops to its farthest array. These are no fewer than the
+mean of hops to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
 
 Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
 a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
-apart from g holds k = min(T, m - 1) of the m arrays at most, so the mean of d(x, y) over them is at most
+apart from g holds k = min(T, m - 1) of the m arrays at most. So the mean of d(x, y) over them is at most
 d(g, y) + k / m * (sum over the tiles of d(tile, g)). Flows of together m / k times the bytes of a partial sum
 thus cost, with the partial sums, at least what both bounds say of all N_p arrays. Other bytes are bounded
 with the arrays that give in place of N_p.
@@ -72,7 +72,7 @@ class Filled:
 
     @classmethod
     def of(cls, tiles: Iterable[Iterable[EqualPieces]]) -> Filled:
-        """From the content of each tile, in order."""
+        """Return the filling from the content of each tile, in order."""
         rows = [
             (pieces.stage, pieces.arrays, number, pieces.copies)
             for number, content in enumerate(tiles)
@@ -102,7 +102,7 @@ Run = tuple[int, int]
 
 
 def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
-    """The runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
+    """Return the runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
     most = max(arrays for _, arrays in runs)
     whole, rest = ([run for run in runs if (run[1] == most) is full] for full in (True, False))
     count = sum(arrays for _, arrays in runs) // demand
@@ -132,7 +132,7 @@ class Misfit:
 
 
 def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | Misfit:
-    """Copies of every stage in tiles, along a curve.
+    """Place the copies of every stage in tiles, along a curve.
 
     demand, replication: int64, in canonical order; tiles: of all chips, `count` of them, each with `arrays`.
     """
@@ -157,7 +157,7 @@ def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) 
 
 
 def _pieces(demand: Ints, replication: Ints, most: int) -> list[EqualPieces]:
-    """The pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
+    """Return the pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
     pieces = []
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
         whole, rest = divmod(arrays, most)
@@ -220,7 +220,7 @@ class _Filling:
 def _packed(
     whole: list[EqualPieces], smaller: list[EqualPieces], tiles: Tiles
 ) -> tuple[list[list[EqualPieces]] | None, bool]:
-    """A packing in the order of the stages in it, None if there is none; whether that is proven."""
+    """Return a packing in the order of the stages in it, None if there is none; whether that is proven."""
     spare = Tiles(tiles.count - sum(each.copies for each in whole), tiles.arrays)
     if spare.count < 1 or not smaller:
         return None, True
@@ -242,8 +242,8 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     return mean, content
 
 
-DEFAULT_WORK = 40
-_ALL_TILES = 1024
+DEFAULT_WORK = 40  # units of PROPOSALS_PER_WORK random changes
+_ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
 
 
@@ -261,7 +261,7 @@ class Arrangement:
 
 
 def chip_of(hardware: Hardware) -> Chip:
-    """The chips of a hardware. Raises SpecError if it describes none."""
+    """Return the chips of a hardware. Raises SpecError if it describes none."""
     if hardware.chip is None:
         raise SpecError(
             f"hardware {hardware.name[:60]!r}",
@@ -328,7 +328,8 @@ def _filled(
 
 
 def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layout:
-    """The curve over the mesh along which the pieces cost least; tile: of each, its number along it."""
+    """Return the layout on the curve over the mesh along which the pieces cost least; tile: of each, its
+    number along it."""
     tiles = int(tile.max()) + 1
     layouts = [Layout(pieces, tile, curve) for curve in mesh.curves(tiles)]
     best = min(layouts, key=lambda layout: layout.cost(flows, mesh))

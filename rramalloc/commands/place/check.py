@@ -48,7 +48,7 @@ def check(
 
 
 class _Size(NamedTuple):
-    """What an array must say: copies in it, wordlines and bitlines in use."""
+    """Copies, wordlines and bitlines that an array must state."""
 
     copies: int
     rows: int
@@ -57,7 +57,7 @@ class _Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a stage takes.
+    """Need of a stage for arrays.
 
     sizes: of every array of one copy by (row_block, column_block); most: copies of use, one for each
     block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
@@ -81,7 +81,8 @@ class _Need:
         return (-(-self.groups // self.room) if self.room else len(self.sizes)) * self.planes
 
     def size(self, replica: int, at: tuple[int, int], copies: int) -> _Size | None:
-        """What the array with this block of weights must say, None if a replica has no such block."""
+        """Return the sizes that the array with this block of weights must state, None if a replica has no
+        such block."""
         if not self.room:
             lines = self.sizes.get(at)
             return None if lines is None else _Size(1, *lines)
@@ -103,7 +104,7 @@ class _Need:
 
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
-    """The need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
+    """Return the need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
     needs, layers = {}, {layer.name: layer for layer in placement.layers}
     for node in network.nodes:
         if isinstance(node, Stage):
@@ -169,7 +170,8 @@ def _need(
 
 
 def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
-    """Input pixels that so many neighbouring windows read along an axis, counted without listing them.
+    """Return the input pixels that `windows` neighbouring windows read along an axis, counted without listing
+    them.
 
     A transposed convolution starts a window of its kernel at each stride-th output pixel, and kernel
     positions of equal floor(k * dilation / stride) meet the same pixel in it.
@@ -239,7 +241,7 @@ def _check_layers(
     blocks: BlocksByName,
     where: str,
 ) -> None:
-    """The layers listed are the stages, with the copies of the allocation."""
+    """Check that the layers listed are the stages, with the copies of the allocation."""
     layers = {layer.name: layer for layer in placement.layers}
     for name in (*layers, *replication, *blocks):
         if name not in needs:
@@ -304,7 +306,8 @@ def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str
 
 
 def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Copies, or their row blocks, keep to one tile where they must; the tiles listed are those in use.
+    """Check that copies, or their row blocks, keep to one tile where they must, and that the tiles listed are
+    those in use.
 
     Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
     """

@@ -17,9 +17,9 @@ from rramalloc.report.section import FIGURE, Detail
 from rramalloc.units import counted, rounded
 
 _FRAME = "#9aa3ad"
-_TILE = 0.92
-_MOST_FRAMES = 4000
-_MOST_NUMBERED = 400
+_TILE = 0.92  # side of a tile where tiles are 1 apart
+_MOST_FRAMES = 4000  # tiles that are drawn as frames
+_MOST_NUMBERED = 400  # filled tiles up to which each shows a layer's number
 """Tiles up to which each has the number of its layer with most arrays."""
 _LEAST_NUMBERED = 0.3
 """Share of a tile that must be filled for a number to stand in it."""
@@ -30,15 +30,16 @@ _COLOURS = (
     "#bab0ac #d37295 #fabfd2 #b07aa1 #d4a6c8 #9d7660 #d7b5a6"
 ).split()
 """Tableau's 20 colours for categories."""
-_LOWEST, _HIGHEST, _SHAPE = 180, 560, 520
+_LOWEST = 180  # height of a drawing in pixels
+_HIGHEST = 560  # height of a drawing in pixels
+_SHAPE = 520  # width in pixels that the height follows, so that tiles are about square
 Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """Where chips and layers are on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
-    column of the first tile of every chip; number: of layers by name, from 0; room: arrays of a tile.
-    """
+    """Places of chips and layers on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
+    column of the first tile of every chip; number: of layers by name, from 0; room: arrays of a tile."""
 
     placement: Placement
     mesh: Place
@@ -137,7 +138,7 @@ def _frames(drawing: _Map) -> Marks:
 
 
 def _arrays(drawing: _Map) -> tuple[Marks, str]:
-    """A box for every array, row by row in its tile."""
+    """Draw a box for every array, row by row in its tile."""
     wide = _columns(drawing.room)
     high = -(-drawing.room // wide)
     data = columns([_box(array, drawing, wide, high) for array in drawing.placement.arrays])
@@ -182,7 +183,7 @@ def _windows_hover(drawing: _Map) -> dict[str, str]:
 
 
 def _windows(drawing: _Map, layer: str) -> Spec:
-    """The column with the block of windows that copies of a layer compute, with mapping "sdk"."""
+    """Return the column with the block of windows that copies of a layer compute, with mapping "sdk"."""
     blocks = drawing.placement.blocks
     return {"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}
 
@@ -192,7 +193,7 @@ def _replicas(first: int, last: int) -> str:
 
 
 def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
-    """A band for every layer in a tile, as high as its share of the tile's arrays."""
+    """Draw a band for every layer in a tile, as high as its share of the tile's arrays."""
     held: dict[tuple[Place, Place, str], list[PlacedArray]] = {}
     for array in drawing.placement.arrays:
         held.setdefault((array.chip, array.tile, array.layer), []).append(array)
@@ -233,7 +234,7 @@ def _each_band(
 
 
 def _numbers(drawing: _Map) -> list[Marks]:
-    """The number of the layer with most arrays in every tile that is filled enough."""
+    """Draw the number of the layer with most arrays in every tile that is filled enough."""
     held: dict[Place, Counter[str]] = {}
     for array in drawing.placement.arrays:
         held.setdefault(drawing.middle(array.chip, array.tile), Counter())[array.layer] += 1

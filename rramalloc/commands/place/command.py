@@ -22,7 +22,7 @@ _TABLE = table_of(
     spare="straddling utilisation demand tiles",
     whole="--format json",
 )
-_BUSIEST = 5
+_BUSIEST = 5  # links of the table
 PLACE: Help = {
     **OF_ALLOCATION,
     "work": ("N", "Units of improvement; 0: construction only."),

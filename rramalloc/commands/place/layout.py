@@ -2,9 +2,9 @@
 
 The whole output of a producer that any window of a consumer needs, pixels 0 ... the last one needed, is
 sent once to that consumer: digital nodes run where their result is read. Blocks of windows go to copies in
-turn (block n to copy n mod d, docs/sources/model.md 4 and 10), so the bytes of an edge are spread evenly over
-all pairs of an array of the producer that gives results and a row block of a copy of the consumer, and those
-of partial sums over the copies (`transfer` says which arrays give, and what a row block reads):
+turn (block n to copy n mod d, docs/sources/model.md 4 and 10). So the bytes of an edge are spread evenly over
+all pairs of an array of the producer that gives results and a row block of a copy of the consumer. Those of
+partial sums are spread over the copies (`transfer` says which arrays give, and what a row block reads):
 
     cost = sum over edges of bytes * (mean of links of these pairs) + sum over partial sums of bytes * hops
 
@@ -58,7 +58,8 @@ class Flows:
 
     @classmethod
     def of(cls, graph: StageGraph, hardware: Hardware) -> Flows:
-        """The edges of a network; with very many only those that bind the timing (`StageGraph.edges`)."""
+        """Return the edges of a network; with very many only those that bind the timing
+        (`StageGraph.edges`)."""
         edges = sorted(graph.edges, key=lambda edge: (edge.producer, edge.consumer))
         channels = [graph.channels(edge.producer) for edge in edges]
         slices = [hardware.of_layer(layer).columns_per_weight for layer in graph.layers]
@@ -155,7 +156,7 @@ class Pieces:
         cls, held: Sequence[StoredCopies], flows: Flows, stage: Ints, arrays: Ints, copy: Ints, *,
         by_rows: bool,
     ) -> Pieces:  # fmt: skip
-        """From what a row says of each."""
+        """Return the pieces from what a row says of each."""
         copies = np.array([each.copies for each in held], dtype=np.int64)
         column_bytes = flows.column_bytes * flows.blocks / copies
         gives = np.zeros(len(stage), dtype=np.int64)
@@ -210,7 +211,7 @@ class Pieces:
         return sent
 
     def blocks(self, stage: int, copy: int) -> list[Block]:
-        """What a set of arrays holds, in the order in which it fills pieces."""
+        """Return the blocks of a set of arrays, in the order in which it fills pieces."""
         return _in_order(self.held[stage], copy, by_rows=self.by_rows)
 
     @cached_property
@@ -225,7 +226,7 @@ class Pieces:
 
 
 def _in_order(held: StoredCopies, number: int, *, by_rows: bool) -> list[Block]:
-    """The blocks of a set of arrays in the order in which they fill pieces."""
+    """Return the blocks of a set of arrays in the order in which they fill pieces."""
     blocks = held[number].blocks
     if by_rows:
         return list(blocks)

@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.mesh import Ints
 
-EAST, WEST, SOUTH, NORTH = range(4)
+EAST = 0
+WEST = 1
+SOUTH = 2
+NORTH = 3
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 """(row, column) to the end of a link, by direction."""
 Key = tuple[int, int] | None
@@ -30,7 +33,7 @@ class LinkRoute(NamedTuple):
     pairs: Ints
 
     def of(self, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The same rectangle of the loads of all links."""
+        """Return the same rectangle of the loads of all links."""
         high, wide = self.pairs.shape[1:]
         return loads[:, self.row : self.row + high, self.column : self.column + wide]
 
@@ -116,7 +119,7 @@ class _Targets(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """How far the ways to all tiles of units go: along the row first, then along each column, each link once.
+    """Links of the ways to all tiles of units: along the row first, then along each column, each link once.
 
     left, right: int64 (k, 3), outermost column of every unit, its weight, and the unit; up, down: int64
     (k, 4), the same of rows for every unit and column: row, column, weight, unit.
@@ -138,14 +141,14 @@ class Tree(NamedTuple):
 
 
 def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
-    """The first and the last row of each run of rows with equal keys."""
+    """Return the first and the last row of each run of rows with equal keys."""
     new = (table[1:, key] != table[:-1, key]).any(axis=1)
     some = np.ones(min(1, len(table)), dtype=np.bool_)
     return table[np.concatenate([some, new])], table[np.concatenate([new, some])]
 
 
 def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
-    """The links from arrays that give to units that take, and how many pairs of both use each.
+    """Yield the links from arrays that give to units that take, and how many pairs of both use each.
 
     What a unit takes goes over each link once. Source: `Mesh`: along the row first; between chips by way of
     tile (0, 0) of both.
@@ -163,7 +166,8 @@ def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
 
 
 def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
-    """The links from each source tile to its own target, shape (k, 4) both, and how much goes over each."""
+    """Yield the links from each source tile to its own target, shape (k, 4) both, and how much goes over
+    each."""
     inside, corner = (source[:, :2] == target[:, :2]).all(axis=1), np.zeros_like(source[:, 2:])
     legs: dict[Key, list[Ints]] = {}
     for site, start, end, rows in (

@@ -32,7 +32,8 @@ class Mesh:
 
     @classmethod
     def of(cls, chip: Chip) -> Mesh:
-        """The meshes of a hardware. A hop between chips costs 1 where the two times are not both given."""
+        """Return the meshes of a hardware. A hop between chips costs 1 where the two times are not both
+        given."""
         known = chip.hop_ns_chip and chip.hop_ns_tile
         ratio = chip.hop_ns_chip / chip.hop_ns_tile if known else 1.0  # type: ignore[operator]
         return cls(chip.tiles, chip.chips, ratio)
@@ -103,7 +104,7 @@ def _snake(rows: int, columns: int) -> Ints:
 
 
 def _filling(rows: int, columns: int) -> Ints:
-    """A space-filling curve over any rectangle: halves of the longer side, each visited in turn.
+    """Return a space-filling curve over any rectangle: halves of the longer side, each visited in turn.
 
     Source: the generalised Hilbert curve; every step but few leads to a neighbour.
     """

@@ -22,13 +22,14 @@ from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
 from rramalloc.compiled import compiled, compiled_inline
 
-_RANDOM_FACTOR, _RANDOM_PRIME = 48271, 2**31 - 1
+_RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
+_RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
 _SAMPLES = 512
 """Rising changes of the cost whose mean sets the first threshold."""
-PROPOSALS_PER_WORK = 100_000
+PROPOSALS_PER_WORK = 100_000  # random changes in a unit of work
 _RUNS = 2
 """Runs of the search, each from the best layout so far."""
-_MOST_TILES = 4096
+_MOST_TILES = 4096  # of a layout that is improved; a larger one stays as it is
 _MOST_POTENTIALS = 2**24
 _PROPOSALS_PER_PLACE = 12_000
 """Proposals per piece and tile after which more do not pay."""
@@ -92,7 +93,7 @@ class EndMasses(NamedTuple):
 
 @compiled_inline
 def _next(state: Any, count: int) -> int:
-    """A number in 0 ... count - 1 (Lehmer's generator, the same on every machine)."""
+    """Return a number in 0 ... count - 1 (Lehmer's generator, the same on every machine)."""
     state[0] = state[0] * _RANDOM_FACTOR % _RANDOM_PRIME
     return int(state[0] % count)
 
@@ -235,7 +236,7 @@ def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> Non
 
 @compiled
 def _put_back(tile: int, pieces: PieceLists, tiles: TileLists) -> None:
-    """The pieces in the list of a tile lie there."""
+    """Set the tile of each piece in the list of a tile."""
     i = tiles.head[tile]
     while i >= 0:
         pieces.site[i] = tile
@@ -244,7 +245,7 @@ def _put_back(tile: int, pieces: PieceLists, tiles: TileLists) -> None:
 
 @compiled
 def _exchange(a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
-    """The contents of two tiles change places."""
+    """Exchange the contents of two tiles."""
     head, room = tiles.head, tiles.room
     head[a], head[b] = head[b], head[a]
     room[a], room[b] = room[b], room[a]
@@ -326,7 +327,7 @@ def _accept_moves(
 
 
 def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int) -> Layout:
-    """A layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
+    """Return a layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
 
     work: units of PROPOSALS_PER_WORK random changes. All tiles that `layout.sites` lists can be used.
     """
@@ -392,12 +393,12 @@ def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
 
 
 def _pointers(keys: Ints, count: int) -> Ints:
-    """Where the entries of every key begin once they are sorted by it."""
+    """Return the place where the entries of every key begin once they are sorted by it."""
     return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
 
 
 class Kernel(NamedTuple):
-    """What the compiled search knows of pieces and tiles, wherever the pieces are.
+    """Pieces and tiles as the compiled search reads them, wherever the pieces are.
 
     hops: int64, between all tiles, in parts of a hop; unit: of the cost that it counts, in byte hops.
     """
@@ -421,7 +422,7 @@ class Kernel(NamedTuple):
         return cls(ends, nets, hops, arrays_per_tile, 1 / (scale * parts))
 
     def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
-        """The layout after so many proposals, and the change of its cost as they count it."""
+        """Return the layout after `proposals` proposals, and the change of its cost as they count it."""
         ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
         room = self.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
         held = np.zeros((ends.number, count), dtype=np.int64)
@@ -437,7 +438,8 @@ class Kernel(NamedTuple):
 
 
 def _lists(site: Ints, tiles: int) -> tuple[Ints, Ints, Ints]:
-    """The pieces of every tile as a linked list: first, and the ones before and after each; -1 for none."""
+    """Return the pieces of every tile as a linked list: first, and the ones before and after each; -1 for
+    none."""
     head = np.full(tiles, -1, dtype=np.int64)
     before, after = np.full((2, len(site)), -1, dtype=np.int64)
     order = np.argsort(site, kind="stable")

@@ -81,7 +81,7 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
 
 
 def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
-    """The record of an array that holds a block of weights; replica: the first copy in it."""
+    """Return the record of an array that holds a block of weights; replica: the first copy in it."""
     return PlacedArray(
         chip=chip,
         tile=tile,
@@ -283,7 +283,7 @@ def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict
 def _flows(
     names: Sequence[str], ways: Ways, chip_hop: float, delays: Sequence[dict[str, float]]
 ) -> tuple[Flow, ...]:
-    """Those of the ways that carry something, by producer and consumer."""
+    """Return the flows of the ways that carry something, by producer and consumer."""
     ends = zip(ways.sender.tolist(), ways.receiver.tolist(), strict=True)
     listed = sorted(zip(ends, ways, ways.input_bytes.tolist(), delays, strict=True), key=lambda each: each[0])
     flows = []

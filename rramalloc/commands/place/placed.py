@@ -4,11 +4,11 @@ Transfer time: how long a step's outputs take from the tiles that compute them t
 
 In a step each copy of a stage yields one pixel (a transposed convolution stride_h x stride_w), which goes to
 every consumer, after the partial sums of copies that lie in several tiles (`transfer`). With all stages busy,
-a link carries what all edges and partial sums send over it in one step; partial sums, and then results, need
+a link carries what all edges and partial sums send over it in one step. Partial sums, and then results, need
 
-    transfer_ns = hops of the longest route, each with its hop_ns + max over its links of load / bandwidth
+    transfer_ns = hops of the longest route, each with its hop_ns + max over its links of load / bandwidth.
 
-and a stage as long as the slowest of its edges. It runs beside the access to memory
+A stage needs as long as the slowest of its edges. It runs beside the access to memory
 (docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
 slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
 replication that was placed the time is exact.
@@ -41,13 +41,13 @@ from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
 from rramalloc.units import plain_quantity
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
-    """A candidate, the problem with the transfers of its own placement, and its latency with them.
+    """Candidate, the problem with the transfers of its placement, and its latency with them.
 
     transfer_ns: of every stage; known: what the next round is optimised with.
     """
@@ -70,7 +70,7 @@ class Delays:
     slower: Floats
 
     def of(self, problem: Problem) -> Problem:
-        """The problem with these transfers."""
+        """Return the problem with these transfers."""
         graph = problem.graph
         clocks = _Slower(graph.clocks, self.slower)
         return replace(problem, graph=graph.timed(clocks).delayed(self.lags))
@@ -90,7 +90,7 @@ class _Slower:
 
 
 def optimize_placed(case: Case, arrays: int, request: Request, stop: Stop) -> Allocation:
-    """The best replication when outputs must also reach the tiles that read them.
+    """Return the best replication when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
     places the result; it ends when a round changes nothing, or returns to an earlier one, or after

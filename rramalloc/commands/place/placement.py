@@ -75,7 +75,7 @@ class PlacedLayer(Foldable):
 
 
 class Flow(Record):
-    """What a consumer reads of a producer: bytes per input of the network, hops on average, their product.
+    """Bytes that a consumer reads of a producer per input of the network, hops on average, and their product.
 
     Where both are the same layer: the partial sums of its copies, on their way to the tile that adds them up.
     transfer_ns: from the end of a batch until its pixels are there, partial sums included; None where the
@@ -93,7 +93,7 @@ class Flow(Record):
 
     @property
     def words(self) -> str:
-        """What it is, as texts say it."""
+        """Name of the flow in texts."""
         if self.producer == self.consumer:
             return f"partial sums of {self.producer}"
         return f"from {self.producer} to {self.consumer}"
@@ -119,7 +119,7 @@ class TileUse(Record):
 
 
 class Traffic(Record):
-    """What is moved per input of the network.
+    """Bytes that are moved per input of the network.
 
     cost, lower_bound: bytes x hops of all flows, partial sums among them, and what no placement can go
     below; gap: their relative distance; proof: what shows the bound; constructed: cost before the
@@ -135,7 +135,7 @@ class Traffic(Record):
 
 
 class PlacementOptions(MappingOptions):
-    """How weights lie on crossbars, which layers are stages, and how long the improvement could work.
+    """Mapping of weights on crossbars, layers that are stages, and work of the improvement.
 
     latency_table: measured step times, None if those of the hardware hold.
     """
@@ -183,7 +183,7 @@ class Placement(ResultRecord):
         return pd.DataFrame(rows, columns=[*places, *names])
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of the placement file, without fields of arrays that say nothing."""
+        """Return the document of the placement file, without fields of arrays that say nothing."""
         return self.model_dump(mode="json", exclude={"arrays": {"__all__": self.left_out}})
 
     @property
@@ -213,12 +213,12 @@ _PLACEMENT: TypeAdapter[Placement] = TypeAdapter(Placement)
 
 
 def as_placement(placement: PlacementLike) -> Placement:
-    """The placement itself, or the one in its file. Raises FileError, SpecError."""
+    """Return the placement itself, or the one in its file. Raises FileError, SpecError."""
     return placement if isinstance(placement, Placement) else read_placement(placement)
 
 
 def read_placement(path: str | os.PathLike[str]) -> Placement:
-    """A placement file as `place` writes it; its records are checked, not whether it holds its network.
+    """Read a placement file as `place` writes it; its records are checked, not whether it holds its network.
 
     Raises FileError, SpecError (also for a file of another format).
     """

@@ -48,7 +48,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Way(ABC):
-    """What is sent between tiles, and over which links."""
+    """Traffic between tiles, and the links that it takes."""
 
     @cached_property
     @abstractmethod
@@ -62,7 +62,7 @@ class Way(ABC):
 
     @abstractmethod
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """From sources to targets: hops inside chips, between them, and pairs of arrays."""
+        """Yield sources to targets: hops inside chips, between them, and pairs of arrays."""
 
     def mean_hops(self, chip_hop: float) -> float:
         """Mean of the hops of a byte, those between chips weighted, each link of a unit's way once."""
@@ -73,7 +73,7 @@ class Way(ABC):
         return (within + chip_hop * between) / max(self.shares, 1)
 
     def onto(self, loads: Loads, size_bytes: float) -> None:
-        """Add what its links carry of so many bytes."""
+        """Add the load of its links for `size_bytes` bytes."""
         for route in self.routes:
             loads.add(route, size_bytes / self.shares)
 
@@ -111,7 +111,7 @@ class Results(Way):
 
     @cached_property
     def routes(self) -> tuple[LinkRoute, ...]:
-        """By XY routing."""
+        """Links by XY routing."""
         return tuple(routes(self.source, self.target))
 
     @property
@@ -120,7 +120,7 @@ class Results(Way):
         return int(self.source.held.sum()) * self.target.units
 
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """From every source to all tiles of units."""
+        """Yield the hops from every source to all tiles of units."""
         sites, which = np.unique(self.target.sites, axis=0, return_inverse=True)
         units = np.bincount(which.ravel(), self.target.weight).astype(np.int64)
         for site, count in zip(self.source.sites, self.source.held.tolist(), strict=True):
@@ -140,7 +140,7 @@ class PartialSums(Way):
 
     @cached_property
     def routes(self) -> tuple[LinkRoute, ...]:
-        """By XY routing."""
+        """Links by XY routing."""
         return tuple(single_routes(self.source, self.target, self.columns))
 
     @property
@@ -149,12 +149,12 @@ class PartialSums(Way):
         return int(self.columns.sum())
 
     def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Of all of them at once."""
+        """Yield the hops of all pairs at once."""
         yield *hops_apart(self.source, self.target), self.blocks
 
 
 class Ends(NamedTuple):
-    """Where a stage takes its inputs and gives its results, and what its copies add up over tiles."""
+    """Tiles where a stage takes its inputs and gives its results, and the sums of its copies over tiles."""
 
     takes: Readers
     gives: HeldArrays
@@ -162,7 +162,7 @@ class Ends(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
-        """Those of the arrays of one stage."""
+        """Return the ends of the arrays of one stage."""
         columns: dict[tuple[int, int], list[tuple[int, int, Site, int]]] = {}
         units: dict[tuple[int, int], set[Site]] = {}
         for array in arrays:
@@ -190,7 +190,7 @@ class Ends(NamedTuple):
 
 
 def ends_of(arrays: Iterable[PlacedArray]) -> dict[str, Ends]:
-    """The ends of every layer of a placement."""
+    """Return the ends of every layer of a placement."""
     by_layer: dict[str, list[PlacedArray]] = {}
     for array in arrays:
         by_layer.setdefault(array.layer, []).append(array)
@@ -252,7 +252,7 @@ class Ways:
         return np.array([way.shares for way in self.sums], dtype=np.int64)
 
     def loads(self, size_bytes: Floats) -> Loads:
-        """What all links carry if each way carries so many bytes."""
+        """Return the loads of all links if each way carries its number of bytes."""
         loads = Loads()
         for way, size in zip(self, size_bytes.tolist(), strict=True):
             way.onto(loads, size)
@@ -260,7 +260,7 @@ class Ways:
 
 
 def missing_of_transfer(hardware: Hardware) -> list[str]:
-    """Times and bandwidths that transfer needs and the hardware does not give.
+    """Return the times and bandwidths that transfer needs and the hardware does not give.
 
     Raises SpecError without [chip].
     """
@@ -279,7 +279,8 @@ def check_transfer(hardware: Hardware) -> None:
 
 
 def transfer(ways: Ways, hardware: Hardware) -> Transfer:
-    """The transfer time of every stage of a placement, as EdgeTransfers; of the slowest of its edges."""
+    """Return the transfer time of every stage of a placement, as EdgeTransfers; of the slowest of
+    its edges."""
     slowest = [Delay(0.0, 0.0, 0.0)] * len(ways.copies)
     for p, delay in zip(ways.sender.tolist(), EdgeTransfers.of(ways, hardware).all, strict=True):
         slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
@@ -298,7 +299,7 @@ class Delay(NamedTuple):
 
     @property
     def ns(self) -> float:
-        """From the end of a batch to the arrival of its pixels."""
+        """Time from the end of a batch to the arrival of its pixels."""
         return self.way_ns + self.queue_ns
 
     def after(self, other: Delay) -> Delay:
@@ -318,7 +319,7 @@ class EdgeTransfers:
 
     @property
     def all(self) -> list[Delay]:
-        """Of every way, in the order of `Ways`."""
+        """Delays of all ways, in the order of `Ways`."""
         return [*self.gathered, *self.edges]
 
     @classmethod

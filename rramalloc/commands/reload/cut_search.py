@@ -3,10 +3,10 @@
 The stages in canonical order are cut into segments. The time of a segment is bounded from below without a
 search, by the wordlines that it writes and the arrays that its batches read; a search for its allocation
 gives a time and a better bound. Dynamic programming over the cuts gives the least time of all segments that
-were searched, and a bound of all cuts from the bounds of all segments. Searched next are segments of the plan
-that would be fastest if those not searched yet were as fast as their bounds, of the plan with the smallest
-bound, and of the best plan so far, with twice the work each time, until the bound reaches the best time or
-the work is used up.
+were searched, and a bound of all cuts from the bounds of all segments. The search alternates between segments
+of three plans: the one that would be fastest if segments not searched yet were as fast as their bounds, the
+one with the smallest bound, and the best so far. A segment gets twice the work each time. The search ends
+when the bound reaches the best time or the work is used up.
 
 Source: docs/sources/model.md 13; the problem is that of COMPASS, arXiv 2501.06780, which searches cuts with a
 genetic algorithm.

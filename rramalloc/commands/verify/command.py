@@ -77,7 +77,7 @@ def verify(
 
 
 def _show(result: Verification, *, quiet: bool) -> None:
-    """The verdict alone, or below the errors of the layers where converters may change values."""
+    """Print the verdict alone, or below the errors of the layers where converters may change values."""
     if result.options.adc_bits is not None or result.options.noise:
         print_result(result.to_dict, _TABLE, result.layers, "table", quiet=quiet)
         typer.echo()

@@ -3,17 +3,17 @@
 With n = ceil(weight_bits / cell_bits) slices, slice k of a stored value v is (v >> k * cell_bits) modulo
 2**cell_bits. A weight w of weight_bits bits is stored as
 
-    offset         n bitlines with the slices of w + 2**(weight_bits - 1); what the offset adds to a sum,
-                   2**(weight_bits - 1) times the sum of the inputs, is subtracted digitally
+    offset         n bitlines with the slices of w + 2**(weight_bits - 1); digital logic subtracts the share
+                   of the offset in a sum, 2**(weight_bits - 1) times the sum of the inputs
     differential   n bitlines with the slices of max(w, 0), then n with those of max(-w, 0)
 
 Slices in arrays of their own take no bitlines: each of these arrays, a plane of the block, holds one of them;
 so do polarities in arrays. Where polarities lie on neighbouring wordlines or in one unit cell, the array
 subtracts them itself: the second wordline of an input, or the cell of a negative weight, counts negative.
 
-    noise   a programmed cell v becomes v * (1 + sigma * z), z normal, drawn once for each physical array;
-            rounded to a binary fraction so fine that all sums stay exact, which makes results the same on
-            every machine
+    noise   a programmed cell v becomes v * (1 + sigma * z), z normal, drawn once for each physical array.
+            It is rounded to a binary fraction so fine that all sums stay exact: results are the same on
+            every machine.
     inputs  enter `dac_bits` at a time from the lowest bits up, the sign bit in a read of its own (its weight
             is negative): with one bit at a time that is input_bits reads
     ADC     of B bits: F is the most that a column of the array can sum up to in one read, with all cells of
@@ -45,7 +45,7 @@ Ints = npt.NDArray[np.int64]
 Real = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[np.integer[Any]]
 Blocks = dict[tuple[int, int], Block]
-"""What the arrays of a layer hold, by row block and column block; of one copy where copies share none."""
+"""Content of a layer's arrays by row block and column block; of one copy where copies share none."""
 EXACT_BITS = 53
 """Whole numbers below 2**53 are exact in double precision, whatever the order of their sums."""
 MEMORY_LIMIT_BYTES = 2**32
@@ -54,7 +54,7 @@ _MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How one kind of hardware stores weights.
+    """Storage of weights by one kind of hardware.
 
     slices: of one polarity; slice_arrays: each in an array of its own; polarities: where they lie, None for
     an offset; by_channel: two wordlines of an input are two channels of a kernel, as mappings need that cut
@@ -86,16 +86,16 @@ class Storage:
     def of_layers(
         cls, hardware: Hardware, stages: Iterable[Stage], mapping: MappingName
     ) -> dict[str, Storage]:
-        """The storage of every stage by name, in the precision that it is computed with."""
+        """Return the storage of every stage by name, in the precision that it is computed with."""
         return {stage.name: cls.of(hardware.of_layer(stage), mapping) for stage in stages}
 
     def groups(self, stage: Stage) -> int:
-        """Groups of a stage whose weights are stored apart."""
+        """Return the number of groups of a stage whose weights are stored apart."""
         return 1 if self.dense_groups else stage.groups
 
     @property
     def offset(self) -> int:
-        """What is added to every weight before it is stored."""
+        """Value that is added to every weight before it is stored."""
         return 1 << (self.weight_bits - 1) if self.polarities is None else 0
 
     @property
@@ -115,15 +115,16 @@ class Storage:
 
     @property
     def factors(self) -> npt.NDArray[np.float64]:
-        """What a unit on each bitline of a weight is worth."""
+        """Factors of a unit on each bitline of a weight."""
         return self._worth(in_columns=True)
 
     def plane_factor(self, plane: int) -> float:
-        """What a unit on any bitline of a plane is worth beside that."""
+        """Return the factor of a unit on any bitline of a plane, beside those of bitlines."""
         return float(self._worth(in_columns=False)[plane])
 
     def _worth(self, *, in_columns: bool) -> npt.NDArray[np.float64]:
-        """Of all slices and polarities that lie in columns, or of those in arrays: polarities outside."""
+        """Return the factors of all slices and polarities in columns, or of those in arrays: polarities
+        outside."""
         slices = self.slices if self.slice_arrays != in_columns else 1
         powers = np.exp2(np.arange(slices, dtype=np.float64) * self.cell_bits)
         both = self.polarities == ("columns" if in_columns else "arrays")
@@ -154,7 +155,7 @@ class Storage:
         return cells
 
     def _part(self, part: Part, weights: Ints, plane: int) -> Ints:
-        """The part's rectangle; column = output * bitlines of a weight + bitline."""
+        """Return the cells of the part's rectangle; column = output * bitlines of a weight + bitline."""
         output, bitline = np.divmod(_indices(part.columns), len(self.factors))
         first, last = int(output[0]), int(output[-1]) + 1
         stored = weights[first:last, part.rows.start : part.rows.stop : part.rows.step].T.astype(np.int64)
@@ -243,7 +244,7 @@ class Converters:
         return self.adc_bits is None and not self.noise
 
     def conductances(self, cells: Cells, address: tuple[int, ...], bits: int, dtype: Any) -> Real:
-        """The cells as they conduct. bits: that sums of the layer take at most."""
+        """Return the cells as they conduct. bits: those that sums of the layer take at most."""
         if not self.noise:
             return cells.astype(dtype)
         draw = np.random.default_rng((self.seed, 1, *address)).standard_normal(cells.shape)
@@ -252,7 +253,7 @@ class Converters:
         return noisy
 
     def multiply(self, inputs: Real, conductances: Real, most: int, *, signed: bool = False) -> Real:
-        """Sums on the bitlines, (windows, bitlines), as the converters read them.
+        """Return the sums on the bitlines, (windows, bitlines), as the converters read them.
 
         most: what the cells of a column can add up to; signed: or, negative, to as much.
         """

@@ -4,9 +4,9 @@ A copy computes a block of ph x pw neighbouring windows in a step; the shifted k
 parallel window of the input. Along each axis, window w of a block meets with kernel position k the pixel
 
     convolution              w * stride + k * dilation
-    transposed convolution   (w - k * dilation) / stride, where that is a whole number
+    transposed convolution   (w - k * dilation) / stride, where that is a whole number.
 
-counted from the place of the block's first window; the different ones of these are what the block reads.
+Pixels count from the place of the block's first window. The block reads the different ones of them.
 One window of a convolution is the block [1, 1], whose parallel window is its receptive field. A layer whose
 filters were folded first reads its input with pixels folded into channels.
 
@@ -66,14 +66,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParallelWindow:
-    """What a block of windows reads of one channel, rows and columns."""
+    """Rows and columns of one channel that a block of windows reads."""
 
     rows: Line
     columns: Line
 
     @classmethod
     def of(cls, stage: Stage, grid: BlockGrid, fold: Fold | None = None) -> ParallelWindow:
-        """Of the blocks of a stage; folded, of its folded input, which has no border.
+        """Return the window of the blocks of a stage; folded, of its folded input, which has no border.
 
         Raises UnsupportedError for blocks of more windows and kernels of more positions than can be shifted.
         """
@@ -91,7 +91,7 @@ class ParallelWindow:
         return len(self.rows.pixels) * len(self.columns.pixels)
 
     def read(self, tensor: npt.NDArray[Any], blocks: tuple[Ints, Ints]) -> npt.NDArray[Any]:
-        """Inputs of blocks, (blocks, channels * positions), 0 beyond the input.
+        """Return the inputs of blocks, (blocks, channels * positions), 0 beyond the input.
 
         tensor: (channels, height + 1, width + 1), the last row and column 0; blocks: their rows and columns.
         """
@@ -143,7 +143,7 @@ _NO_PIXEL = np.iinfo(np.int64).min
 
 
 def _line(met: Ints, origin: int, step: int) -> Line:
-    """The line of the pixels that windows meet, (windows, kernel)."""
+    """Return the line of the pixels that windows meet, (windows, kernel)."""
     pixels = np.unique(met)
     pixels = pixels[pixels != _NO_PIXEL]
     return Line(pixels, np.where(met == _NO_PIXEL, -1, np.searchsorted(pixels, met)), origin, step)
@@ -216,7 +216,7 @@ class EmulatedLayer:
         return np.moveaxis(pixels, -1, 0)
 
     def _teams(self) -> Iterator[tuple[range, list[ProgrammedArray]]]:
-        """Copies that share arrays, which are read together; a copy alone where it shares none."""
+        """Yield the copies that share arrays, which are read together; a copy alone where it shares none."""
         team: list[ProgrammedArray] = []
         first = end = 0
         for array in sorted(self.arrays, key=lambda array: array.placed.replica):

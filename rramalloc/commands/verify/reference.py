@@ -1,4 +1,4 @@
-"""What is expected of a network: its integers, its weights, and every node computed with them.
+"""Expected integers, weights and outputs of a network: every node is computed with them.
 
 Every tensor holds signed integers of one width, the narrower of inputs and outputs of the hardware, so that
 each layer's inputs fit its converters. A layer with fewer input bits of its own takes the highest of them.
@@ -8,17 +8,17 @@ Layers with weights are convolutions, kernel position by kernel position over th
 precision, in which their integers are exact: no code is shared with the arrays. Digital nodes work on
 integers; a stand-in replaces what a network file omits of an operator.
 
-    add, mul             sum and product (brought back to the width like the sums of a layer)
-    maxpool              the border counts as the least integer
-    avgpool              sum over the whole kernel, border and what is beyond as 0, divided and rounded down
-    global pools         maximum; sum divided by the pixels and rounded down
+    add, mul             sum and product (brought back to the width like the sums of a layer);
+    maxpool              the border counts as the least integer;
+    avgpool              sum over the whole kernel, border and what is beyond as 0, divided and rounded down;
+    global pools         maximum; sum divided by the pixels and rounded down;
     relu                 max(x, 0);      activation: max(x, x / 8 rounded down)
     softmax              x minus the maximum over channels, saturated
     layernorm            x minus the mean over channels rounded down, saturated
     batchnorm, identity, dropout    x
-    upsample             the last pixel that is needed; of the nearest one that is it
-    take, regrid         the pixels that they take, 0 where they take none
-    select               channel c is channel c modulo those there are
+    upsample             the last pixel that is needed; of the nearest one that is it;
+    take, regrid         the pixels that they take, 0 where they take none;
+    select               channel c is channel c modulo those there are;
     barrier              all values of all inputs in order, from the first again when they end
 """
 
@@ -149,7 +149,7 @@ def window_rows(network: Network, stage: Stage) -> int:
 
 
 def quantised(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return whole numbers of so many bits, in proportion to real weights; whole weights that fit stay."""
+    """Return whole numbers of `bits` bits, in proportion to real weights; whole weights that fit stay."""
     whole = Width(bits)
     kind = np.min_scalar_type(whole.low)
     if weights.dtype.kind in "iu" and weights.min() >= whole.low and weights.max() <= whole.high:

@@ -34,7 +34,8 @@ Written = dict[int, Steps]
 
 One entry, ANY_STAGE, where no transfer takes time.
 """
-NEVER, ANY_STAGE = -1, -1
+NEVER = -1  # before batch 0
+ANY_STAGE = -1  # no stage's number
 
 
 def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
@@ -77,15 +78,16 @@ class BatchSchedule:
 
     @classmethod
     def of(cls, timing: ExactTiming) -> BatchSchedule:
-        """The schedule that `simulate` found."""
+        """Return the schedule that `simulate` found."""
         return cls(timing, {name: number for number, name in enumerate(timing.graph.names)})
 
     def copies(self, layer: str) -> int:
-        """Copies of a stage; block n is computed in batch n // copies by copy n mod copies."""
+        """Return the number of copies of a stage; block n is computed in batch n // copies by copy n mod
+        copies."""
         return int(self.timing.replication[self.stage[layer]])
 
     def grid(self, layer: str) -> BlockGrid:
-        """How the output of a stage is cut into blocks of windows."""
+        """Return the grid of blocks of windows into which the output of a stage is cut."""
         return self.timing.graph.grids[self.stage[layer]]
 
     def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:

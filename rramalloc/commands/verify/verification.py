@@ -55,7 +55,7 @@ class VerifiedLayer(Record):
 
 
 class VerificationOptions(Record):
-    """How it was computed. placed: by a placement given, by the placer, or block after block.
+    """Options of the computation. placed: by a placement given, by the placer, or block after block.
 
     dac_bits: input bits per read, None where inputs are taken whole because nothing is lost.
     """

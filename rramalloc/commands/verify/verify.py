@@ -51,7 +51,7 @@ VerifyProgress = Callable[[int, int, str], None]
 Folds = MappingOf[str, Pair]
 """Pixels (n_h, n_w) folded into one, by layer name; layers left out are as they are."""
 NO_FOLDS: Folds = MappingProxyType({})
-_DIGITS = 6
+_DIGITS = 6  # significant digits of an error
 
 
 class Values(NamedTuple):
@@ -171,7 +171,7 @@ Placer = Literal["given", "placer", "in order"]
 
 
 class Task(NamedTuple):
-    """What is computed, on what.
+    """Network, allocation and options of a computation.
 
     source: the allocation, with hardware and options of the placement; folds: of the layers folded first.
     """
@@ -210,7 +210,8 @@ def _placed_task(network: Network, source: AllocationInput, placement: Placement
 
 
 def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:
-    """With own clocks, rates of digital nodes and transfers; None where all layers step together."""
+    """Return the times with own clocks, rates of digital nodes and transfers; None where all layers step
+    together."""
     hardware = source.hardware
     untimed = hardware.compute_ns is None and source.measured is None
     if untimed if hardware.own_clock else not source.cycles:
@@ -278,7 +279,7 @@ def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
 
 
 def _random_layers(layers: Sequence[VerifiedLayer]) -> list[str]:
-    """A file that gives some weights and not others."""
+    """Return a warning for a file that gives some weights and not others."""
     drawn = [layer.name for layer in layers if layer.weights == "random"]
     if not drawn or len(drawn) == len(layers):
         return []
@@ -369,8 +370,8 @@ def _where(network: Network, node: Node) -> str:
     return f"{network.where}: node {brief(node.name)} ({node.op})"
 
 
-MAX_IMAGES = 1000
-MAX_ADC_BITS = 52
+MAX_IMAGES = 1000  # of one run
+MAX_ADC_BITS = 52  # codes stay exact in a double
 
 
 def verify(
@@ -463,6 +464,6 @@ def verify_task(
 
 
 def _fold(network: Network, stage: Stage, folds: Folds) -> Fold | None:
-    """The fold of a stage, None if it is as it is. Raises SpecError for a dilated kernel."""
+    """Return the fold of a stage, None if it is not folded. Raises SpecError for a dilated kernel."""
     size = folds.get(stage.name, UNFOLDED)
     return None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)

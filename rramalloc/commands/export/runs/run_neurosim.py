@@ -23,8 +23,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 LEVELS = ("-1", "-.75", "-.5", "-.25", "0", ".25", ".5", ".75")
-TRACE_ROWS, TRACE_COLUMNS = 512, 64
-"""Of the weights; a larger matrix repeats them."""
+TRACE_ROWS = 512
+"""Rows of the weights; a larger matrix repeats them."""
+TRACE_COLUMNS = 64
+"""Columns of the weights; a larger matrix repeats them."""
 
 EVERY_VECTOR = """const int traced = subArrayInput[0].size();
 						const double share = (double) numInVector / traced;
@@ -84,12 +86,13 @@ def main() -> None:
 
 
 def cache() -> Path:
-    """The folder of the user's cache."""
+    """Return the folder of the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rramalloc" / "neurosim"
 
 
 def built(source: Path, folder: Path, parameters: dict[str, Any]) -> Path:
-    """The folder of the tool built with these parameters; other sources or parameters are built anew."""
+    """Return the folder of the tool built with these parameters; other sources or parameters are
+    built anew."""
     texts = {
         path.name: edited(path, parameters)
         for path in sorted(source.iterdir())
@@ -116,7 +119,7 @@ def built(source: Path, folder: Path, parameters: dict[str, Any]) -> Path:
 
 
 def edited(path: Path, parameters: dict[str, Any]) -> str:
-    """The text of a source with its edits."""
+    """Return the text of a source with its edits."""
     text = path.read_text("latin-1")
     for pattern, replacement, times in edits(path.name, parameters):
         text, count = re.subn(pattern, replacement, text)
@@ -134,7 +137,7 @@ def edits(name: str, parameters: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def simulate(build: Path, settings: dict[str, Any], vectors: int, *, own: bool) -> str:
-    """What `main` prints."""
+    """Return the output of `main`."""
     draw = random.Random(0)  # noqa: S311
     bits = vectors * settings["input_bits"]
     traces = {
@@ -184,7 +187,7 @@ def report(text: str, settings: dict[str, Any], *, own: bool) -> None:
 
 
 def per_layer(text: str, heading: str) -> list[int]:
-    """The numbers of the list under a heading."""
+    """Return the numbers of the list under a heading."""
     block = text.split(heading, 1)[1].split("\n\n", 1)[0]
     return [int(float(line.split(":")[1])) for line in block.splitlines() if line.startswith("layer")]
 

@@ -32,10 +32,10 @@ MODES = {"low-latency": ("element", "latency_ns"), "high-throughput": ("batch", 
 METHODS = {"balance": "balance", "genetic": "GA"}
 """Its own ways to choose copies and cores; the draws of the genetic one depend on the clock."""
 STACK_BYTES = 64 * 2**20
-"""Of the tool: a schedule that recurses without end fails at once, instead of filling the memory."""
+"""Stack of the tool: a schedule that recurses without end fails at once, instead of filling the memory."""
 
 PIMSIM_LIMIT_MS = 2000
-"""Of simulated time, after which pimsim-nn gives up and reports a latency of 0."""
+"""Simulated time after which pimsim-nn gives up and reports a latency of 0."""
 
 TRIES = 10
 """The tool reads memory that it has not written: of equal runs some end with a segmentation fault."""
@@ -206,19 +206,19 @@ def main() -> None:
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     if not 0 <= (value := float(text)) <= 1:
         raise argparse.ArgumentTypeError(f"must be from 0 to 1, got {text}")
     return value
 
 
 def cache() -> Path:
-    """The folder of the user's cache."""
+    """Return the folder of the user's cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rramalloc" / "pimcomp"
 
 
 def build(checkout: Path, folder: Path) -> Path:
-    """The tool's program, built in a folder from a copy of the checkout with EDITS.
+    """Return the tool's program, built in a folder from a copy of the checkout with EDITS.
 
     Not inside the checkout: its own build would take every main.cpp below it.
     """
@@ -260,7 +260,7 @@ def sources(checkout: Path) -> list[Path]:
 
 
 def digest(checkout: Path) -> str:
-    """Identifies the sources and EDITS: a change of either causes a new build."""
+    """Return a hash of the sources and EDITS: a change of either causes a new build."""
     names = hashlib.sha256(repr(EDITS).encode())
     for path in sources(checkout):
         names.update(f"{path.relative_to(checkout)} {path.stat().st_size} ".encode() + path.read_bytes())
@@ -279,7 +279,7 @@ def run(
     program: Path, mode: str, log: Path | None, own: str | None = None, margin: float | None = None,
     instructions: Path | None = None,
 ) -> list[str]:  # fmt: skip
-    """What the tool reports of this folder's network.
+    """Return the tool's report of this folder's network.
 
     own: the method by which it chooses copies itself; margin: of its balance rule; instructions: where those
     for pimsim-nn are written.
@@ -334,7 +334,7 @@ def run(
 
 
 def simulate(checkout: Path, instructions: Path, work: Path) -> str:
-    """The latency that pimsim-nn reports of PIMCOMP's instructions."""
+    """Return the latency that pimsim-nn reports of PIMCOMP's instructions."""
     program, example = checkout / "build" / "ChipTest", checkout / "example" / "config"
     if not program.exists():
         sys.exit(f"{checkout} has no build/ChipTest: build pimsim-nn as its README says")

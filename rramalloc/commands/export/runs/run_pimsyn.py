@@ -1,10 +1,10 @@
 """Run PIMSYN's evaluation on the exported network in the folder of this file: python run.py CHECKOUT
 
 CHECKOUT is a folder of https://github.com/lixixi-jook/PIMSYN-NN; it is imported and not changed.
-Sets our copies with `set_weight_duplication`, or with --own those that its annealing chooses, and lets its
-evolution engine divide the layers among macros and choose converters, at the power at which its design space
-has as many arrays as the network takes. Prints copies and arrays of every layer as PIMSYN counts them, and
-the time of the design it finds most efficient.
+Sets our copies with `set_weight_duplication`, or with --own those that its annealing chooses. Its evolution
+engine then divides the layers among macros and chooses converters, at the power at which its design space has
+as many arrays as the network takes. Prints copies and arrays of every layer as PIMSYN counts them, and the
+time of the design it finds most efficient.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.02)
-"""Of the power that arrays take, the first with a design: the four that PIMSYN tries, and lower ones."""
+"""Shares of the power that arrays take, the first with a design: the four that PIMSYN tries, and
+lower ones."""
 
 CANDIDATES = 3
-"""Of its annealing that are evaluated with --own."""
+"""Candidates of its annealing that are evaluated with --own."""
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ def main() -> None:
 
 
 def own_choices(settings: dict[str, Any], config: dict[str, Any], arrays: int) -> list[dict[str, Any]]:
-    """The settings with the copies of the best candidates of its annealing."""
+    """Return the settings with the copies of the best candidates of its annealing."""
     from neural_network_parse import NeuralNetworkParser  # type: ignore[import-not-found]
     from simulated_annealing import SimulatedAnnealingAlgorithm  # type: ignore[import-not-found]
 
@@ -96,13 +97,14 @@ def own_choices(settings: dict[str, Any], config: dict[str, Any], arrays: int) -
 
 
 def first_design(settings: dict[str, Any], config: dict[str, Any]) -> dict[str, Any] | None:
-    """The best design at the first share of the power that has any."""
+    """Return the best design at the first share of the power that has any."""
     designs = (most_efficient(settings, config, ratio) for ratio in SHARES)
     return next((design for design in designs if design is not None), None)
 
 
 def most_efficient(settings: dict[str, Any], config: dict[str, Any], ratio: float) -> dict[str, Any] | None:
-    """What PIMSYN reports of its best design if arrays take `ratio` of the power; None if there is none."""
+    """Return PIMSYN's report of its best design if arrays take `ratio` of the power; None if there
+    is none."""
     import dse  # type: ignore[import-not-found]
     import evolution_algorithm  # type: ignore[import-not-found]
     from neural_network_parse import NeuralNetworkParser

@@ -50,7 +50,8 @@ class ExportedEdge(Record):
 
 
 class ExportDocument(Record):
-    """What `export --to json` writes; placement: arrays as in the placement file, None without one."""
+    """Document that `export --to json` writes; placement: arrays as in the placement file, None
+    without one."""
 
     format: Literal["rramalloc-export/1"] = "rramalloc-export/1"
     network: NetworkId
@@ -63,7 +64,7 @@ class ExportDocument(Record):
 
 
 def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
-    """The stages, in network order."""
+    """Return the stages, in network order."""
     network, graph = subject.network, subject.graph
     rows = []
     of_layers = layer_bits(graph.stages, subject.hardware)

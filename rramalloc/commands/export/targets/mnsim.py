@@ -34,17 +34,22 @@ from rramalloc.network.node import (
 from rramalloc.units import counted
 
 _COMMAND: Final = "python run.py MNSIM-2.0  # a checkout; needs numpy and pandas"
-_HIGH_OHM, _LOW_OHM = 1e6, 1e4
-"""Resistance of a cell's lowest and highest level, those of MNSIM's own SimConfig.ini."""
+_HIGH_OHM = 1e6
+"""Resistance of a cell's lowest level, that of MNSIM's own SimConfig.ini."""
+_LOW_OHM = 1e4
+"""Resistance of a cell's highest level, that of MNSIM's own SimConfig.ini."""
 _MOST_CELL_BITS = 6
-"""Beyond, the list of resistances, which MNSIM reads once per crossbar, makes it slow."""
+"""Most bits of a cell: beyond, the list of resistances, which MNSIM reads once per crossbar, makes
+it slow."""
 _TILES = (64, 64)
 _PES = (2, 2)
 """Grid of tiles and PEs of a tile where the hardware has no [chip]: those of MNSIM's own SimConfig.ini."""
 _CONVERTERS: Final[Mapping[int | None, str]] = {1: "1", 2: "2", 3: "3", 4: "4", 6: "5", 8: "6"}
 """DAC_Choice by the bits of a converter."""
-_ALONG_L, _SNAKE = "2", "1"
-"""Orders in which tiles are taken; the first leaves a grid that is not square."""
+_ALONG_L = "2"
+"""Order in which tiles are taken; it leaves a grid that is not square."""
+_SNAKE = "1"
+"""Order in which tiles of any grid are taken."""
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "Device level": "Device_Tech=130 Device_Type=NVM Device_Area=1.44 Read_Level=2 Read_Voltage=0,0.15 "
@@ -66,11 +71,12 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "Buffer_Bitwidth=64 LUT_Capacity=1 LUT_Area=0 LUT_Power=0 LUT_Bandwidth=0",
     "Algorithm Configuration": "Weight_Polarity=1 Simulation_Level=0 NoC_enable=0",
 }
-"""What does not follow from the hardware: every other section and key that MNSIM reads, at its own value."""
+"""Settings that do not follow from the hardware: every other section and key that MNSIM reads, at its own
+value."""
 
 
 class _Storage(NamedTuple):
-    """How a PE stores weights, and the grids of PEs and tiles.
+    """Storage of weights in a PE, and the grids of PEs and tiles.
 
     polarity: crossbars of a group, 2 for +/-; cells: that hold the bits of a weight, one group each.
     """
@@ -148,7 +154,7 @@ def _storage(subject: Subject) -> _Storage:
 
 
 def _as_square(count: int) -> Pair:
-    """The two factors of a number that lie nearest to each other, the smaller one first."""
+    """Return the two factors of a number that lie nearest to each other, the smaller one first."""
     short = next(side for side in range(math.isqrt(count), 0, -1) if count % side == 0)
     return short, count // short
 
@@ -254,7 +260,7 @@ def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> li
 
 
 def _layers(subject: Subject, storage: _Storage) -> list[_MnsimLayer]:
-    """The layers in network order. Raises UnsupportedError for what MNSIM cannot express."""
+    """Return the layers in network order. Raises UnsupportedError for what MNSIM cannot express."""
     network = subject.network
     standing: dict[str, str | None] = {}  # a node -> the layer whose output it passes on, None: the input
     kept: list[Node] = []
@@ -312,7 +318,7 @@ def _check_ends(subject: Subject, kept: list[Node], readers: Mapping[str, list[i
 
 
 def _check_sum(subject: Subject, node: Node, sources: list[_MnsimLayer]) -> None:
-    """A sum takes its size from the first input that is no sum, which must have a kernel."""
+    """Check that the first input of a sum that is no sum has a kernel: the sum takes its size from it."""
     kinds = [layer.fields["type"] for layer in sources]
     if next((kind for kind in kinds if kind != "element_sum"), "fc") == "fc":
         raise subject.refused("needs a convolution or a pooling among the inputs of a sum", node)
@@ -363,7 +369,7 @@ def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _MnsimLayer:
 
 
 def _pes(subject: Subject, inputs: int, outputs: int, positions: int) -> int:
-    """Processing elements of one copy; all slices of a weight are in the groups of one."""
+    """Return the processing elements of one copy; all slices of a weight are in the groups of one."""
     crossbar = subject.hardware.crossbar
     return -(-outputs // crossbar.bitlines) * -(-inputs // (crossbar.wordlines // positions))
 

@@ -45,8 +45,10 @@ class _LayerRow(NamedTuple):
         return Matrix(self.inputs, self.kernel_h * self.kernel_w, self.outputs)
 
 
-_LEAST_PE, _LEAST_TILE = 2, 4
-"""In rows of an array."""
+_LEAST_PE = 2
+"""Least side of a PE, in rows of an array."""
+_LEAST_TILE = 4
+"""Least side of a tile, in rows of an array."""
 
 
 class Matrix(NamedTuple):
@@ -224,7 +226,7 @@ class Floorplan:
         return cls(bool(novel), free, tiles, sizes)
 
     def copies_made(self, wanted: Sequence[int]) -> list[int]:
-        """Copies that NeuroSim makes when asked for as many."""
+        """Return the number of copies that NeuroSim makes when asked for as many."""
         return [-(-copies // free) * free for copies, free in zip(wanted, self.free_copies, strict=True)]
 
     def tiles_taken(self, wanted: Sequence[int]) -> list[int]:
@@ -245,7 +247,7 @@ def _novel(layers: Sequence[Matrix], wordlines: int) -> frozenset[int]:
 
 
 def _by_position(blocks: Sequence[_Block], arrays: _Block, positions: int) -> list[_Place]:
-    """Where blocks lie in the PEs of novel mapping, a tile of one PE per kernel position."""
+    """Return the places of blocks in the PEs of novel mapping, a tile of one PE per kernel position."""
     if not blocks:
         return []
     least = _LEAST_PE * arrays.rows
@@ -256,7 +258,7 @@ def _by_position(blocks: Sequence[_Block], arrays: _Block, positions: int) -> li
 
 
 def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[_Place]:
-    """Where blocks lie in tiles of PEs of arrays."""
+    """Return the places of blocks in tiles of PEs of arrays."""
     if not blocks:
         return []
     least = _LEAST_TILE * arrays.rows
@@ -282,7 +284,7 @@ def _arrays(side: int, arrays: _Block) -> int:
 
 
 def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction]) -> tuple[int, Fraction]:
-    """The first side from `start` down to above `least`, halved each time, that is used best.
+    """Return the first side from `start` down to above `least`, halved each time, that is used best.
 
     `start` if none is used better than `use`.
     """
@@ -305,7 +307,8 @@ def _use(blocks: Sequence[_Block], side: int) -> Fraction:
 
 
 def _copies(block: _Block, side: int, unit: _Block) -> int:
-    """Copies of a block in a square made of units, 1 if it is larger than that both ways."""
+    """Return the number of copies of a block in a square made of units, 1 if it is larger than that both
+    ways."""
     if block.rows > side and block.columns > side:
         return 1
     down = -(-side // unit.rows) // -(-block.rows // unit.rows)
@@ -314,5 +317,5 @@ def _copies(block: _Block, side: int, unit: _Block) -> int:
 
 
 def _raised(value: int) -> int:
-    """The next power of two."""
+    """Return the next power of two."""
     return 1 << (value - 1).bit_length()

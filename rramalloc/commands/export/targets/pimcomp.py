@@ -27,8 +27,10 @@ _MOST_CORES = 1000
 """MAX_CORE of configure.h."""
 _MOST_GROUPS = 20_000
 """MAX_AG of configure.h: array groups of all copies."""
-_DEFAULT_CORE, _DEFAULT_SIDE = 64, 12
-"""Arrays of a core and side of the mesh in the tool's own config.json, for hardware without [chip]."""
+_DEFAULT_CORE = 64
+"""Arrays of a core in the tool's own config.json, for hardware without [chip]."""
+_DEFAULT_SIDE = 12
+"""Side of the mesh in the tool's own config.json, for hardware without [chip]."""
 _PASSED_THROUGH = ("OP_FLATTEN", "OP_RESHAPE", "OP_DROPOUT", "OP_SOFTMAX", "OP_BN", "OP_LRN")
 """Operations that its schedule skips, so that they cannot be the last."""
 
@@ -84,7 +86,7 @@ def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> di
 
 
 def _about_cores(spread_out: bool) -> Remark:
-    """In which cores the tool stores what."""
+    """Return a remark on the cores in which the tool stores the copies."""
     if spread_out:
         text = (
             f"up to {TOGETHER} copies of a layer lie in the core that starts the fewest reads (cores.json); "
@@ -110,7 +112,7 @@ def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
 
 
 def _groups(subject: Subject, stage: Stage, columns: int) -> ArrayGroups:
-    """Those of a layer, which lie in cores whoever computes it here."""
+    """Return the groups of a layer, which are stored in cores whoever computes it here."""
     width = -(-subject.network.shapes[stage.name].channels // columns)
     return ArrayGroups(
         copies=subject.copies.get(stage.name, 1),
@@ -142,7 +144,7 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
 
 
 def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
-    """The cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
+    """Return the cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
     if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
         raise subject.refused(
             f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}"
