@@ -27,14 +27,15 @@ def as_network(
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
-    """The network itself, or the one that `load` reads. Raises FileError, SpecError, UnknownNameError."""
+    """Return the network itself, or the one that `load` reads. Raises FileError, SpecError,
+    UnknownNameError."""
     if isinstance(network, Network):
         return network
     return load(network, input_shapes, allow_partial=allow_partial, names=names)
 
 
 def network_of(network: NetworkLike, given: NetworkArguments) -> Network:
-    """The network that the arguments of a call describe. Raises as `load`."""
+    """Return the network that the arguments of a call describe. Raises as `load`."""
     return as_network(network, given.get("input_shapes"), allow_partial=given.get("allow_partial", False))
 
 

@@ -1,4 +1,4 @@
-"""What the axes of an operator's tensors mean, under every importer: parts of the pixel grid, or channels.
+"""Roles of the axes of an operator's tensors, under every importer: parts of the pixel grid, or channels.
 
 An axis of a tensor holds channels, or a part of the grid of the node that computes it. Reshapes and
 transpositions mostly keep every pixel where it is: then only what axes run over changes, without a node.
@@ -30,7 +30,7 @@ class Atom(NamedTuple):
 
 
 Role = tuple[Atom, ...]
-"""What an axis runs over: factors of the grid, outermost first, or () for channels and single elements."""
+"""Role of an axis: factors of the grid, outermost first, or () for channels and single elements."""
 Layout = tuple[Role, ...]
 """The role of every axis; all factors of the grid stand in it once."""
 Part = tuple[int, Atom | None]
@@ -38,7 +38,7 @@ Part = tuple[int, Atom | None]
 
 
 def lettered(dims: Sequence[int], letters: str) -> Layout:
-    """A layout by a letter for each axis: Y rows, X columns, anything else channels."""
+    """Return a layout by a letter for each axis: Y rows, X columns, anything else channels."""
     return canonical(
         dims,
         [
@@ -93,7 +93,7 @@ def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
 
 
 def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | None:
-    """What each axis runs over after a reshape, outermost first; None where factors are cut across.
+    """Return the roles of each axis after a reshape, outermost first; None where factors are cut across.
 
     An axis in which channels and grid meet has parts of both kinds.
     """
@@ -137,7 +137,7 @@ def chosen(layout: Layout, axis: int, indices: Sequence[int]) -> tuple[int, list
 
 
 def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Indices as runs (first, count, step); -1, none, as runs of step 0."""
+    """Return the indices as runs (first, count, step); -1, none, as runs of step 0."""
     runs: list[tuple[int, int, int]] = []
     for index in indices:
         if runs:
@@ -153,14 +153,15 @@ def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How a grid becomes another one: pixels joined into blocks, then every pixel repeated."""
+    """Change of a grid: pixels joined into blocks, then every pixel repeated."""
 
     pool: Pair
     scale: Pair
 
 
 def move(dims: Dims, layout: Layout, target: Dims, want: Layout) -> Move | None:
-    """How a tensor becomes one of other roles, repeated along axes of length 1; None if pixels change order.
+    """Return the move of a tensor to other roles, repeated along axes of length 1; None if pixels change
+    order.
 
     Grid that becomes channels must be the innermost of its height or width, and so must what becomes grid.
     """

@@ -21,7 +21,7 @@ from rramalloc.network.node import (
 )
 from rramalloc.units import counted
 
-_MOST_SHOWN = 5
+_MOST_SHOWN = 5  # operators in a message
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 
 
@@ -39,7 +39,7 @@ class GraphBuilder:
         self._precomputed: list[Unmodelled] = []
 
     def unique(self, name: str) -> str:
-        """A name that no node has: the name itself, or with a number. It is reserved from now on."""
+        """Reserve and return a name that no node has: the name itself, or with a number."""
         name = stem = name[:MAX_NAME] or "node"
         while name in self._count:
             self._count[stem] += 1
@@ -99,7 +99,7 @@ class GraphBuilder:
         warnings: Iterable[str] = (),
         ends: Iterable[str] | None = None,
     ) -> Network:
-        """The network, with `ends` only of the nodes that these need.
+        """Return the network, with `ends` only of the nodes that these need.
 
         Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
         if no stage is left; SpecError, NetworkError.

@@ -18,7 +18,7 @@ from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
-MAX_ROWS = 50_000
+MAX_ROWS = 50_000  # layers of a table
 COLUMNS = ("name", "c_in", "c_out", "w_out", "h_out", "k", "s", "p", "k_pool", "s_pool", "p_pool")
 _PADS = ("p", "p_pool")
 
@@ -49,7 +49,7 @@ class _TableRow(NamedTuple):
 
 
 def read(path: str | os.PathLike[str]) -> Network:
-    """The chain that a layer table describes.
+    """Read the chain that a layer table describes.
 
     The first layer's input is the smallest grid that gives its output: (out - 1) * s + k - 2 p, at least 1.
     Raises FileError, SpecError (with line and column).  Source: docs/sources/interface.md, layer table CSV.
@@ -158,7 +158,7 @@ def _first_extent(layer: _TableRow, column: str) -> int:
 def _check_follows(
     layer: _TableRow, previous: _TableRow | None, channels: int, height: int, width: int
 ) -> None:
-    """The conv's stated input channels and output grid are those that its input gives."""
+    """Check that the conv's stated input channels and output grid are those that its input gives."""
     if layer.c_in != channels:
         raise _fault(layer, "c_in", f"must be {channels}, the c_out of layer {previous and previous.name!r}")
     giver = f"layer {previous.name!r} hands on" if previous else "the smallest input has"

@@ -20,9 +20,12 @@ from rramalloc.network.network import MAX_NODES, Network
 from rramalloc.network.node import Approximation, Flatten, Node, ShapeError
 from rramalloc.records import brief, check, is_whole
 
-_MAX_RANK = 8
-MAXIMUM, AVERAGE = 0, 1  # `pool_method`
-PRODUCT, SCALED, SUM = 0, 1, 2  # `eletype`; all others have the timing of a sum
+_MAX_RANK = 8  # of a stated `output_dim`
+MAXIMUM = 0  # `pool_method`
+AVERAGE = 1  # `pool_method`
+PRODUCT = 0  # `eletype`
+SCALED = 1  # `eletype`
+SUM = 2  # `eletype`; all others have the timing of a sum
 PIXELWISE = {
     "relu": "OP_RELU",
     "activation": "OP_SIGMOID",
@@ -59,7 +62,8 @@ def recognises(document: object) -> bool:
 
 
 def from_document(document: object, where: str) -> Network:
-    """A network from a parsed document; every stated `output_dim` is checked against the inferred shape.
+    """Return a network from a parsed document; every stated `output_dim` is checked against the inferred
+    shape.
 
     Raises SpecError (node and field), NetworkError.
     """
@@ -121,7 +125,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
-    """The record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
+    """Return the record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
     record = check(_NODE, fields, node.place)
     try:
         shape = record.output_shape(inputs)
@@ -166,11 +170,11 @@ class PimcompNode:
         return cls(place, name, operation, shape, _providers(entry, operation, place), param)
 
     def fault(self, field: str, reason: str) -> SpecError:
-        """The error to raise for a field of this node."""
+        """Return the error to raise for a field of this node."""
         return SpecError(f"{self.place}.{field}", reason)
 
     def number(self, key: str, default: int | None = None, *, least: int = 1) -> int:
-        """A whole number of `param`; without a default the field is required. Raises SpecError."""
+        """Return a whole number of `param`; without a default the field is required. Raises SpecError."""
         value = self.param.get(key, default)
         if not is_whole(value, least, MAX_EXTENT):
             got = brief(value) if key in self.param else "nothing"
@@ -286,7 +290,7 @@ def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 
 def _reshape(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    """The grid kept: pixelwise over the channels; one vector: flatten; else all pixels are needed."""
+    """Return the fields: identity if the shape stays, flatten to one vector, else all pixels are needed."""
     source = _only(node, providers).shape
     values = node.shape.channels * node.shape.pixels
     if values != source.channels * source.pixels:
@@ -321,7 +325,7 @@ def _pad(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 
 def _single(op: str) -> Rule:
-    """A node of one provider that has no fields of its own."""
+    """Return the rule of a node with one provider and without fields."""
 
     def rule(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
         _only(node, providers)

@@ -174,7 +174,7 @@ def _traced(torch: Any, module: Any, shapes: Sequence[Dims], where: str) -> Any:
 
 
 def _copy(torch: Any, module: Any) -> Any:
-    """A copy that shares all tensors: the deep copy finds every one of them copied already."""
+    """Return a copy that shares all tensors: the deep copy finds every one of them copied already."""
     memo: dict[int, Any] = {}
     for child in module.modules():
         for tensor in (*child.parameters(False), *child.buffers(False), *vars(child).values()):
@@ -194,7 +194,7 @@ def _first_line(error: BaseException) -> str:
 def _network(
     torch: Any, program: Any, where: str, name: str, *, allow_partial: bool, unknown: Collection[str] = ()
 ) -> Network:
-    """The network of a program; unknown: constants whose values torch was not given."""
+    """Return the network of a program; unknown: constants whose values torch was not given."""
     from rramalloc.importers.onnx import from_model
 
     inputs = _input_shapes(program, where)
@@ -230,7 +230,7 @@ def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
 
 
 def _onnx_model(torch: Any, program: Any, where: str, unknown: Collection[str]) -> Any:
-    """The program as an onnx.ModelProto whose large tensors have a shape and no values.
+    """Return the program as an onnx.ModelProto whose large tensors have a shape and no values.
 
     An operator that torch.onnx cannot translate becomes one of the same name that ONNX does not know.
     """
@@ -295,7 +295,7 @@ def _light_model(torch: Any, model: Any, unknown: Collection[str]) -> Any:
 
 
 def _translation(op: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule as a function of the arguments of a call, which reach it by name."""
+    """Return the rule as a function of the arguments of a call, which reach it by name."""
     names = [argument.name for argument in op._schema.arguments]
 
     def translation(*args: Any, **kwargs: Any) -> Any:
@@ -305,7 +305,7 @@ def _translation(op: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _node(domain: str, name: str, inputs: Sequence[Any], outputs: int = 1) -> Any:
-    """A node of an operator that ONNX has no schema of."""
+    """Return a node of an operator that ONNX has no schema of."""
     import onnx.defs
     from onnxscript.values import Op, Opset
 
@@ -326,7 +326,7 @@ def _onnx() -> Any:
 
 
 def _opaque(op: Any, **given: Any) -> Any:
-    """An operator of the same name, with all tensors among the arguments."""
+    """Return an operator of the same name, with all tensors among the arguments."""
     import onnx_ir
 
     listed = [item for value in given.values() for item in (value if isinstance(value, list) else [value])]
@@ -427,7 +427,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
 
 
 def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.BytesIO, set[str]]:
-    """An archive of the checked graph and of the small whole numbers that say what places are taken.
+    """Return an archive of the checked graph and of the small whole numbers that say what places are taken.
 
     torch looks up, imports or evaluates what a graph names: names that no network needs are refused.
     """
@@ -449,7 +449,7 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
 
 
 def _graph_text(archive: zipfile.ZipFile, where: str) -> str:
-    """The JSON of the graph: `models/*.json`, or serialized_exported_program.json of torch 2.6."""
+    """Return the JSON of the graph: `models/*.json`, or serialized_exported_program.json of torch 2.6."""
     graphs = [
         entry
         for entry in archive.infolist()
@@ -512,7 +512,8 @@ def _is_plain(expression: object) -> bool:
 
 
 def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO, set[str]]:
-    """The archive that torch reads, and the names of the tensors in it that have one element for all."""
+    """Return the archive that torch reads, and the names of the tensors in it that store one
+    element for all."""
     module = document["graph_module"]
     specs, tensors = module["signature"]["input_specs"], module["graph"]["tensor_values"]
     stores: dict[str, dict[str, Any]] = {"weights": {}, "constants": {}}

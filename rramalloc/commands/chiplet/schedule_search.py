@@ -10,7 +10,7 @@ The bound relaxes a problem of pairwise costs: every operator has a cost for eac
 each pair of options. A *bucket pass* takes the operators from last to first. It adds the least cost of an
 operator and its later neighbours to the edges that lead to earlier ones, and minimises over its options. It
 is exact where no operator has two earlier neighbours.
-Source of the bound: mini-buckets, Dechter and Rish, Journal of the ACM 50(2), 2003, doi 10.1145/636865.636866.
+Source of the bound: mini-buckets, Dechter and Rish, J. ACM 50(2), 2003, doi 10.1145/636865.636866.
 """
 
 from __future__ import annotations

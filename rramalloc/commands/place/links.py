@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.mesh import Ints
 
-EAST = 0
-WEST = 1
-SOUTH = 2
-NORTH = 3
+EAST = 0  # index of STEPS and of the first axis of loads
+WEST = 1  # likewise
+SOUTH = 2  # likewise
+NORTH = 3  # likewise
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 """(row, column) to the end of a link, by direction."""
 Key = tuple[int, int] | None

@@ -27,7 +27,7 @@ DimsRule = Callable[[Step], Dims]
 
 
 def evaluate(step: Step, room: Room) -> Sequence[Constant]:
-    """Outputs of an operator on constants. Raises SpecError, NetworkError."""
+    """Return the outputs of an operator on constants. Raises SpecError, NetworkError."""
     arrays = [value.array for value in step.values if isinstance(value, Constant) and value.array is not None]
     if len(arrays) == len(step.values) and room.left > 0:
         made = _evaluated(step, arrays)
@@ -48,7 +48,8 @@ def evaluate(step: Step, room: Room) -> Sequence[Constant]:
 
 
 def _evaluated(step: Step, arrays: Sequence[Array]) -> Sequence[Array] | None:
-    """Outputs of an operator whose inputs are known, None if it is not one that shapes are made of.
+    """Return the outputs of an operator whose inputs are known, None if it is not one that shapes are made
+    of.
 
     Raises SpecError if the operator cannot take these values.
     """

@@ -105,7 +105,7 @@ class FirstAxes:
         return self._told_apart(step, rank - place) if op in SUMS or op in PRODUCTS else None
 
     def _told_apart(self, step: Step, behind: int) -> bool | None:
-        """Not a batch, if a stored operand has values of its own for each place."""
+        """Return False, not a batch, if a stored operand has different values for each place, else None."""
         for name, value in zip(step.proto.input, step.values, strict=True):
             dims = value.dims if isinstance(value, Constant) and name in self._stored else None
             if dims and behind <= len(dims) and dims[-behind] > 1:
@@ -114,7 +114,8 @@ class FirstAxes:
 
 
 def _carried(step: Step, index: int, place: int, out: Dims) -> int | None:
-    """Where an axis of an input is in a result of these dims: -1 if it was cut, None if that is not known."""
+    """Return the place of an axis of an input in a result of these dims: -1 if it was cut, None if
+    not known."""
     dims, op = step.dims(index), step.op
     if op == "Transpose":
         return permutation(step, len(dims)).index(place)

@@ -19,7 +19,7 @@ _FAILURES = (onnx.checker.ValidationError, DecodeError, EncodeError, RuntimeErro
 
 
 def inlined(model: Any, where: str) -> Any:
-    """The model without functions of its own; weights are left behind.
+    """Return the model with its functions inlined; weights stay behind.
 
     Raises NetworkError if a function calls itself, UnsupportedError if the result is too large.
     """
@@ -39,7 +39,7 @@ def inlined(model: Any, where: str) -> Any:
 
 
 def _key(item: Any) -> _Key:
-    """Of a call, or (with its name for the operator) of a function."""
+    """Return the key of a call, or (with its name for the operator) of a function."""
     operator = item.op_type if isinstance(item, onnx.NodeProto) else item.name
     return item.domain, operator, getattr(item, "overload", "")
 

@@ -21,8 +21,9 @@ from rramalloc.importers.onnx.step import Uses
 from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
-MAX_NODES = 200_000
-_LONGEST_NAME, _LONGEST_NOTE = 992, 10_000
+MAX_NODES = 200_000  # operators of a graph
+_LONGEST_NAME = 992  # letters; the rest of MAX_NAME is for the numbers that make names unique
+_LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
@@ -36,7 +37,7 @@ CONTROL_FLOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """What of an ONNX graph matters: nodes that outputs need, producers before consumers, file order kept.
+    """Nodes of an ONNX graph that outputs need, producers before consumers, file order kept.
 
     names: of the network node that each ONNX node becomes; uses: readers of each tensor.
     """
@@ -51,7 +52,7 @@ class Graph:
 
 
 def decode(path: Path) -> Any:
-    """The ModelProto in a file; external data is not read. Raises FileError."""
+    """Read the ModelProto in a file; external data is not read. Raises FileError."""
     content = read_bytes(path, ONNX_LIMIT_BYTES)
     try:
         return onnx.ModelProto.FromString(content)
@@ -99,7 +100,7 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
 
 
 def _check_texts(proto: Any, where: str) -> None:
-    """Some protobuf versions hand out bytes where a text is not UTF-8, others refuse."""
+    """Raise SpecError for a text that is not UTF-8: some versions of protobuf hand it out as bytes."""
     texts = [
         text
         for node in proto.node
@@ -114,12 +115,12 @@ def _check_texts(proto: Any, where: str) -> None:
 
 
 def undefined(where: str, node: Any, name: str) -> NetworkError:
-    """The error of a tensor that no operator yields."""
+    """Return the error of a tensor that no operator yields."""
     return NetworkError(place_of(where, node), f"input: tensor {brief(name)} is not defined")
 
 
 def place_of(where: str, node: Any) -> str:
-    """How messages call a node."""
+    """Return the name of a node in messages."""
     shown = node.name or next((name for name in node.output if name), "")
     return f"{where}: node {brief(shown)} ({node.op_type[:60]})"
 
@@ -187,7 +188,7 @@ def read_by(node: Any) -> list[str]:
 
 
 def branches(node: Any) -> list[Any]:
-    """The graphs of an If: those that run if its condition holds, and if not."""
+    """Return the graphs of an If: those that run if its condition holds, and if not."""
     return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
@@ -212,7 +213,7 @@ def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
 
 
 def _names(nodes: Sequence[Any], computed: set[str], taken: set[str], names: NodeNames) -> list[str]:
-    """Unique names: the module's, the ONNX node's if no other has it, else its first output's.
+    """Return unique names: the module's, the ONNX node's if no other has it, else its first output's.
 
     A weight layer has the first claim to the name of its module, then what computes, what rearranges, and
     last what works on constants; further nodes of a module are numbered.

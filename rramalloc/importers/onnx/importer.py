@@ -1,4 +1,4 @@
-"""From an ONNX model to a network: visits the operators in order and keeps what the outputs need."""
+"""Conversion of an ONNX model to a network: visits the operators in order and keeps what the outputs need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 7  # from it on, operands broadcast without attributes
 
 
 def read(
@@ -44,7 +44,7 @@ def read(
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
-    """The network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
+    """Read the network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
 
     allow_partial: take operators whose weights cannot be modelled as barriers; names: of nodes, after
     PyTorch's modules where the file tells them, or of the file's own nodes.
@@ -63,7 +63,7 @@ def from_model(
     name: str = "",
     source: str = "",
 ) -> Network:
-    """The network of an onnx.ModelProto; `where`: its file, as messages name it.
+    """Return the network of an onnx.ModelProto; `where`: its file, as messages name it.
 
     name, source: of the network, by default after the file.
 
@@ -177,7 +177,7 @@ def _visit_node(
 
 
 def _branch(step: Step) -> Any:
-    """The branch that runs. Raises UnsupportedError if the condition depends on data."""
+    """Return the branch that runs. Raises UnsupportedError if the condition depends on data."""
     condition = step.value(0)
     known = condition.array if step.op == "If" and isinstance(condition, Constant) else None
     wanted = None if known is None or known.size != 1 else "then_branch" if known.any() else "else_branch"

@@ -15,12 +15,12 @@ from rramalloc.importers.onnx.tensors import gridded
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
 
-MAX_RANK = 16
+MAX_RANK = 16  # axes of an input
 TRIAL = 2
 """Length of an open first axis while it is not known whether the model treats it as a batch."""
 _BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
 _UNNAMED = re.compile(r"|\?|none|unk__\d+|s\d+|dim_?\d+|.*dynamic_axes_\d+", re.IGNORECASE)
-"""What exporters call an axis that nobody named."""
+"""Names that exporters give to an axis that nobody named."""
 _SLOTS = {
     op: places
     for places, ops in {
@@ -106,7 +106,7 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
 
 
 def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
-    """The inputs with every first axis that is a batch as 1.
+    """Return the inputs with every first axis that is a batch as 1.
 
     verdicts: whether the model treats the first axis of an input as a batch, where that shows. Raises
     UnsupportedError for an open first axis that is none, or may be none.
@@ -147,7 +147,7 @@ def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
 
 
 def layouts_of(dims: Dims) -> tuple[Layout, ...]:
-    """What the axes of an input may mean, the likeliest first."""
+    """Return the possible roles of the axes of an input, the likeliest first."""
     rank = len(dims)
     if rank == 0:
         return ((),)
@@ -188,7 +188,7 @@ def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
 
 
 def _weights(graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None]) -> list[str]:
-    """Inputs without stored values that operators use as weights, perhaps in another order.
+    """Return the inputs without stored values that operators use as weights, perhaps in another order.
 
     They stand where an operator takes weights, or computed values are multiplied with them, or look them up,
     and they have no batch: the first axis is longer than 1, and another input is likelier to be the data.

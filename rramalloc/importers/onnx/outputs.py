@@ -53,7 +53,7 @@ def _gather_nd(step: Step) -> Dims:
 
 
 def _inferred(step: Step) -> list[Dims | None]:
-    """What ONNX says. Raises SpecError if it finds a fault."""
+    """Return the shapes that ONNX infers. Raises SpecError if it finds a fault."""
     for attribute in step.proto.attribute:
         if any(abs(number) > _LARGEST for number in (attribute.i, *attribute.ints)):
             raise step.fault(attribute.name, f"must be from {-_LARGEST} to {_LARGEST}")

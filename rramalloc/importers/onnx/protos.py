@@ -32,7 +32,7 @@ _BITS = {getattr(_T, f"{sign}INT{bits}"): bits for bits in (4, 8, 16) for sign i
 
 
 class Room:
-    """How many more elements may be evaluated; once it is used up, nothing is."""
+    """Number of further elements that may be evaluated; once it is used up, nothing is."""
 
     def __init__(self) -> None:
         self.left = MAX_FOLDED_TOTAL
@@ -70,7 +70,7 @@ def dims_of(proto: Any, where: str) -> Dims:
 
 
 def constant_of(proto: Any, where: str) -> Constant:
-    """A tensor in the file; values only if they are small, present and stored in the file itself.
+    """Return a tensor in the file; values only if they are small, present and stored in the file itself.
 
     Raises SpecError if its data does not have the length that its dims say.
     """

@@ -17,7 +17,7 @@ def shown(dims: Sequence[int]) -> str:
 
 
 def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
-    """Common shape of operands. Raises NetworkError if they cannot be broadcast."""
+    """Return the common shape of operands. Raises NetworkError if they cannot be broadcast."""
     if not shapes:
         raise step.mismatch("inputs", f"{step.op} needs at least one")
     rank = max(len(dims) for dims in shapes)
@@ -64,7 +64,7 @@ def _fits(elements: int, wanted: Sequence[int]) -> bool:
 
 
 def permutation(step: Step, rank: int) -> Dims:
-    """The `perm` of a Transpose, reversed axes by default. Raises SpecError."""
+    """Return the `perm` of a Transpose, reversed axes by default. Raises SpecError."""
     perm = step.integers("perm")
     if perm is None:
         return tuple(range(rank))[::-1]
@@ -105,7 +105,8 @@ def inserted(dims: Sequence[int], axes: Dims) -> Dims:
 
 
 def sliced(step: Step, dims: Dims) -> dict[int, range]:
-    """What Slice keeps of every axis that it names: attributes before opset 10, inputs from then on.
+    """Return the range that Slice keeps of every axis that it names: attributes before opset 10, inputs from
+    then on.
 
     Raises SpecError, UnsupportedError.
     """

@@ -28,9 +28,12 @@ from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, ten
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
-_INT, _INTS = onnx.AttributeProto.INT, onnx.AttributeProto.INTS
-_FLOAT, _FLOATS = onnx.AttributeProto.FLOAT, onnx.AttributeProto.FLOATS
-_STRING, _TENSOR = onnx.AttributeProto.STRING, onnx.AttributeProto.TENSOR
+_INT = onnx.AttributeProto.INT
+_INTS = onnx.AttributeProto.INTS
+_FLOAT = onnx.AttributeProto.FLOAT
+_FLOATS = onnx.AttributeProto.FLOATS
+_STRING = onnx.AttributeProto.STRING
+_TENSOR = onnx.AttributeProto.TENSOR
 _KINDS = {
     _INT: "an integer",
     _INTS: "integers",
@@ -85,7 +88,7 @@ class Step:
         return f"{self.proto.domain}.{self.op}" if self.proto.domain else self.op
 
     def fault(self, field: str, reason: str) -> SpecError:
-        """A value of this node is not allowed."""
+        """Return the error of a value that is not allowed in this node."""
         return SpecError(self.place, f"{field}: {reason}")
 
     def mismatch(self, field: str, reason: str) -> NetworkError:
@@ -93,7 +96,7 @@ class Step:
         return NetworkError(self.place, f"{field}: {reason}")
 
     def unsupported(self, reason: str) -> UnsupportedError:
-        """The model cannot express this node."""
+        """Return the error of a node that the model cannot express."""
         return UnsupportedError(self.place, reason)
 
     def _attribute(self, name: str, kind: int, field: str) -> Any:
@@ -105,32 +108,32 @@ class Step:
         return None
 
     def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         value = self._attribute(name, _INT, "i")
         return default if value is None else int(value)
 
     def integers(self, name: str) -> Dims | None:
-        """A list-of-integers attribute, None if absent."""
+        """Return a list-of-integers attribute, None if absent."""
         values = self._attribute(name, _INTS, "ints")
         return None if values is None else tuple(int(value) for value in values)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """A list-of-floats attribute, None if absent."""
+        """Return a list-of-floats attribute, None if absent."""
         values = self._attribute(name, _FLOATS, "floats")
         return None if values is None else tuple(float(value) for value in values)
 
     def number(self, name: str) -> float | None:
-        """A float attribute, None if absent."""
+        """Return a float attribute, None if absent."""
         value = self._attribute(name, _FLOAT, "f")
         return None if value is None else float(value)
 
     def text(self, name: str, default: str) -> str:
-        """A text attribute."""
+        """Return a text attribute."""
         value = self._attribute(name, _STRING, "s")
         return default if value is None else bytes(value).decode("utf-8", "replace")
 
     def tensor_attribute(self, name: str) -> Any:
-        """A TensorProto attribute, None if absent."""
+        """Return a TensorProto attribute, None if absent."""
         return self._attribute(name, _TENSOR, "t")
 
     def value(self, index: int) -> Value | None:
@@ -201,7 +204,7 @@ class Step:
         return tuple(int(value) for value in array.reshape(-1))
 
     def axis(self, axis: int, rank: int, field: str = "axis") -> int:
-        """An axis counted from the front. Raises SpecError if it is out of range."""
+        """Return an axis counted from the front. Raises SpecError if it is out of range."""
         if not -rank <= axis < rank:
             raise self.fault(
                 field, f"got {brief(axis)}, a tensor of rank {rank} has axes {-rank} to {rank - 1}"
@@ -254,11 +257,12 @@ class Step:
         return tensor(name, dims, layout)
 
     def relayout(self, x: Tensor, layout: Sequence[Role], suffix: str = "regrid") -> Tensor:
-        """The same values with other roles of the axes: nothing, blocks of pixels, or a barrier."""
+        """Return the same values with other roles of the axes: the tensor itself, blocks of pixels, or a
+        barrier."""
         return self.expand(x, x.dims, layout, suffix)
 
     def channelled(self, x: Tensor, axes: Iterable[int], suffix: str = "whole") -> Tensor:
-        """The tensor with these axes as channels: blocks of pixels are joined into one."""
+        """Return the tensor with these axes as channels: blocks of pixels are joined into one."""
         return self.relayout(
             x, [() if axis in set(axes) else role for axis, role in enumerate(x.layout)], suffix
         )
@@ -275,7 +279,8 @@ class Step:
         return tensor(self.emit("select", [x.node], suffix, channels=shape.channels), dims, layout)
 
     def expand(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "expand") -> Tensor:
-        """The tensor on another layout, repeated along its axes of length 1: blocks, then repeated pixels."""
+        """Return the tensor on another layout, repeated along its axes of length 1: blocks, then repeated
+        pixels."""
         layout = canonical(dims, layout)
         if (dims, layout) == (x.dims, x.layout):
             return x
@@ -295,7 +300,8 @@ class Step:
         return tensor(node, dims, layout)
 
     def take(self, x: Tensor, axis: int, indices: Sequence[int], suffix: str = "") -> Tensor:
-        """These places along an axis, -1 for zeros: channels of every pixel, or other pixels.
+        """Return the values at these places along an axis, -1 for zeros: channels of every pixel, or other
+        pixels.
 
         A grid that one axis runs over row by row is made one column first.
         """
@@ -328,7 +334,7 @@ Handler = Callable[[Step], Sequence[Value]]
 
 
 def _grown(x: Tensor, axis: int, size: int) -> Sequence[Role]:
-    """The layout where an axis of one element grows: channels, or in an image the side that is left."""
+    """Return the layout where an axis of one element grows: channels, or in an image the free side."""
     free = [grid for grid in (0, 1) if not any(a.grid == grid for role in x.layout for a in role)]
     grows = axis > 1 and free and len(x.dims) > 3
     return [

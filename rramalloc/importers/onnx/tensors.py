@@ -64,7 +64,7 @@ class Tensor:
         return frozenset(axis for axis, role in enumerate(self.layout) if role)
 
     def aligned(self, rank: int) -> Tensor:
-        """The same tensor with leading axes of length 1, as broadcasting sees it."""
+        """Return the same tensor with leading axes of length 1, as broadcasting sees it."""
         more = rank - len(self.dims)
         return replace(self, dims=(1,) * more + self.dims, layout=((),) * more + self.layout)
 
@@ -73,12 +73,12 @@ Value = Constant | Tensor
 
 
 def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:
-    """A tensor whose axes of length 1 carry no meaning."""
+    """Return a tensor whose axes of length 1 carry no meaning."""
     return Tensor(node=node, dims=tuple(dims), layout=canonical(dims, layout))
 
 
 def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
-    """A layout with these channel axes; the others are the grid, the last of several its columns."""
+    """Return a layout with these channel axes; the others are the grid, the last of several its columns."""
     grid = [axis for axis, size in enumerate(dims) if size != 1 and axis not in channel_axes]
     letters = ["C"] * len(dims)
     for axis in grid:
@@ -87,5 +87,5 @@ def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
 
 
 def usual(dims: Sequence[int]) -> Layout:
-    """The layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
+    """Return the layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])

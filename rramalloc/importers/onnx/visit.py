@@ -1,4 +1,4 @@
-"""What one operator makes of its inputs, and the meaning of inputs that leads to the fewest barriers.
+"""Application of one operator to its inputs, and the roles of input axes that lead to the fewest barriers.
 
 The operators of every importer are ONNX operators here: others are written as such before.
 """
@@ -30,7 +30,7 @@ _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 _DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
 _QONNX_BITS = {"Quant": 3, "Trunc": 4}
 """Input that holds the bits of the result."""
-_MAX_TRIALS = 8
+_MAX_TRIALS = 8  # inputs whose other layouts are tried, each with an import of the whole graph
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _REORDERINGS = frozenset(
     "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant Trunc "
@@ -92,7 +92,8 @@ def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[
 
 
 def fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
-    """The likely meaning of the inputs' axes, which no file states, that takes the fewest barriers."""
+    """Return the network under the likely roles of the inputs' axes, which no file states, with the fewest
+    barriers."""
     layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
     best = draw(layouts)
     for name, dims in list(data.items())[:_MAX_TRIALS]:
@@ -188,7 +189,7 @@ def _measure(step: Step) -> Constant:
 
 
 def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list[Value]:
-    """A barrier for every output of an operator without a rule; because: why, if it is known itself."""
+    """Return a barrier for every output of an operator without a rule; because: why, if that is known."""
     data = [value for value in step.values if isinstance(value, Tensor)]
     results: list[Value] = []
     for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):

@@ -1,4 +1,4 @@
-"""What each ONNX operator becomes: one module per family, all rules in `HANDLERS`."""
+"""Rules of ONNX operators: one module per family, all rules in `HANDLERS`."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ _FAMILIES = (
     windowed, matmul, elementwise, rearrange, channels, normalise, recurrent, reduce, resize,
 )  # fmt: skip
 HANDLERS: dict[str, Handler] = {op: rule for family in _FAMILIES for op, rule in family.HANDLERS.items()}
-"""By operator type; the same for every domain that uses the name."""
+"""Rules by operator type; the same for every domain that uses the name."""

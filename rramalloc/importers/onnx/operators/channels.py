@@ -193,7 +193,7 @@ def _places(step: Step, array: Array, length: int) -> list[int]:
 
 
 def look_up(step: Step) -> Tensor:
-    """A row of a constant table for each index: indices are the grid, rows the channels."""
+    """Return a row of a constant table for each index: indices are the grid, rows the channels."""
     table, index = step.dims(0), step.data(1)
     axis = step.axis(step.integer("axis", 0), len(table))
     on = step.relayout(index, gridded(index.dims, []))

@@ -53,7 +53,7 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
 
 
 def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
-    """What each axis of the result runs over: as in the largest operand that is as long there."""
+    """Return the role of each axis of the result: as in the largest operand that is as long there."""
     ranked = sorted(data, key=lambda x: -x.shape.pixels * x.shape.channels)
     lead = ranked[0]
     guess = usual(dims)
@@ -66,7 +66,8 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
 
 
 def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
-    """The operand as the network node can broadcast it: equal grid or one pixel, equal channels or one."""
+    """Return the operand as the network node can broadcast it: equal grid or one pixel, equal channels or
+    one."""
     if x.shape.pixels == 1 and not any(x.dims[axis] > 1 for axis, role in enumerate(layout) if role):
         channels = shape_of(dims, layout).channels
         if x.shape.channels in (1, channels):
@@ -81,7 +82,8 @@ def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
 
 
 def one_value(step: Step, op: str) -> Sequence[Value]:
-    """A function of one value (LRN: of one pixel); the mask of Dropout, its second output, follows it."""
+    """Apply a function of one value (LRN: of one pixel); the mask of Dropout, its second output,
+    follows it."""
     return [step.pixelwise(step.data(), op)]
 
 

@@ -82,7 +82,7 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
 def _grouped(
     step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, axis: int, *, after: bool
 ) -> Tensor:
-    """A stack of weight matrices, one for each group of channels, or all for the same input."""
+    """Multiply by a stack of weight matrices, one for each group of channels, or all for the same input."""
     lead = weight[:-2]
     wide = x.aligned(max(len(x.dims), len(weight))).dims[-len(weight) : -2]
     if len(x.dims) > 1 and any(size == 1 < group for size, group in zip(wide, lead, strict=True)):
@@ -102,7 +102,8 @@ def _grouped(
 
 
 def _for_every_matrix(step: Step, x: Tensor, constant: Constant, *, after: bool) -> Tensor:
-    """A stack of weight matrices on an input that is broadcast over it: as Einsum without these letters."""
+    """Multiply an input that is broadcast over a stack of weight matrices: as Einsum without these
+    letters."""
     weight = _sizes(step, constant)
     rank = max(len(x.dims), len(weight))
     wide = replace(constant, dims=(1,) * (rank - len(weight)) + weight)
@@ -155,7 +156,7 @@ def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _operand(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
-    """The operand that is needed whole, as each pixel of the result needs it: one pixel, or one a block."""
+    """Return the whole operand as each pixel of the result needs it: one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:
         pooled = x.node
@@ -303,7 +304,7 @@ def _repeated(step: Step, x: Value, like: Dims) -> Value:
 
 
 def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
-    """The operand with its axes in another order."""
+    """Return the operand with its axes in another order."""
     dims = [_sizes(step, x)[axis] for axis in perm]
     if isinstance(x, Constant):
         return replace(x, dims=tuple(dims), array=None)
@@ -311,7 +312,7 @@ def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
 
 
 def _shaped(step: Step, x: Value, dims: Dims) -> Value:
-    """The operand in another shape."""
+    """Return the operand in another shape."""
     if x.dims == dims:
         return x
     if isinstance(x, Constant):
@@ -332,7 +333,8 @@ def einsum(step: Step) -> Sequence[Value]:
 
 
 def _letters(step: Step) -> tuple[list[str], str]:
-    """The letters of every operand and of the result, dots written out. Raises SpecError, NetworkError."""
+    """Return the letters of every operand and of the result, dots written out. Raises SpecError,
+    NetworkError."""
     equation = step.text("equation", "").replace(" ", "")
     left, arrow, wanted = equation.partition("->")
     terms, sizes = left.split(","), dict[str, int]()
@@ -364,7 +366,7 @@ _SPARE = "αβγδεζηθ"
 
 
 def _summed(step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str]:
-    """The sum over all axes whose letters are not kept."""
+    """Return the sum over all axes whose letters are not kept."""
     axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
     if not axes:
         return x, term
@@ -378,7 +380,7 @@ def _summed(step: Step, x: Value, term: str, kept: set[str]) -> tuple[Value, str
 def _pair(
     step: Step, first: tuple[Value, str], second: tuple[Value, str], kept: set[str]
 ) -> tuple[Value, str]:
-    """The product of two operands by letters: element by element, or matrices."""
+    """Return the product of two operands by letters: element by element, or matrices."""
     (a, left), (b, right) = first, second
     a, left = _summed(step, a, left, kept | set(right))
     b, right = _summed(step, b, right, kept | set(left))

@@ -16,7 +16,7 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
 
 
 def over(step: Step, x: Tensor, axes: Dims, op: str) -> Tensor:
-    """A pixelwise node if the axes hold channels only, else a barrier."""
+    """Return a pixelwise node if the axes hold channels only, else a barrier."""
     if any(x.layout[axis] for axis in axes):
         return step.barrier([x], x.dims, x.layout)
     return step.pixelwise(x, op)

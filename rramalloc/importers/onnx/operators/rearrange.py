@@ -114,7 +114,7 @@ def pad(step: Step) -> Sequence[Value]:
 
 
 def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
-    """Where each element along a padded axis comes from, -1 for zeros."""
+    """Return the source of each element along a padded axis, -1 for zeros."""
     places = list[int]()
     for at in range(-pair[0], size + pair[1]):
         inside = 0 <= at < size
@@ -172,7 +172,7 @@ def space_to_depth(step: Step) -> Sequence[Value]:
 
 
 def regroup(x: Tensor, target: Dims) -> Layout:
-    """The layout after a reshape that moves pixels: an axis as long as one from before keeps its role.
+    """Return the layout after a reshape that moves pixels: an axis as long as one from before keeps its role.
 
     Among the others the first is channels if there were channels, the rest is the grid.
     """

@@ -72,7 +72,7 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
 
 
 def _joined(step: Step, parts: Sequence[Tensor], suffix: str) -> Tensor:
-    """The states of both directions, as channels of each step."""
+    """Return the states of both directions, as channels of each step."""
     if len(parts) == 1:
         return parts[0]
     length, _, _, hidden = parts[0].dims

@@ -35,7 +35,7 @@ class Windows:
 
 
 def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
-    """The tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
+    """Return the tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
 
     Raises UnsupportedError for three spatial axes or a batch that is not 1.
     """
@@ -88,7 +88,7 @@ def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
 
 
 def explicit_pads(step: Step, rank: int) -> tuple[tuple[int, int], ...]:
-    """The `pads` attribute as (before, after) per spatial axis. Raises SpecError, UnsupportedError."""
+    """Return the `pads` attribute as (before, after) per spatial axis. Raises SpecError, UnsupportedError."""
     pads = step.integers("pads") or (0,) * (2 * rank)
     if len(pads) != 2 * rank:
         raise step.fault("pads", f"got {len(pads)} values, {rank} spatial axes have {2 * rank}")
@@ -152,7 +152,8 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
 
 
 def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Value]:
-    """A convolution whose weights are input number `weights`; residual: input that is added to the result."""
+    """Return a convolution whose weights are input number `weights`; residual: input that is added to the
+    result."""
     kernel = step.need(weights)
     if isinstance(kernel, Tensor) and weights == 1:
         return [_computed_kernel(step, step.data(), kernel)]
@@ -175,7 +176,7 @@ def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Valu
 
 
 def _computed_kernel(step: Step, x: Tensor, kernel: Tensor) -> Tensor:
-    """A convolution of two computed tensors: its products take no arrays."""
+    """Return a convolution of two computed tensors: its products take no arrays."""
     dims = outputs_of(step)[0]
     if dims is None:
         raise step.unsupported(
@@ -188,7 +189,7 @@ def _computed_kernel(step: Step, x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def placed(step: Step, name: str, roles: str) -> Tensor:
-    """A node's output as (1, channels, spatial axes)."""
+    """Return a node's output as (1, channels, spatial axes)."""
     shape = step.drawing.shapes[name]
     extents = {"Y": shape.height, "X": shape.width}
     dims = (1, shape.channels, *(extents[role] for role in roles))
@@ -196,7 +197,7 @@ def placed(step: Step, name: str, roles: str) -> Tensor:
 
 
 def pool(step: Step, op: str) -> Sequence[Value]:
-    """A pooling; count_include_pad and p do not change what a window needs.
+    """Return a pooling; count_include_pad and p do not change what a window needs.
 
     The indices, second output of MaxPool, exist pixel by pixel too.
     """
@@ -253,7 +254,8 @@ def transposed_conv(step: Step) -> Sequence[Value]:
 
 
 def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...], Dims]:
-    """What is cut off the full output before and behind each axis, and `output_padding`.
+    """Return the numbers of elements cut off the full output before and behind each axis, and
+    `output_padding`.
 
     A stated output that is larger than the full one is filled up behind it. Raises SpecError.
     """
