@@ -46,10 +46,15 @@ def schema_names() -> tuple[str, ...]:
     return tuple(_RECORDS)
 
 
-def json_schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file format. Raises UnknownNameError."""
+def record_of(name: str) -> type[Record]:
+    """Return the record of a file format. Raises UnknownNameError."""
     if name not in _RECORDS:
         raise UnknownNameError("schema", name, schema_names())
     module, _, record = _RECORDS[name].partition(":")
     kind: type[Record] = getattr(import_module(module), record)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | kind.model_json_schema()
+    return kind
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a file format. Raises UnknownNameError."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | record_of(name).model_json_schema()

@@ -38,8 +38,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
         allocation,
         title=f"{allocation.network.name} on {counted(arrays.budget, 'array')}",
         facts=facts,
-        limit=_limit(allocation.layers, allocation.makespan) if timed is None else timed.limit,
-        lead=_LEAD,
+        limit=_opening(allocation, timed),
         blocks=_blocks(allocation, timed, detail),
         headline=f"{steps(allocation.makespan, allocation.time_unit)}, {_gap_words(allocation)}",
         made=(
@@ -120,6 +119,19 @@ def _gap(allocation: Allocation) -> tuple[str, str]:
 
 def _gap_words(allocation: Allocation) -> str:
     return allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
+
+
+def _opening(allocation: Allocation, timed: Timed | None) -> str:
+    """What a reader in a hurry asks: how fast, how much energy and area, how good, and what limits it."""
+    rate, latency_ns = allocation.throughput_per_s, allocation.latency_ns
+    parts = [steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)]
+    parts[0] += " for one input"
+    parts += [] if rate is None else [f"{rounded(rate)} inputs a second"]
+    parts += [] if allocation.energy_pj is None else [f"{energy(allocation.energy_pj)} an input"]
+    parts += [] if allocation.area_um2 is None else [area(allocation.area_um2)]
+    limit = _limit(allocation.layers, allocation.makespan) if timed is None else timed.limit
+    words = f"{', '.join(parts)}; {_gap_words(allocation)}"
+    return f"{words}; {limit}" if limit else words
 
 
 def _rate(throughput_per_s: float | None) -> str:

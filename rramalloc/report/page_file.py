@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,59 +18,39 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.chart import converted
 from rramalloc.columns import Column
-from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
-from rramalloc.commands.chiplet.cost import ChipletCost
-from rramalloc.commands.chiplet.section import chiplet_section, schedule_section
-from rramalloc.commands.compare.comparison import Comparison
-from rramalloc.commands.compare.section import comparison_section
-from rramalloc.commands.evaluate.evaluation import Evaluation, EvaluationDocument
-from rramalloc.commands.evaluate.section import evaluation_section
-from rramalloc.commands.fold.filter_folding import FilterFold, NetworkFold
-from rramalloc.commands.fold.section import fold_section
-from rramalloc.commands.latency.section import latency_section
-from rramalloc.commands.pareto.pareto_front import ParetoFront
-from rramalloc.commands.pareto.section import front_section
-from rramalloc.commands.place.placement import FILE_LIMIT_BYTES, Placement
-from rramalloc.commands.place.section import placement_section
-from rramalloc.commands.reload.plan import ReloadPlan
-from rramalloc.commands.reload.section import reload_section
-from rramalloc.commands.sweep.rows import SweepDocument
-from rramalloc.commands.sweep.section import sweep_section
-from rramalloc.commands.sweep.sweep import read_sweep
-from rramalloc.commands.tune.section import tuning_section
-from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
 from rramalloc.records import Record, brief, parse
-from rramalloc.report.allocation_section import allocation_section, simulation_section
 from rramalloc.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.report.section import LEVELS, Detail, Section, Table
 from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
-from rramalloc.timing.latency_table import LatencyTable
+from rramalloc.schemas import record_of
 from rramalloc.version import __version__
 
-SECTIONS: dict[type[Record], Callable[..., Section]] = {
-    Allocation: allocation_section,
-    Simulation: simulation_section,
-    Comparison: comparison_section,
-    ParetoFront: front_section,
-    SweepDocument: sweep_section,
-    Tuning: tuning_section,
-    Placement: placement_section,
-    ReloadPlan: reload_section,
-    ChipletCost: chiplet_section,
-    ChipletSchedule: schedule_section,
-    EvaluationDocument: evaluation_section,
-    FilterFold: fold_section,
-    NetworkFold: fold_section,
-    LatencyTable: latency_section,
+SECTIONS = {
+    "allocation": "report.allocation_section:allocation_section",
+    "simulation": "report.allocation_section:simulation_section",
+    "comparison": "commands.compare.section:comparison_section",
+    "pareto": "commands.pareto.section:front_section",
+    "sweep": "commands.sweep.section:sweep_section",
+    "tuning": "commands.tune.section:tuning_section",
+    "placement": "commands.place.section:placement_section",
+    "reload": "commands.reload.section:reload_section",
+    "chiplet-cost": "commands.chiplet.section:chiplet_section",
+    "chiplet-schedule": "commands.chiplet.section:schedule_section",
+    "evaluation": "commands.evaluate.section:evaluation_section",
+    "fold": "commands.fold.section:fold_section",
+    "network-fold": "commands.fold.section:fold_section",
+    "latency": "commands.latency.section:latency_section",
+    "inspection": "commands.inspect.section:inspection_section",
+    "verification": "commands.verify.section:verification_section",
 }
-"""Section of the page for each kind of result; sections of layers also take what follows from the network."""
-FORMATS = {str(kind.model_fields["format"].default): kind for kind in SECTIONS}
+"""Function of the section of every file that a page shows, by the name of its format (`schemas`)."""
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
 MOST_FILES = 40  # of a page, which shows each in a section
 _ASSET_LIMIT_BYTES = 2**20  # of a file of the package
+_FILE_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
 _LONGEST_TITLE = 200  # letters
 
 
@@ -84,11 +65,10 @@ def report(
 ) -> str:
     """Return the HTML of a page that shows results, written to `output` if that is given.
 
-    files: of allocations, simulations, comparisons, Pareto fronts, sweeps (or their folders), plans of
-    segments, placements, chiplet costs and schedules, evaluations, folds and latency tables (JSON),
-    identified by their `format`; or the records themselves; networks: files, names or networks, from which
-    stalls, buffers and the critical path of an allocation come; those that ship are found without; date,
-    command: shown as they are given, nothing is shown of the clock.
+    files: results as JSON that SECTIONS names, identified by their `format`, and folders of sweeps; or the
+    records themselves; networks: files, names or networks, from which stalls, buffers and the critical path
+    of an allocation come; those that ship are found without; date, command: shown as they are given, nothing
+    is shown of the clock.
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """
@@ -148,14 +128,22 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
-    a chart."""
+    module, _, function = SECTIONS[_name(source.result.format)].partition(":")
+    made = getattr(import_module(f"rramalloc.{module}"), function)
+    of_layers = isinstance(source.result, Allocation | Simulation)
     try:
-        made = SECTIONS[FORMATS[source.result.format]]
-        of_layers = isinstance(source.result, Allocation | Simulation)
         section = made(source.result, timed, detail) if of_layers else made(source.result, detail)
         return section, section_html(section, name)
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
+    except (ValueError, LookupError, ArithmeticError) as error:
+        words = f"was changed: its parts do not fit each other ({error}); make it again"
+        raise SpecError(source.path, words) from error
+
+
+def _name(text: object) -> str:
+    """Return the name of a format, "allocation" of "rramalloc-allocation/1"."""
+    return str(text).removeprefix("rramalloc-").removesuffix("/1")
 
 
 def _page(
@@ -221,26 +209,28 @@ class Source:
     result: Any
 
 
-def read_source(given: str | os.PathLike[str] | Record | Evaluation) -> Source:
+def read_source(given: Any) -> Source:
     """Read a result from its file, from the folder of a sweep, or as a record. Raises FileError,
-    SpecError."""
-    given = given.document if isinstance(given, Evaluation) else given
+    if not isinstance(given, str | os.PathLike | Record):
+        given = getattr(given, "document", given)  # of an evaluation
     if isinstance(given, Record):
-        if not isinstance(given, tuple(SECTIONS)):
+        if _name(getattr(given, "format", None)) not in SECTIONS:
             raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
         return _hashed(f"({type(given).__name__})", given)
     path = os.fspath(given)
     if os.path.isdir(path):
+        from rramalloc.commands.sweep.sweep import read_sweep
+
         return _hashed(path, read_sweep(path))
-    content = read_bytes(path, FILE_LIMIT_BYTES)
+    content = read_bytes(path, _FILE_LIMIT_BYTES)
     return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
 
 
 def _hashed(path: str, result: Any) -> Source:
     """Return a result that is no file, with the hash of the JSON that it is as one."""
-    has_rows = isinstance(result, SweepDocument) and result.rows is not None
+    rows = getattr(result, "rows", None) if hasattr(result, "json_parts") else None
     digest = hashlib.sha256()
-    for part in result.json_parts(result.rows) if has_rows else (to_json(result.to_dict()),):
+    for part in (to_json(result.to_dict()),) if rows is None else result.json_parts(rows):
         digest.update(part.encode())
     return Source(path, digest.hexdigest(), result)
 
@@ -252,12 +242,11 @@ def _parsed(content: bytes, where: str) -> Record:
         raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     if not isinstance(document, dict):
         raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
-    kind = FORMATS.get(str(document.get("format")))
-    if kind is None:
+    name = _name(document.get("format"))
+    if name not in SECTIONS:
         raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
-    return parse(TypeAdapter(kind), document, where)
+    return parse(TypeAdapter(record_of(name)), document, where)
 
 
 def _known() -> str:
-    names = ", ".join(name.removeprefix("rramalloc-").removesuffix("/1") for name in FORMATS)
-    return f"a report shows the JSON files of: {names}"
+    return f"a report shows the JSON files of: {', '.join(SECTIONS)}"

@@ -93,7 +93,7 @@ def _column(name: str, kinds: set[type]) -> Column:
     heading = name.replace("_", " ").capitalize()
     if bool in kinds:
         return Column(heading, "text", lambda record: {True: "yes", False: ""}.get(getattr(record, name)))
-    if str in kinds:
+    if kinds & {str, tuple}:
         return Column(heading, "text", name)
     return Column(heading, "percent" if name in _SHARES else "float" if float in kinds else "int", name)
 

@@ -136,6 +136,8 @@ RESULTS = {
     "a.json": ("optimize", *FORTY, *ON),
     "placed.json": ("place", "n.json", *AT, *ON, *QUICK),
     "simulated.json": ("simulate", "n.json", *AT),
+    "inspected.json": ("inspect", "n.json", *ON),
+    "verified.json": ("verify", "n.json", *AT),
     "compared.json": ("compare", *FORTY, "--methods", "none,interval"),
     "front.json": ("pareto", *FORTY),
     "measured.json": ("latency", "measure", "n.json", "--device", "simulated", "--most", "20"),
@@ -214,7 +216,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         name: (("report", name),)
         for name in (
             "simulated.json", "compared.json", "front.json", "plan.json", "folded.json", "filter.json",
-            "evaluated.json", "cost.json", "tuned.json",
+            "evaluated.json", "cost.json", "tuned.json", "inspected.json", "verified.json",
         )
     },
     "schedule.json": (("report", "schedule.json"), ("chiplet", "cost", "schedule.json")),

@@ -23,7 +23,7 @@ HOSTILE = (
     "=1+1",
     "line\u2028end\u202e\x07",
 )
-KINDS = ("allocation", "simulation", "comparison", "pareto", "placement")
+KINDS = ("allocation", "simulation", "comparison", "pareto", "placement", "inspection", "verification")
 
 
 def write_network(path: Path, names: tuple[str, ...], name: str = "tiny", size: int = 16) -> Path:
@@ -65,6 +65,8 @@ def write_all(folder: Path, names: tuple[str, ...], name: str = "tiny") -> dict[
         ),
         "pareto": rramalloc.pareto(network, 2 * least, hardware=hardware, work=5, baselines=["uniform"]),
         "placement": rramalloc.place(network, allocation, hardware=hardware),
+        "inspection": rramalloc.inspect(network, hardware=hardware),
+        "verification": rramalloc.verify(network, allocation, hardware=hardware),
     }
     paths = {"network": network}
     for kind, result in found.items():

@@ -255,6 +255,8 @@ BAD = {
     "a lone surrogate": b'{"format": "rramalloc-chiplet-cost/1", "total": 1, "unit": "ns", "groups": '
     b'[{"operators": {"\\ud800": {"compute": 1, "communication": 0, "routing": 0, "cost": 1}}, "cost": 1}], '
     b'"between": [], "edges": []}',
+    "lists that do not fit each other": b'{"format": "rramalloc-chiplet-cost/1", "total": 1, "unit": "ns", '
+    b'"groups": [{"operators": {}, "cost": 1}, {"operators": {}, "cost": 1}], "between": [], "edges": []}',
     "NaN": b'{"format": "rramalloc-chiplet-cost/1", "total": NaN}',
 }
 
