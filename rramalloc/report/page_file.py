@@ -128,6 +128,7 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
+    a chart."""
     module, _, function = SECTIONS[_name(source.result.format)].partition(":")
     made = getattr(import_module(f"rramalloc.{module}"), function)
     of_layers = isinstance(source.result, Allocation | Simulation)
@@ -211,6 +212,7 @@ class Source:
 
 def read_source(given: Any) -> Source:
     """Read a result from its file, from the folder of a sweep, or as a record. Raises FileError,
+    SpecError."""
     if not isinstance(given, str | os.PathLike | Record):
         given = getattr(given, "document", given)  # of an evaluation
     if isinstance(given, Record):

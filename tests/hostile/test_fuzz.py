@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ def test_undamaged_files_are_served(prepared: Path, tmp_path: Path) -> None:
     with within(folder):
         commands = dict.fromkeys(command for each in COMMANDS.values() for command in each)
         for number, command in enumerate(commands):
+            if "m.pt2" in command and find_spec("torch") is None:
+                continue
             code, said = run(with_target(command, f"out{number}"))
             assert code == 0, (command, said)
 
