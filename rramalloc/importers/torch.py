@@ -395,31 +395,22 @@ def _scales(op: Any, input: Any, **_rest: Any) -> Any:  # noqa: A002, ARG001
     return list(_onnx().DynamicQuantizeLinear(input)[1:])
 
 
+_FAMILIES: Mapping[Callable[..., Any], str] = {
+    _attention: "aten::scaled_dot_product_attention",
+    _recurrent: "aten::lstm aten::gru aten::rnn_tanh aten::rnn_relu",
+    _quantised: "aten::fake_quantize_per_tensor_affine aten::fake_quantize_per_channel_affine "
+    + " ".join(
+        f"quantized_decomposed::{way}_per_{part}"
+        for way in ("quantize", "dequantize")
+        for part in ("tensor", "channel", "token")
+    ),
+    _scales: " ".join(
+        f"quantized_decomposed::choose_qparams{kind}"
+        for kind in ("", "_symmetric", "_per_token", "_per_token_asymmetric")
+    ),
+}
 _RULES: Mapping[str, Callable[..., Any]] = {
-    "aten::scaled_dot_product_attention": _attention,
-    **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), _recurrent),
-    **dict.fromkeys(
-        (
-            "aten::fake_quantize_per_tensor_affine",
-            "aten::fake_quantize_per_channel_affine",
-            "quantized_decomposed::quantize_per_tensor",
-            "quantized_decomposed::quantize_per_channel",
-            "quantized_decomposed::quantize_per_token",
-            "quantized_decomposed::dequantize_per_tensor",
-            "quantized_decomposed::dequantize_per_channel",
-            "quantized_decomposed::dequantize_per_token",
-        ),
-        _quantised,
-    ),
-    **dict.fromkeys(
-        (
-            "quantized_decomposed::choose_qparams",
-            "quantized_decomposed::choose_qparams_symmetric",
-            "quantized_decomposed::choose_qparams_per_token",
-            "quantized_decomposed::choose_qparams_per_token_asymmetric",
-        ),
-        _scales,
-    ),
+    name: rule for rule, names in _FAMILIES.items() for name in names.split()
 }
 
 

@@ -164,9 +164,13 @@ def gather_nd(step: Step) -> Sequence[Value]:
     (dims,) = outputs_of(step)[:1]
     if dims is None:
         raise step.fault("indices", "data, indices and batch_dims do not fit")
-    if array is None or array.ndim != 2 or array.shape[1] != 1 or axis:
+    along_one = step.dims(1)[1:] == (1,) and not axis
+    if along_one and isinstance(index, Constant) and not x.layout[0]:
+        return [step.select(x, dims, x.layout)]
+    if array is None or not along_one:
         data = [value for value in (x, index) if isinstance(value, Tensor)]
-        return [step.barrier(data, dims, usual(dims), because="picks by computed indices")]
+        layout = x.layout if along_one else usual(dims)
+        return [step.barrier(data, dims, layout, because="picks by computed indices")]
     return [step.take(x, 0, _places(step, array, x.dims[0]))]
 
 
