@@ -29,7 +29,7 @@ class _PresetRow(NamedTuple):
 
 
 def networks(*, output_format: Format = "table") -> None:
-    """Networks that ship with the package, each with its source.
+    """List the networks that ship with the package, each with its source.
 
     Example: rramalloc networks --format json
     """
@@ -55,7 +55,7 @@ def presets(
     *,
     output_format: Format = "table",
 ) -> None:
-    """Hardware presets that ship with the package, each with its source and unconfirmed values.
+    """List the hardware presets of the package, each with its source and unconfirmed values.
 
     Example: rramalloc presets isaac > my.toml
     """
@@ -99,7 +99,7 @@ def schema(
         ),
     ],
 ) -> None:
-    """JSON Schema of a file format.
+    """Print the JSON Schema of a file format.
 
     Example: rramalloc schema allocation
     """

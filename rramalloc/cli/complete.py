@@ -34,5 +34,5 @@ def method_lists(incomplete: str) -> list[str]:
 
 
 def devices(incomplete: str) -> list[str]:
-    """Kinds of devices."""
+    """Return the kinds of devices."""
     return _beginning(incomplete, ("onnxruntime", "simulated", "replay:"))

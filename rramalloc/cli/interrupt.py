@@ -22,7 +22,8 @@ class _Work(Protocol):
 
 @contextmanager
 def interruptible(work: _Work) -> Iterator[None]:
-    """While this lasts, the first Ctrl-C sets `work.interrupted` and the second raises KeyboardInterrupt."""
+    """Make the first Ctrl-C set `work.interrupted` and the second raise KeyboardInterrupt while
+    this lasts."""
 
     def ask(number: int, frame: object) -> None:  # noqa: ARG001
         if work.interrupted:

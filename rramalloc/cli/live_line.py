@@ -107,5 +107,5 @@ def announce_compilation(*, quiet: bool) -> None:
 
 
 def _room() -> int:
-    """Columns that a line may take and still be replaced: a full one would move the cursor on."""
+    """Return the columns that a line may take and still be replaced: a full one would move the cursor on."""
     return max((width_of(sys.stderr) or 1) - 1, 1)

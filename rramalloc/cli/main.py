@@ -124,7 +124,8 @@ def main() -> None:
 
 
 def _speak_utf8() -> None:
-    """Results are UTF-8 wherever they go; a terminal that cannot show a character gets a mark instead."""
+    """Write results in UTF-8 wherever they go; a terminal that cannot show a character gets a mark
+    instead."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")

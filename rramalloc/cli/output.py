@@ -94,14 +94,14 @@ def print_part(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], texts: Sequence[str], spare: Sequence[str], *,
     quiet: bool,
 ) -> None:  # fmt: skip
-    """Another table of a result and an empty line, nothing without rows; only JSON has all of it."""
+    """Print another table of a result and an empty line, nothing without rows; only JSON has all of it."""
     if rows:
         print_table(columns, rows, texts, spare=spare, whole="--format json", quiet=quiet)
         typer.echo()
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     sys.stdout.write(to_json(document))
 
 
@@ -161,7 +161,7 @@ def print_table(
 
 
 def print_lines(pairs: Iterable[tuple[str, str]]) -> None:
-    """Aligned "label  value" lines on stdout."""
+    """Print aligned "label value" lines on stdout."""
     items = list(pairs)
     width = max(len(label) for label, _ in items)
     for label, value in items:
@@ -196,7 +196,7 @@ def hardware_words(hardware: Hardware, mapping: str) -> str:
 
 
 def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
-    """Energy and area of an allocation, for hardware that says more than steps."""
+    """Yield the energy and area of an allocation, for hardware that says more than steps."""
     if result.hardware.energy is None:
         if result.hardware.timing is not None:
             yield "energy", "not given by the hardware"
@@ -226,14 +226,15 @@ def cell(value: Any) -> str:
 
 
 def _sum(widths: Sequence[int], kept: Sequence[int], gap: str) -> int:
-    """Columns of the terminal that a line of the table takes."""
+    """Return the columns of the terminal that a line of the table takes."""
     return sum(widths[place] for place in kept) + len(gap) * (len(kept) - 1)
 
 
 def _kept(
     columns: Sequence[str], widths: Sequence[int], left: Sequence[bool], spare: Sequence[str], room: int
 ) -> list[int]:
-    """Places of the columns that stay: spare ones go while texts are readable, more if that is not enough."""
+    """Return the places of the columns that stay: spare ones go while texts are readable, more if that is not
+    enough."""
     kept = list(range(len(columns)))
     first = [columns.index(column) for column in spare if column in columns]
     last = [place for place in reversed(kept[1:]) if place not in first]

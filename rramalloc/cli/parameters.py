@@ -25,7 +25,7 @@ Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[An
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
-    """{"images": (1, 3, 224, 224)} from ["images=1,3,224,224"]. Raises SpecError."""
+    """Return {"images": (1, 3, 224, 224)} from ["images=1,3,224,224"]. Raises SpecError."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts or []:
         name, equals, sizes = text.rpartition("=")
@@ -41,7 +41,7 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
 
 
 def parse_budget(text: str | None) -> int | str | None:
-    """1024 from "1024"; a multiple of the minimum such as "x2" stays a text. Raises BadParameter."""
+    """Return 1024 from "1024"; a multiple of the minimum such as "x2" stays a text. Raises BadParameter."""
     try:
         return text if text is None or text[:1] in "xX" else int(text)
     except ValueError:
@@ -49,7 +49,7 @@ def parse_budget(text: str | None) -> int | str | None:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """(64, 6, 6, 4) from "64,6,6,4". Raises SpecError."""
+    """Return (64, 6, 6, 4) from "64,6,6,4". Raises SpecError."""
     numbers = _whole(text)
     if not numbers:
         raise SpecError(option, f"must be whole numbers such as 2,2, got {text[:60]!r}")

@@ -25,7 +25,7 @@ def report(
     date: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """One self-contained HTML page from allocations, comparisons, fronts, sweeps, placements and costs.
+    """Write one self-contained HTML page of allocations, comparisons, fronts, sweeps, placements and costs.
 
     Example: rramalloc report a.json -o alexnet.html
     """

@@ -11,7 +11,8 @@ _DIGITS = 6  # longest COLUMNS that is believed: no terminal has a million colum
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Columns of the terminal that `stream` goes to, or those in COLUMNS; None for a pipe or a file."""
+    """Return the columns of the terminal that `stream` goes to, or those in COLUMNS; None for a pipe or a
+    file."""
     if not stream.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")

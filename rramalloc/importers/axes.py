@@ -49,7 +49,8 @@ def lettered(dims: Sequence[int], letters: str) -> Layout:
 
 
 def canonical(dims: Sequence[int], layout: Sequence[Role]) -> Layout:
-    """Levels counted from 0, no single elements, and factors joined that are neighbours in axis and grid.
+    """Return the layout with levels counted from 0, no single elements, and factors joined that are
+    neighbours in axis and grid.
 
     An axis whose length is not that of its factors is taken as one factor, where its first one was.
     """
@@ -81,13 +82,13 @@ def canonical(dims: Sequence[int], layout: Sequence[Role]) -> Layout:
 
 
 def grid_of(layout: Sequence[Role]) -> Pair:
-    """Height and width."""
+    """Return the height and width."""
     high, wide = (math.prod(a.size for role in layout for a in role if a.grid == g) for g in (0, 1))
     return high, wide
 
 
 def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
-    """Channels, height and width of a tensor with these axes."""
+    """Return the channels, height and width of a tensor with these axes."""
     high, wide = grid_of(layout)
     return Shape(math.prod(dims) // (high * wide), high, wide)
 
@@ -124,7 +125,8 @@ def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | Non
 
 
 def chosen(layout: Layout, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Grid side, and the pixels along it, that remain of an axis of one factor; None for any other axis."""
+    """Return the grid side, and the pixels along it, that remain of an axis of one factor; None for any other
+    axis."""
     if len(layout[axis]) != 1:
         return None
     own = layout[axis][0]
@@ -196,7 +198,7 @@ def move(dims: Dims, layout: Layout, target: Dims, want: Layout) -> Move | None:
 
 
 def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
-    """Both roles cut into the same factors, None if they have none in common."""
+    """Return both roles cut into the same factors, None if they have none in common."""
     left, right, pairs = list(one), list(other), list[tuple[Atom, Atom]]()
     while left and right:
         a, b = left.pop(0), right.pop(0)
@@ -213,6 +215,6 @@ def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
 
 
 def in_raster_order(layout: Layout, axis: int) -> bool:
-    """Whether one axis runs over the whole grid, row by row."""
+    """Return True if one axis runs over the whole grid, row by row."""
     atoms = [atom for role in layout for atom in role]
     return list(layout[axis]) == sorted(atoms, key=lambda atom: (atom.grid, atom.level))

@@ -136,7 +136,8 @@ class GraphBuilder:
 
 
 def _joined_barriers(nodes: Sequence[Node], ends: set[str]) -> list[Node]:
-    """One barrier for several with only pixelwise nodes between them: the later ones add no wait.
+    """Return the nodes with one barrier for several that have only pixelwise nodes between them: the later
+    ones add no wait.
 
     ends: nodes whose shapes must stay.
     """
@@ -161,7 +162,8 @@ def _joined_barriers(nodes: Sequence[Node], ends: set[str]) -> list[Node]:
 
 
 def module_name(path: str, kind: str, operator: str) -> str:
-    """`features.0` for the call of a PyTorch layer; `layer1.0.add` for a call in a larger module's code."""
+    """Return `features.0` for the call of a PyTorch layer; `layer1.0.add` for a call in a larger module's
+    code."""
     if kind.startswith("torch.nn.modules.") and not any(part in kind for part in _COMPOSITE):
         return path
     return f"{path}.{operator}"
@@ -179,7 +181,7 @@ def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
 
 
 def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
-    """One line for each kind of approximation."""
+    """Return one line for each kind of approximation."""
     names: dict[tuple[str, str], list[str]] = {}
     for item in approximations:
         names.setdefault((item.operator, item.treatment), []).append(item.name)
@@ -190,7 +192,8 @@ def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
 
 
 def needed(nodes: Sequence[Node], ends: Iterable[str]) -> list[Node]:
-    """Nodes that `ends` need; shared weights whose owner is not among them pass on to their next user."""
+    """Return the nodes that `ends` need; shared weights whose owner is not among them pass on to their next
+    user."""
     by_name = {node.name: node for node in nodes}
     wanted: set[str] = set()
     pending = list(ends)

@@ -44,7 +44,7 @@ class _TableRow(NamedTuple):
         return self.k_pool > 1 or self.s_pool > 1
 
     def handed_on(self, extent: int) -> int:
-        """Pixels along one axis after the pooling, for `extent` before it."""
+        """Return the pixels along one axis after the pooling, for `extent` before it."""
         return (extent + 2 * self.p_pool - self.k_pool) // self.s_pool + 1
 
 

@@ -57,7 +57,7 @@ Fields = dict[str, Any]
 
 
 def recognises(document: object) -> bool:
-    """Is a parsed JSON document a PIMSYN list or a PIMCOMP object with `node_list`?"""
+    """Return True for a PIMSYN list or a PIMCOMP object with `node_list`."""
     return isinstance(document, list) or (isinstance(document, dict) and "node_list" in document)
 
 
@@ -184,7 +184,7 @@ class PimcompNode:
         return value
 
     def window(self) -> Fields:
-        """Kernel, stride, dilation and pads of `param`."""
+        """Return the kernel, stride, dilation and pads of `param`."""
         found: dict[str, list[int]] = {field: [] for field in _LEFT_OUT}
         for key, (field, _) in sorted(WINDOW.items(), key=lambda item: item[1]):
             found[field].append(self.number(key, _LEFT_OUT[field], least=int(field != "pads")))
@@ -202,7 +202,8 @@ def _providers(entry: Mapping[str, Any], operation: str, place: str) -> tuple[st
 
 
 def _shape(dims: object, place: str) -> Shape:
-    """[1, F]: vector; [1, T, C]: tokens; [1, ..., H, W]: grid, the axes in between count as channels."""
+    """Return the shape: [1, F]: vector; [1, T, C]: tokens; [1, ..., H, W]: grid, the axes in between count as
+    channels."""
     if not isinstance(dims, list) or not 1 <= len(dims) <= _MAX_RANK:
         raise SpecError(place, f"must be a list such as [1, channels, height, width], got {brief(dims)}")
     for index, extent in enumerate(dims):
@@ -224,7 +225,7 @@ Rule = Callable[[PimcompNode, Sequence[PimcompNode]], Fields]
 
 
 def _unknown(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
-    """Any operation that is not listed: it waits for all pixels."""
+    """Return a barrier for any operation that is not listed: it waits for all pixels."""
     return {"op": "barrier", "shape": list(node.shape)}
 
 
@@ -259,7 +260,8 @@ def _linear(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 
 def _matmul(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    """One provider: the other operand is a constant weight. Two: all pixels are needed."""
+    """Return the fields of a product. With one provider the other operand is a constant weight; with two, all
+    pixels are needed."""
     if len(providers) > 1 or (node.shape.height, node.shape.width) != _grid(providers[0]):
         return _unknown(node, providers)
     return {"op": "linear", "out_features": node.shape.channels}
@@ -318,7 +320,7 @@ def _upsample(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
 
 
 def _pad(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    """Rows and columns around the input: a 1 x 1 window over the padded input."""
+    """Return the fields of a border of rows and columns: a 1 x 1 window over the padded input."""
     _only(node, providers)
     keys = ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")
     return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}

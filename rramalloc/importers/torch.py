@@ -117,7 +117,7 @@ def from_torch(
 
 
 def _shapes(given: Any, where: str) -> tuple[Dims, ...]:
-    """One shape or one for each input, as tuples."""
+    """Return one shape or one for each input, as tuples."""
     place = f"{where}: example_shape"
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise SpecError(place, f"must be a shape such as (1, 3, 224, 224), got {brief(given)}")
@@ -203,7 +203,8 @@ def _network(
 
 
 def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
-    """Shapes of the inputs: a dynamic batch counts as 1, any other dynamic axis as in the example."""
+    """Return the shapes of the inputs: a dynamic batch counts as 1, any other dynamic axis as in
+    the example."""
     wanted, shapes, symbols = set(program.graph_signature.user_inputs), dict[str, Dims](), dict[str, int]()
     for node in program.graph.nodes:
         value: Any = node.meta.get("val") if node.op == "placeholder" and node.name in wanted else None
@@ -336,7 +337,7 @@ def _opaque(op: Any, **given: Any) -> Any:
 
 
 def _attention(_: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, **_rest: Any) -> Any:
-    """scaled_dot_product_attention of any rank; that of torch.onnx takes 4 axes."""
+    """Translate scaled_dot_product_attention of any rank; that of torch.onnx takes 4 axes."""
     onnx = _onnx()
     new = list(range(4 - len(query.shape)))
     parts = [onnx.Unsqueeze(x, new) for x in (query, key, value)] if new else [query, key, value]
@@ -345,7 +346,7 @@ def _attention(_: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, 
 
 
 def _quantised(op: Any, input: Any = None, quant_min: Any = None, quant_max: Any = None, **given: Any) -> Any:  # noqa: A002
-    """Quantize, dequantize, or both: whole numbers of the bits that the bounds need."""
+    """Translate quantize, dequantize, or both: whole numbers of the bits that the bounds need."""
     onnx = _onnx()
     x = given.get("self", input)
     computed = any(getattr(given.get(key), "producer", lambda: None)() for key in ("scale", "scales"))
@@ -369,7 +370,8 @@ def _recurrent(
     batch_first: bool = False,
     **rest: Any,
 ) -> Any:
-    """lstm, gru, rnn: layer after layer, each of one or two directions; gates in the order of PyTorch."""
+    """Translate lstm, gru, rnn: layer after layer, each of one or two directions; gates in the order of
+    PyTorch."""
     onnx, ways, each = _onnx(), 1 + bidirectional, 4 if has_biases else 2
     if input is None or len(params) != num_layers * ways * each:  # packed sequences, projected states
         return _opaque(op, input=input, hx=hx, params=params, **rest)
@@ -391,7 +393,7 @@ def _recurrent(
 
 
 def _scales(op: Any, input: Any, **_rest: Any) -> Any:  # noqa: A002, ARG001
-    """Scale and zero point of the values themselves."""
+    """Return the scale and zero point of the values themselves."""
     return list(_onnx().DynamicQuantizeLinear(input)[1:])
 
 
@@ -493,7 +495,7 @@ def _check_document(document: Any, where: str) -> None:
 
 
 def _is_plain(expression: object) -> bool:
-    """Whether a text is arithmetic on symbols: sympy evaluates it as Python code."""
+    """Return True if a text is arithmetic on symbols: sympy evaluates it as Python code."""
     if not isinstance(expression, str) or len(expression) > LONGEST_EXPRESSION:
         return False
     rest = re.sub(r"\bSymbol\('\w+'", "Symbol(", expression)
@@ -552,7 +554,8 @@ def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO,
 
 
 def _whole_numbers(archive: zipfile.ZipFile) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """Small constants of whole numbers, by name with type and shape; damaged ones have no values."""
+    """Yield the small constants of whole numbers, by name with type and shape; damaged ones have no
+    values."""
     entries = {entry.filename: entry for entry in archive.infolist()}
     for config in entries.values():
         if not config.filename.endswith(("model_weights_config.json", "model_constants_config.json")):

@@ -20,7 +20,7 @@ _LACKS = (
 
 
 def allocation_section(allocation: Allocation, timed: Timed | None, detail: Detail) -> Section:
-    """Headline, timeline, layers and buffers; timed: None if the network is not known."""
+    """Return the section: headline, timeline, layers and buffers; timed: None if the network is not known."""
     arrays, options = allocation.arrays, allocation.options
     facts = (
         _makespan(allocation),
@@ -50,7 +50,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
 
 
 def simulation_section(simulation: Simulation, timed: Timed, detail: Detail) -> Section:
-    """As of an allocation, without a budget or a bound."""
+    """Return the section as of an allocation, without a budget or a bound."""
     facts = (
         _makespan(simulation),
         Fact("Arrays used", f"{simulation.arrays:,}"),

@@ -14,7 +14,7 @@ _HIGHEST = 2.0
 
 
 def convergence_chart(allocation: Allocation) -> Chart:
-    """Best makespan and lower bound over the work done, and the gap between them shaded.
+    """Chart the best makespan and lower bound over the work done, and the gap between them shaded.
 
     Methods that report nothing on their way have their last values only.
     """
@@ -44,7 +44,7 @@ def convergence_chart(allocation: Allocation) -> Chart:
 
 
 def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]:
-    """Seconds, best and bound from the beginning of the axis to the end of the search."""
+    """Return the seconds, best and bound from the beginning of the axis to the end of the search."""
     points = [(point.seconds, point.makespan, point.lower_bound) for point in allocation.history]
     if allocation.objective == "latency" and allocation.objective_unit in ("steps", "ticks"):
         last = (allocation.seconds or 0.0, allocation.makespan, int(allocation.lower_bound))

@@ -30,7 +30,7 @@ _ZOOMS = (
 
 
 def escaped(text: str) -> str:
-    """Text as HTML shows it, in elements and attributes; what cannot be printed becomes a mark."""
+    """Return the text as HTML shows it, in elements and attributes; what cannot be printed becomes a mark."""
     return html.escape(printable(text, "\ufffd"), quote=True)
 
 
@@ -139,7 +139,7 @@ def _kind(column: Column) -> str:
 
 
 def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
-    """Cells hold the exact value of a number that is shown rounded."""
+    """Yield the cells of a row; they hold the exact value of a number that is shown rounded."""
     for value, column in zip(row, columns, strict=True):
         if value is None:
             yield f'<td{_kind(column)} data-v="">{_NONE}</td>'
@@ -157,7 +157,7 @@ def _cells(row: Sequence[Any], columns: Sequence[Column]) -> Iterator[str]:
 
 
 def safe_json(value: object) -> str:
-    """Compact JSON without any character that HTML gives a meaning to."""
+    """Return compact JSON without any character that HTML gives a meaning to."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter, written in _UNSAFE.items():
         text = text.replace(letter, written)
@@ -165,7 +165,7 @@ def safe_json(value: object) -> str:
 
 
 def _packed(value: Any) -> Any:
-    """Long lists of few different texts as those texts and places in them; page.js undoes it."""
+    """Pack long lists of few different texts as those texts and places in them; page.js undoes it."""
     if isinstance(value, dict):
         return {key: _packed(each) for key, each in value.items()}
     if not isinstance(value, list):

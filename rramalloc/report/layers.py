@@ -107,7 +107,8 @@ def _summary(layers: Sequence[Layer], makespan: int) -> str:
 
 
 def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
-    """One row per layer; folds where filters are folded, blocks where copies compute several windows."""
+    """Return a table with one row per layer; folds where filters are folded, blocks where copies compute
+    several windows."""
     used = max(1, sum(layer.arrays for layer in layers))
     columns = [
         Column("Layer", value="name"),

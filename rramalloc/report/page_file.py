@@ -117,7 +117,7 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
 
 
 def _same(allocation: Allocation, simulation: Simulation) -> bool:
-    """Whether a simulation is of an allocation: its network, copies and blocks."""
+    """Return True if a simulation is of an allocation: its network, copies and blocks."""
     ways = [
         {layer.name: (layer.replication, layer.block or (1, 1), layer.cycles or 1) for layer in result.layers}
         for result in (allocation, simulation)

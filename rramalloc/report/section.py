@@ -145,7 +145,7 @@ def coverage_pairs(coverage: Coverage | None) -> list[tuple[str, str]]:
 
 
 def block_words(block: Sequence[int] | None) -> str:
-    """Height and width of a block of windows or of a fold; without one it is a single window."""
+    """Return the height and width of a block of windows or of a fold; without one it is a single window."""
     return "x".join(map(str, block or (1, 1)))
 
 

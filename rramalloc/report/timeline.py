@@ -39,7 +39,7 @@ _FEW_ROWS = 45  # stages; with more the reader can also zoom into rows
 def timeline_chart(
     result: Allocation | Simulation, timed: Timed | None = None, detail: Detail = FIGURE
 ) -> Chart:
-    """One row a stage in network order, from its start to its finish.
+    """Chart one row a stage in network order, from its start to its finish.
 
     Where the times of single batches are not given, a stage's waiting is one bar after its computing.
     """
@@ -97,7 +97,7 @@ def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:
 
 
 def _summed(stages: Sequence[Layer]) -> list[Marks]:
-    """Bars as far as an allocation alone says."""
+    """Return bars as far as an allocation alone says."""
     data: Lists = {
         "row": list(range(len(stages))),
         **lists(stages, "layer=name, start"),
@@ -140,7 +140,7 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
-    """Network and makespan, and which stages start and finish last."""
+    """Return the network and makespan, and which stages start and finish last."""
     makespan = steps(result.makespan, result.time_unit)
     first = f"{label(result.network.name)}: {makespan}, interval {result.interval:,}"
     if len(result.layers) < 2:

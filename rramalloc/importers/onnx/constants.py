@@ -82,7 +82,7 @@ def _evaluated(step: Step, arrays: Sequence[Array]) -> Sequence[Array] | None:
 
 
 def _is_small(step: Step, arrays: Sequence[Array]) -> bool:
-    """Whether the outputs have few elements; found out before any memory is taken."""
+    """Return True if the outputs have few elements; found out before any memory is taken."""
     if step.op == "Range":
         start, limit, delta = (float(array.reshape(-1)[0]) for array in arrays)
         if delta == 0 or not all(math.isfinite(number) for number in (start, limit, delta)):

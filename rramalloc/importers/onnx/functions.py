@@ -45,7 +45,7 @@ def _key(item: Any) -> _Key:
 
 
 def _all(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Nodes, also those in branches and loop bodies."""
+    """Yield the nodes, also those in branches and loop bodies."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
@@ -54,7 +54,7 @@ def _all(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def _sizes(model: Any, where: str) -> dict[_Key, int]:
-    """Operators in every function's body, calls counted with the bodies that they stand for."""
+    """Return the operators in every function's body, calls counted with the bodies that they stand for."""
     calls = {_key(function): [_key(node) for node in _all(function.node)] for function in model.functions}
     sizes: dict[_Key, int] = {}
     pending = list(calls)

@@ -22,7 +22,7 @@ from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
 MAX_NODES = 200_000  # operators of a graph
-_LONGEST_NAME = 992  # letters; the rest of MAX_NAME is for the numbers that make names unique
+_LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -149,7 +149,7 @@ def _producers(nodes: Iterable[Any], given: set[str], where: str) -> dict[str, i
 def _alive(
     nodes: Sequence[Any], producer: dict[str, int], given: set[str], outputs: Sequence[str], where: str
 ) -> list[tuple[int, Any]]:
-    """Nodes that some graph output needs, with their position in the file."""
+    """Return the nodes that some graph output needs, with their position in the file."""
     for name in outputs:
         if name not in producer and name not in given:
             raise NetworkError(where, f"graph.output: no operator yields {brief(name)}")
@@ -178,7 +178,7 @@ def _ordered(alive: Sequence[tuple[int, Any]], producer: dict[str, int], where: 
 
 
 def read_by(node: Any) -> list[str]:
-    """Tensors that a node reads, in its branches too."""
+    """Return the tensors that a node reads, in its branches too."""
     names = list(node.input)
     for branch in branches(node):
         own = {tensor.name for tensor in branch.initializer}.union(*[inner.output for inner in branch.node])
@@ -203,7 +203,7 @@ def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
 
 
 def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
-    """Tensors whose values depend on the inputs, not only on the shapes of these."""
+    """Return the tensors whose values depend on the inputs, not only on the shapes of these."""
     computed = set(data)
     for node in nodes:
         read = {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))
@@ -240,7 +240,7 @@ def _names(nodes: Sequence[Any], computed: set[str], taken: set[str], names: Nod
 
 
 def _weight_module(node: Any) -> str:
-    """Path of the module whose parameter `weight` a weight layer reads, empty if there is none."""
+    """Return the path of the module whose parameter `weight` a weight layer reads, empty if there is none."""
     if node.op_type not in _WEIGHT_LAYERS:
         return ""
     weights = (name for name in node.input if isinstance(name, str) and name.endswith(".weight"))
@@ -248,7 +248,8 @@ def _weight_module(node: Any) -> str:
 
 
 def _module(node: Any) -> str:
-    """Path of a node's module, with the operator in a module of several: as PyTorch's exporter notes them.
+    """Return the path of a node's module, with the operator in a module of several: as PyTorch's exporter
+    notes them.
 
     Its metadata list the modules from the outside in, and at last the operator.
     """

@@ -96,7 +96,7 @@ def _general(graph: Graph, inputs: Inputs) -> list[str]:
 
 
 def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
-    """Whether the model treats the first axis of each input as a batch, as far as that shows."""
+    """Return True for each input whose first axis the model treats as a batch, as far as that shows."""
     stored = {tensor.name for tensor in graph.proto.initializer}
     axes = FirstAxes([name for name, dims in inputs.data.items() if dims and dims[0] > 1], stored)
     if axes.pending:
@@ -188,7 +188,7 @@ def _branch(step: Step) -> Any:
 
 
 def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
-    """Shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
+    """Return the shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
     shapes: dict[str, Dims] = {}
     for info in (*graph.proto.value_info, *graph.proto.output):
         kind = info.type.tensor_type

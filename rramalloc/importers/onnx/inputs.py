@@ -74,7 +74,7 @@ class Inputs:
 
 
 def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
-    """Resolve shapes of all inputs that the outputs need; an open first axis is `TRIAL` long.
+    """Return the resolved shapes of all inputs that the outputs need; an open first axis is `TRIAL` long.
 
     Raises SpecError for a given shape that does not fit, UnsupportedError for open axes without one.
     """
@@ -164,7 +164,7 @@ def layouts_of(dims: Dims) -> tuple[Layout, ...]:
 
 
 def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
-    """Axes of an input, None if the file does not state their number."""
+    """Return the axes of an input, None if the file does not state their number."""
     kind = info.type
     if not kind.HasField("tensor_type"):
         raise UnsupportedError(
@@ -236,13 +236,13 @@ def _guessed(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _free(graph: Graph) -> set[str]:
-    """Tensors that some operator reads where it may take data."""
+    """Return the tensors that some operator reads where it may take data."""
     reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(node.input))
     return {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
 
 
 def _held(node: Any) -> tuple[int, ...]:
-    """Input positions of an operator that hold weights; the standard Attention has none."""
+    """Return the input positions of an operator that hold weights; the standard Attention has none."""
     return () if node.op_type == "Attention" and not node.domain else _SLOTS.get(node.op_type, ())
 
 

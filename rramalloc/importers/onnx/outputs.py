@@ -30,7 +30,7 @@ _FAILURES = (onnx.checker.ValidationError, onnx.defs.SchemaError, RuntimeError, 
 
 
 def outputs_of(step: Step) -> list[Dims | None]:
-    """Shape of every output, None where it is not known. Raises SpecError for wrong attributes."""
+    """Return the shape of every output, None where it is not known. Raises SpecError for wrong attributes."""
     count = len(step.proto.output)
     if not has_rule(step) or any(value is not None and value.dims is None for value in step.values):
         return [None] * count
@@ -40,7 +40,7 @@ def outputs_of(step: Step) -> list[Dims | None]:
 
 
 def has_rule(step: Step) -> bool:
-    """Whether the operator is a standard one whose output shapes are known."""
+    """Return True if the operator is a standard one whose output shapes are known."""
     return step.proto.domain in ("", "ai.onnx") and (step.op in _KNOWN or step.op == "GatherND")
 
 

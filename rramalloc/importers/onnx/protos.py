@@ -38,7 +38,7 @@ class Room:
         self.left = MAX_FOLDED_TOTAL
 
     def take(self, array: Array) -> bool:
-        """Whether to keep this constant."""
+        """Return True to keep this constant."""
         if not foldable(array.size, array.dtype):
             return False
         self.left -= array.size
@@ -46,22 +46,22 @@ class Room:
 
 
 def bits_of(kind: int) -> int | None:
-    """Bits of an element type that quantised values have, None for any other type."""
+    """Return the bits of an element type that quantised values have, None for any other type."""
     return _BITS.get(kind)
 
 
 def dtype_of(kind: int) -> np.dtype[Any] | None:
-    """NumPy type of an ONNX element type, None if it has none that is needed here."""
+    """Return the NumPy type of an ONNX element type, None if it has none that is needed here."""
     return onnx.helper.tensor_dtype_to_np_dtype(kind) if kind in _KINDS else None
 
 
 def foldable(elements: int, dtype: np.dtype[Any]) -> bool:
-    """Whether a constant of this size and type may be evaluated."""
+    """Return True if a constant of this size and type may be evaluated."""
     return elements <= (MAX_FOLDED_FLOATS if dtype.kind == "f" else MAX_FOLDED)
 
 
 def dims_of(proto: Any, where: str) -> Dims:
-    """Shape of a tensor in the file. Raises SpecError for a length below 0 or beyond the limit."""
+    """Return the shape of a tensor in the file. Raises SpecError for a length below 0 or beyond the limit."""
     dims = tuple(int(size) for size in proto.dims)
     for size in dims:
         if not 0 <= size <= MAX_EXTENT:

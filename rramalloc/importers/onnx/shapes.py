@@ -12,7 +12,7 @@ from rramalloc.records import brief
 
 
 def shown(dims: Sequence[int]) -> str:
-    """Dims as a message shows them."""
+    """Return the dims as a message shows them."""
     return brief(" x ".join(map(str, dims[:10])) or "scalar")[1:-1]
 
 
@@ -32,7 +32,7 @@ def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
 
 
 def reshaped(step: Step, dims: Dims, target: Dims, batch: int) -> Dims:
-    """Shape after Reshape; `batch`: what the file calls the batch, now 1.
+    """Return the shape after Reshape; `batch`: what the file calls the batch, now 1.
 
     Raises NetworkError if the number of elements differs.
     """
@@ -74,7 +74,7 @@ def permutation(step: Step, rank: int) -> Dims:
 
 
 def squeezed(step: Step, dims: Dims) -> Dims:
-    """Axes that Squeeze removes. Raises NetworkError if one is longer than 1."""
+    """Return the axes that Squeeze removes. Raises NetworkError if one is longer than 1."""
     axes = step.axes_of(len(dims), 1, since=13)
     if axes is None:
         return tuple(axis for axis, size in enumerate(dims) if size == 1)
@@ -85,7 +85,7 @@ def squeezed(step: Step, dims: Dims) -> Dims:
 
 
 def unsqueezed(step: Step, dims: Dims) -> Dims:
-    """Axes of the output that Unsqueeze inserts. Raises SpecError."""
+    """Return the axes of the output that Unsqueeze inserts. Raises SpecError."""
     given = step.integers("axes")
     if given is None and step.opset >= 13:
         given = step.known_integers(1, "axes")
@@ -97,7 +97,7 @@ def unsqueezed(step: Step, dims: Dims) -> Dims:
 
 
 def inserted(dims: Sequence[int], axes: Dims) -> Dims:
-    """Dims with axes of length 1 at these places of the result."""
+    """Return the dims with axes of length 1 at these places of the result."""
     result = list(dims)
     for axis in axes:
         result.insert(axis, 1)
@@ -132,7 +132,7 @@ def sliced(step: Step, dims: Dims) -> dict[int, range]:
 
 
 def split_sizes(step: Step, size: int, outputs: int) -> Dims:
-    """Lengths of the parts that Split makes. Raises SpecError, NetworkError."""
+    """Return the lengths of the parts that Split makes. Raises SpecError, NetworkError."""
     sizes = step.integers("split")
     if sizes is None and step.opset >= 13:
         sizes = step.known_integers(1, "split")
@@ -147,7 +147,7 @@ def split_sizes(step: Step, size: int, outputs: int) -> Dims:
 
 
 def joined(step: Step, shapes: Sequence[Dims], axis: int) -> Dims:
-    """Shape after Concat. Raises NetworkError if the other axes differ."""
+    """Return the shape after Concat. Raises NetworkError if the other axes differ."""
     first = shapes[0]
     for dims in shapes[1:]:
         if len(dims) != len(first) or any(

@@ -92,7 +92,7 @@ class Step:
         return SpecError(self.place, f"{field}: {reason}")
 
     def mismatch(self, field: str, reason: str) -> NetworkError:
-        """Shapes at this node do not match."""
+        """Return the error of shapes that do not match at this node."""
         return NetworkError(self.place, f"{field}: {reason}")
 
     def unsupported(self, reason: str) -> UnsupportedError:
@@ -137,25 +137,25 @@ class Step:
         return self._attribute(name, _TENSOR, "t")
 
     def value(self, index: int) -> Value | None:
-        """Input at a position, None if left out."""
+        """Return the input at a position, None if left out."""
         return self.values[index] if index < len(self.values) else None
 
     def need(self, index: int) -> Value:
-        """Input at a position. Raises NetworkError if it is left out."""
+        """Return the input at a position. Raises NetworkError if it is left out."""
         value = self.value(index)
         if value is None:
             raise self.mismatch("inputs", f"{self.op} needs input {index}, the node has {len(self.values)}")
         return value
 
     def data(self, index: int = 0) -> Tensor:
-        """Input that depends on the network's input. Raises UnsupportedError if it is constant."""
+        """Return the input that depends on the network's input. Raises UnsupportedError if it is constant."""
         value = self.need(index)
         if isinstance(value, Constant):
             raise self.unsupported(f"input {index} is a constant where {self.op} is expected to take data")
         return value
 
     def dims(self, index: int) -> Dims:
-        """Shape of an input. Raises UnsupportedError if it is not known."""
+        """Return the shape of an input. Raises UnsupportedError if it is not known."""
         value = self.need(index)
         if value.dims is None:
             raise self.unsupported(
@@ -164,7 +164,8 @@ class Step:
         return value.dims
 
     def operands(self, values: Sequence[Value]) -> tuple[list[Dims], list[Tensor]]:
-        """Shapes of all operands, and the operands that are data. Raises UnsupportedError for open shapes."""
+        """Return the shapes of all operands, and the operands that are data. Raises UnsupportedError for open
+        shapes."""
         sizes = [value.dims for value in values if value.dims is not None]
         if len(sizes) < len(values):
             raise self.unsupported(
@@ -173,7 +174,7 @@ class Step:
         return sizes, [value for value in values if isinstance(value, Tensor)]
 
     def known(self, index: int, meaning: str) -> Array | None:
-        """Values of an optional constant input, None if left out or empty.
+        """Return the values of an optional constant input, None if left out or empty.
 
         Raises UnsupportedError if the values are computed from data or too many.
         """
@@ -195,7 +196,7 @@ class Step:
         )
 
     def known_integers(self, index: int, meaning: str) -> Dims | None:
-        """Like `known`, as whole numbers."""
+        """Return the values like `known`, as whole numbers."""
         array = self.known(index, meaning)
         if array is None:
             return None
@@ -212,14 +213,14 @@ class Step:
         return axis % rank
 
     def axes(self, axes: Dims, rank: int, field: str = "axes") -> Dims:
-        """Axes counted from the front, sorted. Raises SpecError for repeated ones."""
+        """Return the axes counted from the front, sorted. Raises SpecError for repeated ones."""
         places = sorted(self.axis(axis, rank, field) for axis in axes)
         if len(set(places)) != len(places):
             raise self.fault(field, f"an axis is listed twice, got {brief(list(axes))}")
         return tuple(places)
 
     def axes_of(self, rank: int, index: int, since: int) -> Dims | None:
-        """Axes given as attribute before opset `since` and as input from then on."""
+        """Return the axes given as attribute before opset `since` and as input from then on."""
         given = self.integers("axes")
         if given is None and self.opset >= since:
             given = self.known_integers(index, "axes")
@@ -244,7 +245,7 @@ class Step:
         because: str = "",
         macs: int | None = None,
     ) -> Tensor:
-        """All pixels of the inputs before the first of the output.
+        """Return a barrier: all pixels of the inputs come before the first of the output.
 
         because: why, if that is approximate; macs: of products of computed tensors among them.
         """
@@ -268,11 +269,11 @@ class Step:
         )
 
     def pixelwise(self, x: Tensor, op: str) -> Tensor:
-        """One pixel in, one pixel out, same shape."""
+        """Return a pixelwise node: one pixel in, one pixel out, same shape."""
         return tensor(self.emit(op, [x.node]), x.dims, x.layout)
 
     def select(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "") -> Tensor:
-        """Other channels on the same grid."""
+        """Select other channels on the same grid."""
         if 0 in dims:
             raise self.unsupported("its output is empty")
         shape = shape_of(dims, canonical(dims, layout))

@@ -43,7 +43,8 @@ _KEEPS_BITS = _REORDERINGS.union(
 
 
 def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
-    """Every output of an operator, with its bits; a constant that only reorders another one keeps its origin.
+    """Return every output of an operator, with its bits; a constant that only reorders another one keeps its
+    origin.
 
     declared: shapes that the file states, for operators without a rule.
     """
@@ -64,7 +65,8 @@ def visit(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
 
 
 def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[Value]:
-    """Results that wait for all of every input that no rule reads: a computed bias, scale, slope or length.
+    """Return the results that wait for all of every input that no rule reads: a computed bias, scale, slope
+    or length.
 
     before: how many nodes there were before this operator.
     """
@@ -115,7 +117,8 @@ def _barriers(drawn: Drawn) -> int:
 
 
 def _bits(step: Step) -> int | None:
-    """Bits of the whole numbers that the results are or were made of, None if they are not quantised."""
+    """Return the bits of the whole numbers that the results are or were made of, None if they are not
+    quantised."""
     first = step.values[0] if step.values else None
     if step.op == "Constant":
         proto = step.tensor_attribute("value")
@@ -216,7 +219,8 @@ def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list
 
 
 def _weights(step: Step) -> int:
-    """Constant weights of an operator without a rule: matrices that are no indices and not only moved."""
+    """Return the number of constant weights of an operator without a rule: matrices that are no indices and
+    not only moved."""
     if has_rule(step) and step.op not in ("Einsum", "MatMul"):
         return 0
     matrices = (value.dims or () for value in step.values if isinstance(value, Constant))

@@ -20,7 +20,7 @@ OVER_GRID = "works over the grid"
 
 
 def concat(step: Step) -> Sequence[Value]:
-    """Concat: constants only add channels; along the grid it is a barrier."""
+    """Translate Concat: constants only add channels; along the grid it is a barrier."""
     first = 3 if step.op == "QLinearConcat" else 0
     values = [v for v in (step.values[2::3] if first else step.values) if v is not None]
     sizes, data = step.operands(values)
@@ -43,7 +43,7 @@ def concat(step: Step) -> Sequence[Value]:
 
 
 def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
-    """Operands one behind the other on the grid: each with zeros around it, then their sum."""
+    """Add up operands one behind the other on the grid, each with zeros around it."""
     placed, at = list[Tensor](), 0
     lead = max((x for x in values if isinstance(x, Tensor)), key=lambda x: x.shape.pixels)
     one_side = len(lead.layout[axis]) == 1 or in_raster_order(lead.layout, axis)
@@ -81,7 +81,7 @@ def split(step: Step) -> Sequence[Value]:
 
 
 def split_to_sequence(step: Step) -> Sequence[Value]:
-    """SplitToSequence: parts of a length or of stated lengths, by default single places."""
+    """Translate SplitToSequence: parts of a length or of stated lengths, by default single places."""
     dims, given = step.dims(0), step.known(1, "split")
     axis = step.axis(step.integer("axis", 0), len(dims))
     sizes = [1] if given is None else [int(size) for size in given.reshape(-1)]
@@ -111,12 +111,12 @@ def split_to_sequence(step: Step) -> Sequence[Value]:
 
 
 def sequence(step: Step) -> Sequence[Value]:
-    """SequenceConstruct."""
+    """Translate SequenceConstruct."""
     return [Parts(dims=None, parts=tuple(value for value in step.values if value is not None))]
 
 
 def sequence_at(step: Step) -> Sequence[Value]:
-    """SequenceAt with a constant place."""
+    """Translate SequenceAt with a constant place."""
     parts, place = step.need(0), step.known_integers(1, "position")
     if not isinstance(parts, Parts) or place is None or len(place) != 1:
         raise step.unsupported("it does not take a stated part of a known sequence")
@@ -124,7 +124,7 @@ def sequence_at(step: Step) -> Sequence[Value]:
 
 
 def slice_(step: Step) -> Sequence[Value]:
-    """Slice; nothing if it keeps everything in order."""
+    """Translate Slice; nothing if it keeps everything in order."""
     x = step.data()
     kept = shapes.sliced(step, x.dims)
     for axis, part in kept.items():
@@ -134,7 +134,7 @@ def slice_(step: Step) -> Sequence[Value]:
 
 
 def gather(step: Step) -> Sequence[Value]:
-    """Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
+    """Translate Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
     if isinstance(step.need(0), Constant):
         return [look_up(step)]
     x, index = step.data(), step.need(1)
@@ -158,7 +158,7 @@ def gather(step: Step) -> Sequence[Value]:
 
 
 def gather_nd(step: Step) -> Sequence[Value]:
-    """GatherND of constant places along one axis: a Gather; others wait for all pixels."""
+    """Translate GatherND of constant places along one axis: a Gather; others wait for all pixels."""
     x, index, axis = step.data(), step.need(1), step.integer("batch_dims", 0)
     array = index.array if isinstance(index, Constant) else None
     (dims,) = outputs_of(step)[:1]
@@ -175,7 +175,7 @@ def gather_nd(step: Step) -> Sequence[Value]:
 
 
 def gather_elements(step: Step) -> Sequence[Value]:
-    """GatherElements: along channels pixelwise, as long as it keeps the grid."""
+    """Translate GatherElements: along channels pixelwise, as long as it keeps the grid."""
     x, dims = step.data(), step.dims(1)
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     if len(dims) != len(x.dims):
@@ -189,7 +189,7 @@ def gather_elements(step: Step) -> Sequence[Value]:
 
 
 def _places(step: Step, array: Array, length: int) -> list[int]:
-    """Constant indices, counted from the front. Raises SpecError."""
+    """Return constant indices, counted from the front. Raises SpecError."""
     indices = [int(at) for at in array.reshape(-1)]
     if any(not -length <= at < length for at in indices):
         raise step.fault("indices", f"must be from {-length} to {length - 1}, got {brief(str(indices))}")
@@ -206,7 +206,7 @@ def look_up(step: Step) -> Tensor:
 
 
 def tile(step: Step) -> Sequence[Value]:
-    """Tile: like Expand where an axis has length 1."""
+    """Translate Tile: like Expand where an axis has length 1."""
     x = step.data()
     repeats = step.known_integers(1, "repeats") or ()
     if len(repeats) != len(x.dims) or any(count < 1 for count in repeats):
@@ -227,7 +227,7 @@ def tile(step: Step) -> Sequence[Value]:
 
 
 def pick(step: Step) -> Sequence[Value]:
-    """ArgMax, ArgMin, TopK: the winners along an axis; both outputs of TopK are alike."""
+    """Translate ArgMax, ArgMin, TopK: the winners along an axis; both outputs of TopK are alike."""
     x = step.data()
     rank = len(x.dims)
     axis = step.axis(step.integer("axis", -1 if step.op == "TopK" else 0), rank)

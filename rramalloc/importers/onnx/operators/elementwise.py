@@ -29,7 +29,7 @@ PRODUCTS = ("Mul", "Div")
 
 
 def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
-    """Value by value with broadcasting; constants only change the shape.
+    """Combine operands value by value with broadcasting; constants only change the shape.
 
     A data operand that is one pixel is broadcast by the network node; pixels repeated along one axis of
     the grid are an upsampling, channels repeated a selection.
@@ -88,7 +88,7 @@ def one_value(step: Step, op: str) -> Sequence[Value]:
 
 
 def identity(step: Step) -> Sequence[Value]:
-    """Conversions that keep every value in place; CastLike may take only its type from data."""
+    """Translate conversions that keep every value in place; CastLike may take only its type from data."""
     value = step.need(0)
     if isinstance(value, Constant):
         return [value]
@@ -96,13 +96,14 @@ def identity(step: Step) -> Sequence[Value]:
 
 
 def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
-    """Operators on several operands, all inputs unless said; op: the network node that stands for them."""
+    """Translate operators on several operands, all inputs unless said; op: the network node that stands for
+    them."""
     values = step.values if operands is None else [step.need(index) for index in operands]
     return [combine(step, op, [value for value in values if value is not None])]
 
 
 def expanded(step: Step) -> Sequence[Value]:
-    """Expand: repetition along axes of length 1."""
+    """Translate Expand: repetition along axes of length 1."""
     x = step.data()
     target = step.known_integers(1, "shape") or ()
     if any(size < 1 for size in target):
@@ -118,7 +119,8 @@ def expanded(step: Step) -> Sequence[Value]:
 
 
 def dynamic_quantise(step: Step) -> Sequence[Value]:
-    """DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as calibrated."""
+    """Translate DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as
+    calibrated."""
     scalar = Constant(dims=())
     y = step.pixelwise(step.data(), "identity")
     step.drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
@@ -126,7 +128,7 @@ def dynamic_quantise(step: Step) -> Sequence[Value]:
 
 
 def cumulative(step: Step) -> Sequence[Value]:
-    """CumSum: along channels pixelwise."""
+    """Translate CumSum: along channels pixelwise."""
     x, given = step.data(), step.known_integers(1, "axis")
     if given and not x.layout[step.axis(given[0], len(x.dims))]:
         return one_value(step, "activation")
@@ -134,7 +136,7 @@ def cumulative(step: Step) -> Sequence[Value]:
 
 
 def whole(step: Step) -> Sequence[Value]:
-    """Operators of known meaning that need the whole input and keep its shape."""
+    """Translate operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
     if x.shape.pixels == 1:
         return [step.pixelwise(x, "layernorm")]

@@ -22,7 +22,7 @@ from rramalloc.records import brief
 
 
 def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = "") -> Tensor:
-    """Constant weights applied along one axis; every other axis is the grid."""
+    """Apply constant weights along one axis; every other axis is the grid."""
     bits = x.bits
     pixels = [k for k, size in enumerate(x.dims) if size > 1 and k != axis]
     want = gridded(x.dims, [axis])
@@ -37,7 +37,7 @@ def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, s
 
 
 def _product(step: Step, a: Value, b: Value) -> Tensor:
-    """MatMul of operands with at least one that is data. Raises NetworkError if inner lengths differ."""
+    """Multiply operands with at least one that is data. Raises NetworkError if inner lengths differ."""
     left, right = _sizes(step, a), _sizes(step, b)
     if not left or not right:
         raise step.mismatch("inputs", "a scalar cannot be multiplied as a matrix")
@@ -56,14 +56,14 @@ def _product(step: Step, a: Value, b: Value) -> Tensor:
 
 
 def _sizes(step: Step, value: Value) -> Dims:
-    """Shape of an operand. Raises UnsupportedError if it is not known."""
+    """Return the shape of an operand. Raises UnsupportedError if it is not known."""
     if value.dims is None:
         raise step.unsupported("the shape of a constant operand is not known: simplify the model before")
     return value.dims
 
 
 def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
-    """x @ weight if after, else weight @ x."""
+    """Return x @ weight if after, else weight @ x."""
     rank = len(x.dims)
     groups = math.prod(weight[:-2])
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
@@ -128,7 +128,7 @@ def _for_every_matrix(step: Step, x: Tensor, constant: Constant, *, after: bool)
 
 
 def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
-    """Product of two data tensors: an output pixel needs its pixel of one operand and all of the other.
+    """Multiply two data tensors: an output pixel needs its pixel of one operand and all of the other.
 
     Source: docs/sources/model.md 2 (dynamic matmul's second operand: all pixels).
     """
@@ -178,7 +178,7 @@ def _vector_product(a: Dims, b: Dims) -> Dims:
 
 
 def matmul(step: Step, second: int = 1) -> Sequence[Value]:
-    """MatMul and its kin; second: input number of the second operand."""
+    """Translate MatMul and its kin; second: input number of the second operand."""
     operands = [step.need(0), step.need(second)]
     for at, key in enumerate(("transA", "transB")):  # of FusedMatMul
         order = list(range(len(_sizes(step, operands[at]))))
@@ -190,7 +190,8 @@ def matmul(step: Step, second: int = 1) -> Sequence[Value]:
 
 
 def gemm(step: Step, second: int = 1, bias_at: int = 2) -> Sequence[Value]:
-    """Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do not match."""
+    """Translate Gemm: the bias costs nothing unless it is data. Raises NetworkError if shapes do
+    not match."""
     a = _flip(step, 0, bool(step.integer("transA", 0)))
     b = _flip(step, second, bool(step.integer("transB", 0)))
     if isinstance(a, Constant) and isinstance(b, Constant):
@@ -212,7 +213,8 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
 
 
 def attention(step: Step) -> Sequence[Value]:
-    """Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values; then keys and values.
+    """Translate Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values; then keys
+    and values.
 
     ONNX Runtime's own Attention and QAttention hold the weights of all three projections, applied before.
     """
@@ -251,7 +253,7 @@ def attention(step: Step) -> Sequence[Value]:
 
 
 def _extended(step: Step, past: Value | None, x: Value) -> Value:
-    """Keys or values behind those of earlier calls, which all queries need whole."""
+    """Return keys or values behind those of earlier calls, which all queries need whole."""
     if past is None:
         return x
     before, new = _sizes(step, past), _sizes(step, x)
@@ -270,7 +272,7 @@ def _constant(step: Step, index: int) -> Constant:
 
 
 def _headed(step: Step, x: Value, heads: int) -> Value:
-    """(batch, tokens, channels) as (batch, heads, tokens, channels of a head)."""
+    """Return (batch, tokens, channels) as (batch, heads, tokens, channels of a head)."""
     dims = _sizes(step, x)
     if len(dims) != 3 or heads < 1 or dims[2] % heads:
         raise step.mismatch("num_heads", f"{brief(heads)} heads do not divide data of {shown(dims)}")
@@ -291,7 +293,7 @@ def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -
 
 
 def _repeated(step: Step, x: Value, like: Dims) -> Value:
-    """Keys or values with as many heads as the queries: each is used by several of those."""
+    """Return keys or values with as many heads as the queries: each is used by several of those."""
     dims = _sizes(step, x)
     if len(dims) != 4 or len(like) != 4 or dims[1] == like[1] or like[1] % dims[1]:
         return x
@@ -321,7 +323,8 @@ def _shaped(step: Step, x: Value, dims: Dims) -> Value:
 
 
 def einsum(step: Step) -> Sequence[Value]:
-    """Einsum, one pair of operands after the other; letters that only one of a pair has are summed before."""
+    """Translate Einsum, one pair of operands after the other; letters that only one of a pair has are summed
+    before."""
     terms, wanted = _letters(step)
     values = [step.need(index) for index in range(len(terms))]
     value, term = values[0], terms[0]
@@ -413,7 +416,7 @@ def _pair(
 
 
 def few_bits(step: Step) -> Sequence[Value]:
-    """MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
+    """Translate MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
     features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
     x = step.data()
     if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_EXTENT or not 1 <= bits <= 16:

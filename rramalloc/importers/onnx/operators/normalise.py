@@ -23,12 +23,13 @@ def over(step: Step, x: Tensor, axes: Dims, op: str) -> Tensor:
 
 
 def batch_norm(step: Step) -> Sequence[Value]:
-    """BatchNormalization as at inference: one factor and offset for each channel, no running statistics."""
+    """Translate BatchNormalization as at inference: one factor and offset for each channel, no running
+    statistics."""
     return [step.pixelwise(step.data(), "batchnorm"), Constant(dims=None)]
 
 
 def layer_norm(step: Step) -> Sequence[Value]:
-    """LayerNormalization and its kin: over the axes from `axis` on; mean and deviation follow."""
+    """Translate LayerNormalization and its kin: over the axes from `axis` on; mean and deviation follow."""
     x = step.data()
     axis = step.axis(step.integer("axis", -1), len(x.dims))
     y = over(step, x, tuple(range(axis, len(x.dims))), "layernorm")
@@ -41,14 +42,16 @@ def layer_norm(step: Step) -> Sequence[Value]:
 
 
 def skip_layer_norm(step: Step) -> Sequence[Value]:
-    """SkipLayerNormalization and its kin: a sum, which is the last output, normalised over its last axis."""
+    """Translate SkipLayerNormalization and its kin: a sum, which is the last output, normalised over its last
+    axis."""
     total = combine(step, "add", [step.need(0), step.need(1)], "sum")
     unused = Constant(dims=None)  # mean and deviation, of training
     return [over(step, total, (len(total.dims) - 1,), "layernorm"), unused, unused, total]
 
 
 def embedded(step: Step) -> Sequence[Value]:
-    """EmbedLayerNormalization: rows of tables for tokens, places and segments, added and normalised."""
+    """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, added and
+    normalised."""
     data = [(step.value(at), step.value(table)) for at, table in ((0, 2), (8, 3), (1, 4))]
     rows = [
         look_up(replace(step, values=(table, index)))
@@ -66,20 +69,21 @@ def embedded(step: Step) -> Sequence[Value]:
 
 
 def one_axis_norm(step: Step) -> Sequence[Value]:
-    """LpNormalization."""
+    """Translate LpNormalization."""
     x = step.data()
     return [over(step, x, (step.axis(step.integer("axis", -1), len(x.dims)),), "layernorm")]
 
 
 def mean_variance(step: Step) -> Sequence[Value]:
-    """MeanVarianceNormalization: batch and grid by default."""
+    """Translate MeanVarianceNormalization: batch and grid by default."""
     x = step.data()
     axes = step.integers("axes") or tuple(axis for axis in (0, 2, 3) if axis < len(x.dims))
     return [over(step, x, step.axes(axes, len(x.dims)), "layernorm")]
 
 
 def softmax(step: Step) -> Sequence[Value]:
-    """Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis` (default 1) on."""
+    """Translate Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis`
+    (default 1) on."""
     x = step.data()
     rank = len(x.dims)
     if step.integer("opset", step.opset) >= 13:  # QLinearSoftmax says which one it means

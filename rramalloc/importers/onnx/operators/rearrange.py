@@ -21,7 +21,7 @@ _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInte
 
 
 def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
-    """Nothing if every grid axis survives, `flatten` for one vector, else a barrier."""
+    """Return the tensor itself if every grid axis survives, `flatten` for one vector, else a barrier."""
     if any(size < 1 for size in dims):
         raise step.mismatch("shape", f"the result {shapes.shown(dims)} is empty")
     axes = reshaped(x.dims, x.layout, dims)
@@ -42,7 +42,7 @@ def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
 
 
 def reshape(step: Step) -> Sequence[Value]:
-    """Reshape; the target may hold the file's batch."""
+    """Translate Reshape; the target may hold the file's batch."""
     x = step.data()
     target = step.known_integers(1, "shape")
     return [reshape_to(step, x, shapes.reshaped(step, x.dims, target or (), step.drawing.batch))]
@@ -58,14 +58,14 @@ def flatten(step: Step) -> Sequence[Value]:
 
 
 def transpose(step: Step) -> Sequence[Value]:
-    """Transpose: only the meaning of axes moves."""
+    """Translate Transpose: only the meaning of axes moves."""
     x = step.data()
     perm = shapes.permutation(step, len(x.dims))
     return [tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])]
 
 
 def squeeze(step: Step) -> Sequence[Value]:
-    """Squeeze."""
+    """Translate Squeeze."""
     x = step.data()
     gone = shapes.squeezed(step, x.dims)
     kept = [axis for axis in range(len(x.dims)) if axis not in gone]
@@ -73,7 +73,7 @@ def squeeze(step: Step) -> Sequence[Value]:
 
 
 def unsqueeze(step: Step) -> Sequence[Value]:
-    """Unsqueeze."""
+    """Translate Unsqueeze."""
     x = step.data()
     axes = shapes.unsqueezed(step, x.dims)
     layout = list(x.layout)
@@ -83,7 +83,8 @@ def unsqueeze(step: Step) -> Sequence[Value]:
 
 
 def pad(step: Step) -> Sequence[Value]:
-    """Pad: a zero border goes to the convolution or pooling that alone reads it, else it is a barrier."""
+    """Translate Pad: a zero border goes to the convolution or pooling that alone reads it, else it is a
+    barrier."""
     x = step.data()
     rank = len(x.dims)
     given = step.integers("pads") or (step.known_integers(1, "pads") if step.opset >= 11 else None) or ()
@@ -146,7 +147,8 @@ def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
 
 
 def depth_to_space(step: Step) -> Sequence[Value]:
-    """DepthToSpace: each pixel becomes a block, which is exactly an upsampling with fewer channels."""
+    """Translate DepthToSpace: each pixel becomes a block, which is exactly an upsampling with fewer
+    channels."""
     x, _ = on_grid(step, step.data())
     block = step.integer("blocksize", 0)
     if len(x.dims) != 4 or block < 1 or x.dims[1] % (block * block):
@@ -159,7 +161,8 @@ def depth_to_space(step: Step) -> Sequence[Value]:
 
 
 def space_to_depth(step: Step) -> Sequence[Value]:
-    """SpaceToDepth: a block of pixels becomes one, which is exactly a pooling with more channels."""
+    """Translate SpaceToDepth: a block of pixels becomes one, which is exactly a pooling with more
+    channels."""
     x, _ = on_grid(step, step.data())
     block = step.integer("blocksize", 0)
     if len(x.dims) != 4 or block < 1 or x.dims[2] % block or x.dims[3] % block:

@@ -21,7 +21,8 @@ _DIRECTIONS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
 
 
 def recurrent(step: Step, gates: int) -> Sequence[Value]:
-    """LSTM, GRU, RNN: all states, the last one, and the last cell. Raises NetworkError, UnsupportedError."""
+    """Translate LSTM, GRU, RNN: all states, the last one, and the last cell. Raises NetworkError,
+    UnsupportedError."""
     x, first = step.data(), bool(step.integer("layout", 0))
     (weight, kept), (state, kept_state) = constant_weight(step, 1), constant_weight(step, 2)
     ways = _DIRECTIONS.get(step.text("direction", "forward"))

@@ -11,7 +11,7 @@ from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
 
 
 def reduced(step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
-    """One value for all along the axes; `op`: the network's global pooling that stands for it."""
+    """Return one value for all along the axes; `op`: the network's global pooling that stands for it."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
     channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
     grid = x.grid_axes
@@ -46,7 +46,7 @@ def reduced(step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tenso
 
 
 def reduction(step: Step, op: str, since: int) -> Sequence[Value]:
-    """ReduceMean and its kin; `since`: the opset in which axes became an input."""
+    """Translate ReduceMean and its kin; `since`: the opset in which axes became an input."""
     x = step.data()
     axes = step.axes_of(len(x.dims), 1, since)
     if not axes:
@@ -57,7 +57,7 @@ def reduction(step: Step, op: str, since: int) -> Sequence[Value]:
 
 
 def global_pool(step: Step, op: str) -> Sequence[Value]:
-    """Global pooling over every axis behind the channels."""
+    """Translate global pooling over every axis behind the channels."""
     x = step.data()
     rank = len(x.dims)
     if rank < 3:

@@ -16,7 +16,7 @@ from rramalloc.records import brief
 
 
 def resize(step: Step) -> Sequence[Value]:
-    """Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
+    """Translate Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
     x = step.data()
     dims = _output(step, x.dims)
     changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
@@ -38,7 +38,7 @@ def resize(step: Step) -> Sequence[Value]:
 
 
 def _sampling(step: Step) -> dict[str, str] | None:
-    """`mode` and `coordinates` of an enlargement by whole factors, None where no such fields fit.
+    """Return `mode` and `coordinates` of an enlargement by whole factors, None where no such fields fit.
 
     The nearest pixel is i // f for positions rounded down from i / f, or rounded from half a pixel off. With
     any other rounding an output is taken to need both pixels around its position, which is never too few.
@@ -62,7 +62,8 @@ def _sampling(step: Step) -> dict[str, str] | None:
 
 
 def _layout(x: Tensor) -> Layout:
-    """Axes of length 1 behind the channels may grow: they take the side of the grid that is left."""
+    """Return the layout in which axes of length 1 behind the channels may grow: they take the free side of
+    the grid."""
     roles = list(x.layout)
     free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
     for axis in range(2, len(roles)):
@@ -120,7 +121,7 @@ def _scales(step: Step) -> tuple[float, ...]:
 
 
 def _respecting(step: Step, dims: Dims, wanted: dict[int, int]) -> Dims:
-    """Sizes after keep_aspect_ratio_policy (opset 18)."""
+    """Return the sizes after keep_aspect_ratio_policy (opset 18)."""
     policy = step.text("keep_aspect_ratio_policy", "stretch")
     result = list(dims)
     if policy in ("not_larger", "not_smaller"):

@@ -30,7 +30,7 @@ class Windows:
     pads: tuple[tuple[int, int], ...]
 
     def span(self, axis: int) -> int:
-        """Input pixels from the first to the last one of a window."""
+        """Return the input pixels from the first to the last one of a window."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
 
@@ -63,7 +63,7 @@ def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
 
 
 def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
-    """Attributes of a convolution or pooling. Raises SpecError for wrong lengths or values."""
+    """Return the attributes of a convolution or pooling. Raises SpecError for wrong lengths or values."""
     rank = len(extents)
     if len(kernel) != rank:
         raise step.fault("kernel_shape", f"got {brief(str(kernel))} for {rank} spatial axes")
@@ -107,7 +107,7 @@ def _spatial(step: Step, field: str, rank: int) -> Dims:
 
 
 def fields_of(windows: Windows, roles: str, border: Pads) -> dict[str, Any]:
-    """Kernel, stride, pads and dilation as network nodes have them: (rows, columns)."""
+    """Return the kernel, stride, pads and dilation as network nodes have them: (rows, columns)."""
 
     def pair(values: Dims) -> tuple[int, int]:
         at = dict(zip(roles, values, strict=True))
@@ -125,7 +125,7 @@ def fields_of(windows: Windows, roles: str, border: Pads) -> dict[str, Any]:
 
 
 def kernel_of(step: Step, weight: Dims) -> Dims:
-    """Spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
+    """Return the spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
     kernel = weight[2:]
     declared = step.integers("kernel_shape")
     if declared is not None and declared != kernel:
@@ -134,7 +134,8 @@ def kernel_of(step: Step, weight: Dims) -> Dims:
 
 
 def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
-    """Shape of the weights, and what a node keeps of them: origin and bits, with those of the data.
+    """Return the shape of the weights, and what a node keeps of them: origin and bits, with those of the
+    data.
 
     Raises UnsupportedError if they are computed from data.
     """
@@ -229,7 +230,7 @@ def pool(step: Step, op: str) -> Sequence[Value]:
 
 
 def transposed_conv(step: Step) -> Sequence[Value]:
-    """ConvTranspose.  Source: ONNX operator ConvTranspose."""
+    """Translate ConvTranspose. Source: ONNX operator ConvTranspose."""
     x, roles = on_grid(step, step.data())
     weight, kept = constant_weight(step, 1)
     groups = step.integer("group", 1)
