@@ -80,8 +80,9 @@ def solve_to_target(
     search.run()
     words = search.words()
     if problem.one_block and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        best, proven, seconds = with_fewest_arrays(search.improver.timer, search.best, stop)
-        search.spent_s += seconds
+        account = stop.nested(stop.work)
+        best, proven = with_fewest_arrays(search.improver.timer, search.best, account)
+        search.spent_s += account.spent_s
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
         best = trim(search.improver.timer, search.best, stop)
@@ -111,9 +112,12 @@ class AutoSearch:
     _improved_s: float = field(default=0.0, init=False)
     _improved_bound: int = field(default=1, init=False)
     _turn_s: float = field(default=0.0, init=False)
+    _improving: Stop = field(init=False)
+    _proving: Stop = field(init=False)
 
     def __post_init__(self) -> None:
         self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
+        self._improving, self._proving = (self.stop.nested(self.stop.work) for _ in range(2))
 
     def run(self) -> None:
         """Start with the smallest interval, then take turns."""
@@ -125,12 +129,13 @@ class AutoSearch:
             while not self._done():
                 left_s = self.allowed_s - self.spent_s - proof_s
                 search_s = max(turn_s, min(proof_s, left_s + OVERTIME_S))
-                searching = self.best, max(self.bound, self.target), search_s, self.stop
+                searching = self.best, max(self.bound, self.target), search_s, self._improving
                 improving = None if pool is None else pool.submit(self.improver.run, *searching)
-                proved = prover.run(self.bound, self.best.makespan, turn_s, left_s, self.stop)
-                improved, seconds = self.improver.run(*searching) if improving is None else improving.result()
-                self._end_turn(improved, proved, proved.seconds + seconds)
-                turn_s, proof_s = min(_GROWTH * turn_s, _LONGEST_TURN_S), proved.seconds
+                proved = prover.run(self.bound, self.best.makespan, turn_s, left_s, self._proving)
+                improved = self.improver.run(*searching) if improving is None else improving.result()
+                proof_s = self._proving.taken()
+                self._end_turn(improved, proved, proof_s + self._improving.taken())
+                turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
 
     def _begin(self) -> LowerSide | None:
         """The first allocations and bounds, and what the improver starts from; None if the time is up."""
@@ -160,8 +165,8 @@ class AutoSearch:
         starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
         self.improver.begin_at(starts, climb_s)
         if not problem.one_block:  # the first targets of a proof over modes are parts of the makespan
-            for found, seconds in self.improver.run_starts(self.stop):
-                self.spent_s += seconds
+            for found in self.improver.run_starts(self._improving):
+                self.spent_s += self._improving.taken()
                 self._keep(found)
         self._report()
         self._improved_s = self.spent_s

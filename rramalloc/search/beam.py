@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
 from rramalloc.search.kernels.moves import MenuTables, Scratch, State
 from rramalloc.search.menu import Menu, StageModes
+from rramalloc.search.problem import Stop
 from rramalloc.timing.kernel import Shapes
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -51,8 +52,8 @@ class BeamSearch:
     def _beam(self) -> Beam:
         return _working_memory(self.edges, self._longest)
 
-    def run(self, guide: State, target: int, most: int) -> tuple[int, float]:
-        """Fewest arrays found, at most `most`, that meet a target, written over the guide; seconds counted.
+    def run(self, guide: State, target: int, most: int, stop: Stop) -> int:
+        """Fewest arrays found, at most `most`, that meet a target, written over the guide.
 
         NO_ALLOCATION if there is none: then the guide stays.
         """
@@ -61,7 +62,8 @@ class BeamSearch:
             self.edges, self.tables, self._modes, aim, guide, self.scratch, self._beam
         )
         self.expected_s = 1e-9 * spent_ns
-        return arrays, self.expected_s
+        stop.charge(self.expected_s)
+        return arrays
 
 
 def least_target(makespan: int) -> int:

@@ -262,7 +262,8 @@ class Bounder:
     ) -> tuple[Outcome, int, Replication]:
         """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
 
-        stop: ends it undecided; box: known to hold every such allocation, None for the widest.
+        stop: is charged for the nodes and a sweep, and ends it undecided; box: known to hold every such
+        allocation, None for the widest.
         """
         low, high = self.widest if box is None else box
         found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
@@ -275,6 +276,7 @@ class Bounder:
             nodes += used
             if used < some:
                 break
+        stop.charge(nodes * self.node_seconds + self.sweep_seconds)
         if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
             outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found

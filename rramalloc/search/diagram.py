@@ -67,13 +67,6 @@ class Layer(NamedTuple):
     telling: Ints
 
 
-class Refutation(NamedTuple):
-    """Whether no allocation of a box meets a target, as proven, and the seconds it took, counted."""
-
-    proven: bool
-    seconds: float
-
-
 @dataclass(eq=False)
 class Diagram:
     """Diagrams of the boxes of one problem. most_points: of a stage."""
@@ -81,17 +74,18 @@ class Diagram:
     bounder: Bounder
     most_points: int
 
-    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Stop) -> Refutation:
+    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Stop) -> bool:
         """Whether no allocation in what propagation left of a box meets the target.
 
         width: states of a layer at most; most_s: seconds after which it gives up, counted, as it does when
         the time is up.
         """
-        walk = _Walk(self, target, left, width)
+        walk, states = _Walk(self, target, left, width), 1
         for states in walk.counts():
             if states == 0 or walk.seconds > most_s or stop.out_of_time:
-                return Refutation(states == 0, walk.seconds)
-        return Refutation(False, walk.seconds)
+                break
+        stop.charge(walk.seconds)
+        return states == 0
 
     @cached_property
     def points(self) -> Points:

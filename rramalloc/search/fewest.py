@@ -39,8 +39,9 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
         raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
     improver, allowed_s = Improver(problem, menu, seed), stop.work_s
     proven = low = _fewest_possible(problem, target, found.arrays, stop)
-    found, spent_s = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, stop)
-    spent_s += first.seconds or 0.0
+    account = stop.nested(stop.work)
+    found = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, account)
+    spent_s = account.spent_s + (first.seconds or 0.0)
     while low < found.arrays and not stop.out_of_time and spent_s < allowed_s:
         budget = (low + found.arrays) // 2
         trial = replace(problem, budget=budget)

@@ -94,9 +94,10 @@ class Tasks:
             within, seed = self._within(step.until), self._seed(step.until)
             improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION, rebalancing=0.0)
             each_s = self.effort.improve_s / 2
-            improved, took = improver.run(self._timed(archive, step), archive.bound(step), each_s, self.stop)
+            account = self.stop.nested(self.stop.work)
+            improved = improver.run(self._timed(archive, step), archive.bound(step), each_s, account)
             archive.offer(improved.copies, improved.makespan)
-            spent += took
+            spent += account.taken()
             step = archive.at(step.until)
             faster = archive.faster(step)
             if faster is None:
@@ -104,9 +105,9 @@ class Tasks:
             least = max(archive.bound(step), faster.makespan)
             if least < step.makespan:
                 target, start = least + seed % (step.makespan - least), self._timed(archive, faster)
-                fewer, took = improver.fewer_arrays(start, target, step.arrays, each_s, self.stop)
+                fewer = improver.fewer_arrays(start, target, step.arrays, each_s, account)
                 archive.offer(fewer.copies, fewer.makespan)
-                spent += took
+                spent += account.spent_s
         return Done(spent)
 
     def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
@@ -131,8 +132,9 @@ class Tasks:
             bounder = self.bounder.within(step.until)
             targets = {step.makespan - 1, (step.makespan + archive.bound(step)) // 2 - 1}
             for target in sorted(targets - {archive.bound(step) - 1}, reverse=True):
-                outcome, nodes, copies = bounder.decide(target, self.effort.nodes, self.stop)
-                spent += nodes * bounder.node_seconds + bounder.sweep_seconds
+                account = self.stop.nested(self.stop.work)
+                outcome, _, copies = bounder.decide(target, self.effort.nodes, account)
+                spent += account.spent_s
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)
                 elif outcome is Outcome.FOUND:

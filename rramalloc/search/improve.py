@@ -96,26 +96,26 @@ class _Beams:
         """Whether a beam is expected to take so long at most; longest: no later target is longer."""
         return not self.timer.problem.one_block and self._until(longest).expected_s <= most_s
 
-    def next(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation | None, float]:
-        """A shorter allocation that may pass the budget a little, None if none is found; seconds counted."""
+    def next(self, best: TimedAllocation, enough: int, stop: Stop) -> TimedAllocation | None:
+        """A shorter allocation that may pass the budget a little, None if none is found."""
         budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
-        trial, seconds = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)))
+        trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
         if trial is not None and self.timer.problem.holds(trial.copies, trial.blocks):
             self.ambition = min(_BOLDER * self.ambition, _AMBITION)
-            return trial, seconds
+            return trial
         self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
         self._missed = target == last and (trial is None or trial.arrays >= self._least)
         if trial is not None:
             self._guide, self._least = trial, min(self._least, trial.arrays)
-        return trial, seconds
+        return trial
 
-    def run(self, guide: TimedAllocation, target: int, most: int) -> tuple[TimedAllocation | None, float]:
-        """The fewest arrays found for a target, None if more than `most`, and the seconds counted."""
+    def run(self, guide: TimedAllocation, target: int, most: int, stop: Stop) -> TimedAllocation | None:
+        """The fewest arrays found for a target, None if more than `most`."""
         state = self.timer.menu.state(guide.blocks, guide.copies)
-        arrays, seconds = self._until(target).run(state, target, most)
-        return self.timer.allocation(state) if arrays < NO_ALLOCATION else None, seconds
+        arrays = self._until(target).run(state, target, most, stop)
+        return self.timer.allocation(state) if arrays < NO_ALLOCATION else None
 
     def _until(self, longest: int) -> BeamSearch:
         """The search for targets that are no longer than the first one."""
@@ -139,7 +139,7 @@ class Improver:
     slots: Slots = NO_SLOTS
     ambition: float = _AMBITION
     rebalancing: float = _REBALANCING
-    _starts: deque[Callable[[], tuple[TimedAllocation, float]]] = field(default_factory=deque)
+    _starts: deque[Callable[[Stop], TimedAllocation]] = field(default_factory=deque)
     _runs: int = 0
     _beam_pace: float = math.inf
     _anneal_pace: float = math.inf
@@ -163,72 +163,69 @@ class Improver:
             if climb_s > 0.0:
                 self._starts.append(partial(self._climb, tables, climb_s))
 
-    def run_starts(self, stop: Stop) -> Iterator[tuple[TimedAllocation, float]]:
-        """All that is left of `begin_at`: allocations, and the seconds counted for each."""
+    def run_starts(self, stop: Stop) -> Iterator[TimedAllocation]:
+        """All that is left of `begin_at`."""
         while self._starts and not stop.out_of_time:
-            yield self._starts.popleft()()
+            yield self._starts.popleft()(stop)
 
-    def run(
-        self, best: TimedAllocation, enough: int, seconds: float, stop: Stop
-    ) -> tuple[TimedAllocation, float]:
-        """A better allocation or `best`, and the seconds counted; ends early at `enough` steps."""
-        spent = 0.0
-        while spent < seconds and best.makespan > enough and not stop.out_of_time:
+    def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Stop) -> TimedAllocation:
+        """A better allocation or `best`; ends early at `enough` steps. stop: is charged for what is done."""
+        begun_s = stop.spent_s
+        while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
             if spent < self.rebalancing * seconds:
-                trial, took = self._starts.popleft()() if self._starts else self._restart(best)
+                trial = self._starts.popleft()(stop) if self._starts else self._restart(best, stop)
             elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
                 best, min(_BEAM_SHARE * stop.work_s, _LONGEST_BEAM_S)
             ):
-                trial, took = self._beam(best, enough)
+                trial = self._beam(best, enough, stop)
             else:
-                trial, took = self._anneal(best, enough, seconds - spent)
-            spent += took + _SMALLEST_COUNT_S
+                trial = self._anneal(best, enough, seconds - spent, stop)
+            stop.charge(_SMALLEST_COUNT_S)
             if trial.key < best.key and self.problem.holds(trial.copies, trial.blocks):
                 best = trial
-        return best, spent
+        return best
 
     def fewer_arrays(
         self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Stop
-    ) -> tuple[TimedAllocation, float]:
-        """An allocation with fewer arrays that meets a target, or `found`, which does, and seconds counted.
+    ) -> TimedAllocation:
+        """An allocation with fewer arrays that meets a target, or `found`, which does.
 
-        It ends early at `enough` arrays.
+        It ends early at `enough` arrays. stop: is charged for what is done.
         """
-        spent, guided = 0.0, 0
-        while spent < seconds and found.arrays > enough and not stop.out_of_time:
+        begun_s, guided = stop.spent_s, 0
+        while (spent := stop.spent_s - begun_s) < seconds and found.arrays > enough and not stop.out_of_time:
             if found.arrays != guided and self._beams.pays(target, min(seconds, _LONGEST_BEAM_S)):
                 guided = found.arrays
-                fewer, took = self._beams.run(found, target, found.arrays - 1)
-                trial = fewer or found
+                trial = self._beams.run(found, target, found.arrays - 1, stop) or found
             else:
                 self._runs += 1
                 current = self.menu.state(found.blocks, found.copies)
                 most_s = min(seconds - spent, _LONGEST_RUN_S)
-                trial, took = self._save_arrays(current, target, enough, most_s)
-            spent += took + _SMALLEST_COUNT_S
+                trial = self._save_arrays(current, target, enough, most_s, stop)
+            stop.charge(_SMALLEST_COUNT_S)
             if trial.arrays < found.arrays and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
-        return found, spent
+        return found
 
-    def _rebalance(self, tables: MenuTables, start: State, weight: float) -> tuple[TimedAllocation, float]:
-        """The best allocation on the way to a balance of all stages' slack, and the seconds counted."""
+    def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Stop) -> TimedAllocation:
+        """The best allocation on the way to a balance of all stages' slack."""
         best = _copy(start)
         run = Run(REBALANCE, rounds=_ROUNDS, weight=weight)
-        _, seconds = self._search(tables, run, _copy(start), best)
-        return self.timer.allocation(best), seconds
+        self._search(tables, run, _copy(start), best, stop)
+        return self.timer.allocation(best)
 
-    def _climb(self, tables: MenuTables, seconds: float) -> tuple[TimedAllocation, float]:
-        """The best allocation on a climb along critical chains, and the seconds counted."""
+    def _climb(self, tables: MenuTables, seconds: float, stop: Stop) -> TimedAllocation:
+        """The best allocation on a climb along critical chains."""
         current = self.menu.smallest
         best = _copy(current)
         run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / NS_PER_BATCH))
-        _, spent_s = self._search(tables, run, current, best)
-        return self.timer.allocation(best), spent_s
+        self._search(tables, run, current, best, stop)
+        return self.timer.allocation(best)
 
-    def _restart(self, near: TimedAllocation) -> tuple[TimedAllocation, float]:
+    def _restart(self, near: TimedAllocation, stop: Stop) -> TimedAllocation:
         """Rebalance from near an allocation, on one of the staircases."""
         start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
-        return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight)
+        return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight, stop)
 
     def _perturbed(self, start: TimedAllocation) -> State:
         """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
@@ -241,38 +238,37 @@ class Improver:
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
-    def _anneal(self, best: TimedAllocation, enough: int, seconds: float) -> tuple[TimedAllocation, float]:
+    def _anneal(self, best: TimedAllocation, enough: int, seconds: float, stop: Stop) -> TimedAllocation:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
         target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
-        found, current = best, self.menu.state(best.blocks, best.copies)
+        found, current, begun_s = best, self.menu.state(best.blocks, best.copies), stop.spent_s
         self._runs += 1
         seconds = min(seconds, _LONGEST_RUN_S)
-        makespan, spent_s = self._shorten(current, target, seconds)
+        makespan = self._shorten(current, target, seconds, stop)
         if makespan <= target:
-            trial, took_s = self._save_arrays(current, target, self.problem.budget, seconds)
-            spent_s += took_s
+            trial = self._save_arrays(current, target, self.problem.budget, seconds, stop)
             if self.problem.holds(trial.copies, trial.blocks):
                 found = trial
         else:
-            spent_s = max(spent_s, _IDLE_S)
+            stop.charge(max(0.0, _IDLE_S - (stop.spent_s - begun_s)))
         ambition = self.ambition * (_HUMBLER if found is best else _BOLDER)
         self.ambition = min(max(ambition, LEAST_AMBITION), _AMBITION)
-        self._anneal_pace = _pace(self._anneal_pace, best, found, spent_s)
-        return found, spent_s
+        self._anneal_pace = _pace(self._anneal_pace, best, found, stop.spent_s - begun_s)
+        return found
 
-    def _beam(self, best: TimedAllocation, enough: int) -> tuple[TimedAllocation, float]:
+    def _beam(self, best: TimedAllocation, enough: int, stop: Stop) -> TimedAllocation:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
-        trial, spent_s = self._beams.next(best, enough)
+        begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
         if trial is not None and trial.arrays > self.problem.budget:
             self._runs += 1
             target, current = max(enough, best.makespan - 1), self.menu.state(trial.blocks, trial.copies)
-            trial, took_s = self._save_arrays(current, target, self.problem.budget, spent_s)
-            spent_s += took_s
+            most_s = stop.spent_s - begun_s
+            trial = self._save_arrays(current, target, self.problem.budget, most_s, stop)
         found = best if trial is None or not self.problem.holds(trial.copies, trial.blocks) else trial
-        self._beam_pace = _pace(self._beam_pace, best, found, spent_s)
-        return found, spent_s
+        self._beam_pace = _pace(self._beam_pace, best, found, stop.spent_s - begun_s)
+        return found
 
-    def _shorten(self, current: State, target: int, seconds: float) -> tuple[int, float]:
+    def _shorten(self, current: State, target: int, seconds: float, stop: Stop) -> int:
         """More arrays until a target is met, in turn for critical chains and for all stages alike.
 
         The first keeps more of the incumbent, the second leaves more to the annealing.
@@ -280,25 +276,27 @@ class Improver:
         run = Run(SHORTEN, target)
         if self._runs % 2:
             run = Run(CLIMB, target, most_work=int(seconds * 1e9 / NS_PER_BATCH))
-        return self._search(self._tables[0]._replace(budget=_NO_BUDGET), run, current, _copy(current))
+        tables = self._tables[0]._replace(budget=_NO_BUDGET)
+        return self._search(tables, run, current, _copy(current), stop)
 
     def _save_arrays(
-        self, current: State, target: int, budget: int, seconds: float
-    ) -> tuple[TimedAllocation, float]:
-        """Anneal the arrays of a state that meets a target until they fit a budget; seconds counted."""
-        stages = len(current.copies)
+        self, current: State, target: int, budget: int, seconds: float, stop: Stop
+    ) -> TimedAllocation:
+        """Anneal the arrays of a state that meets a target until they fit a budget."""
+        stages, begun_s = len(current.copies), stop.spent_s
         hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
         rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
         mean, fewest, tables = budget / stages, _copy(current), self._tables[0]._replace(budget=budget)
         run = Run(ANNEAL, target, rounds, hot=hot * mean, cold=cold * mean)
-        done, spent_s = self._search(tables, run, current, fewest)
-        self._change_s = spent_s / max(1, done)
-        return self.timer.allocation(fewest), spent_s
+        done = self._search(tables, run, current, fewest, stop)
+        self._change_s = (stop.spent_s - begun_s) / max(1, done)
+        return self.timer.allocation(fewest)
 
-    def _search(self, tables: MenuTables, run: Run, current: State, best: State) -> tuple[int, float]:
-        """A compiled search: (makespan, or changes tried, seconds counted)."""
+    def _search(self, tables: MenuTables, run: Run, current: State, best: State, stop: Stop) -> int:
+        """A compiled search: makespan, or changes tried."""
         result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
-        return result, 1e-9 * spent_ns
+        stop.charge(1e-9 * spent_ns)
+        return result
 
 
 def _pace(before: float, best: TimedAllocation, trial: TimedAllocation, seconds: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -174,19 +174,18 @@ class Left:
     """What is left of a target. bound: no allocation that meets the target takes fewer steps.
 
     rows: the modes that may still meet it, None if none can; weights: of every label in the relaxation;
-    labelling: that they belong to; seconds: of a reference core, counted.
+    labelling: that they belong to.
     """
 
     bound: float
     rows: Rows | None
     weights: Floats | None
     labelling: Labelling | None
-    seconds: float
 
 
-def _refuted(bound: float, seconds: float) -> Left:
+def _refuted(bound: float) -> Left:
     """Nothing is left of a target up to this bound."""
-    return Left(bound, None, None, None, seconds)
+    return Left(bound, None, None, None)
 
 
 @dataclass(eq=False)
@@ -234,13 +233,11 @@ class ModeBounder:
 
     def tighten(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Left:
         """Prices and relaxation in turn until they remove few modes more, or the time is up."""
-        seconds, left = 0.0, Left(1.0, rows, None, None, 0.0)
-        for left in self.tightening(rows, target, stop, rounds):
-            seconds += left.seconds
-        return replace(left, seconds=seconds)
+        *_, left = (Left(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
+        return left
 
     def tightening(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
-        """As `tighten`: what is left after each round, and the seconds that the round took."""
+        """As `tighten`: what is left after each round."""
         with suppress(OutOfTime):
             yield from self._rounds(rows, target, stop, rounds)
 
@@ -249,34 +246,34 @@ class ModeBounder:
         for turn in range(rounds):
             left = self.within_budget(rows, target)
             if left is None:
-                yield _refuted(target, 0.0)
+                yield _refuted(target)
                 return
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
             labelling = self.label(left, target, labels, stop)
-            seconds = self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size
+            stop.charge(self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size)
             kept = self._priced(labelling, target, stop)
             if kept is None:
-                yield _refuted(target, seconds)
+                yield _refuted(target)
                 return
             if not kept.all():
                 rows = self._rows_of(labelling, kept)
                 if sum(map(len, rows)) < _TIGHT_ENOUGH * before and turn + 1 < rounds:
-                    yield Left(bound, rows, weights, labelling, seconds)
+                    yield Left(bound, rows, weights, labelling)
                     continue
                 left = self.within_budget(rows, target)
                 if left is None:
-                    yield _refuted(target, seconds)
+                    yield _refuted(target)
                     return
                 labelling = self.label(left, target, labels, stop)
-                seconds += self._label_seconds(labelling)
-            relaxed, kept, weights, took = self._relax(labelling, target, stop)
+                stop.charge(self._label_seconds(labelling))
+            relaxed, kept, weights = self._relax(labelling, target, stop)
             bound = max(bound, relaxed)
             if bound > target or kept is None:
-                yield _refuted(max(bound, target), seconds + took)
+                yield _refuted(max(bound, target))
                 return
             rows = self._rows_of(labelling, kept)
-            yield Left(bound, rows, weights, labelling, seconds + took)
+            yield Left(bound, rows, weights, labelling)
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
                 return
 
@@ -391,11 +388,12 @@ class ModeBounder:
 
     def _relax(
         self, labelling: Labelling, target: int, stop: Stop
-    ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
-        """Bound, labels that may meet the target, their weights, seconds counted."""
+    ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
+        """Bound, labels that may meet the target, their weights."""
         stop.check()
         program = _Program(self, labelling, target)
         program.run(stop)
+        stop.charge(program.counted_s)
         return program.result()
 
 
@@ -487,10 +485,14 @@ class _Program(PathProgram):
             return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
         return self.worst(excess, 2 * self.stages)
 
-    def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats, float]:
+    @property
+    def counted_s(self) -> float:
+        """Seconds of what was done."""
+        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW) + 1e-9 * _NS_PER_LONG_ROW * self.program.rows
+        return seconds + 1e-9 * _NS_PER_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
+
+    def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
         """The bound that the multipliers prove, and the labels that are left at the target."""
         bound, kept = self.proven()
-        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW) + 1e-9 * _NS_PER_LONG_ROW * self.program.rows
-        seconds += 1e-9 * _NS_PER_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
         weights = np.clip(self.solution.weights, 0.0, 1.0)
-        return bound, kept if kept.any(axis=1).all() else None, weights, seconds
+        return bound, kept if kept.any(axis=1).all() else None, weights

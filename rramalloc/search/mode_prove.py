@@ -19,25 +19,27 @@ from rramalloc.search.turns import ProofTurn, TimedAllocation
 OVERTIME_S = 2.0
 """What the last target, and the improver beside it, may take beyond the work allowed."""
 _NODE_ROUNDS, _LEAF_WAYS = 2, 64
+_SECONDS_PER_NODE = 1e-4
+"""Of what a node takes beside its rounds."""
 _FIRST_TARGET, _COARSE = 0.85, 64
 """Part of the makespan that is the first target, and parts of it to which targets are bisected."""
 
 
 @dataclass(eq=False)
 class _Tightening:
-    """A target whose rounds may be spread over turns. left: after the last round; round_s: its seconds."""
+    """A target whose rounds may be spread over turns. left: after the last round; round_s: it took."""
 
     target: int
     rounds: Iterator[Left]
     left: Left
     round_s: float = 0.0
 
-    def next_round(self) -> Left | None:
-        """Another round, None after the last one."""
-        left = next(self.rounds, None)
+    def next_round(self, stop: Stop) -> bool:
+        """Whether there was another round."""
+        begun_s, left = stop.spent_s, next(self.rounds, None)
         if left is not None:
-            self.left, self.round_s = left, left.seconds
-        return left
+            self.left, self.round_s = left, stop.spent_s - begun_s
+        return left is not None
 
 
 @dataclass(eq=False)
@@ -72,40 +74,39 @@ class ModeProver:
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """As `LowerSide.run`."""
-        spent, self._found = 0.0, []
+        begun_s, self._found = stop.spent_s, []
         most_s = min(seconds, left_s)
         if self._under_way is not None and self._under_way.target >= makespan:
             self._under_way = None
         while bound < makespan and not stop.out_of_time and not self._found:
+            spent = stop.spent_s - begun_s
             if spent >= most_s and not self._last_turn(left_s - spent):
                 break
             target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
             if target is None:
                 break
             if target in self._open:
-                reached, took = self._branch(target, most_s - spent, stop)
+                bound = max(bound, self._branch(target, most_s - spent, stop))
             else:
-                reached, took = self._tighten(target, stop)
-            bound, spent = max(bound, reached), spent + took
-        if self._under_way is not None and spent - left_s >= OVERTIME_S:
+                bound = max(bound, self._tighten(target, stop))
+        if self._under_way is not None and stop.spent_s - begun_s - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
-        return ProofTurn(bound, tuple(self._found), spent)
+        return ProofTurn(bound, tuple(self._found))
 
     def _last_turn(self, left_s: float) -> bool:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
         return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
-    def _tighten(self, target: int, stop: Stop) -> tuple[int, float]:
-        """Another round of a target, or the first one: (bound, 0 before its end, seconds counted)."""
+    def _tighten(self, target: int, stop: Stop) -> int:
+        """Another round of a target, or the first one: the bound, 0 before its end."""
         if self._under_way is None:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
-            everything = Left(1.0, rows, None, None, 0.0)
+            everything = Left(1.0, rows, None, None)
             self._under_way = _Tightening(
                 target, self._bounder.tightening(rows, target, stop, rounds), everything
             )
-        left = self._under_way.next_round()
-        return (self._learn(self._under_way), 0.0) if left is None else (0, left.seconds)
+        return 0 if self._under_way.next_round(stop) else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:
         """The bound that a target gives: above it, or where it resists that of what is left."""
@@ -148,16 +149,16 @@ class ModeProver:
         above = [known for known in self._rows if known >= target]
         return self._rows[min(above)] if above else self._bounder.everything
 
-    def _branch(self, target: int, seconds: float, stop: Stop) -> tuple[int, float]:
-        """Go on with branch and bound of one target: (bound, 0 unless it is refuted, seconds counted).
+    def _branch(self, target: int, seconds: float, stop: Stop) -> int:
+        """Go on with branch and bound of one target: the bound, 0 unless it is refuted.
 
         seconds: that it may take, about.
         """
-        stack, spent = self._open[target], 0.0
-        while stack and (spent < seconds or spent == 0.0) and not self._found:
+        stack, begun_s = self._open[target], stop.spent_s
+        while stack and (stop.spent_s - begun_s < seconds or stop.spent_s == begun_s) and not self._found:
             self.nodes += 1
             left = self._bounder.tighten(stack[-1], target, stop, _NODE_ROUNDS)
-            spent += left.seconds + 1e-4
+            stop.charge(_SECONDS_PER_NODE)
             if stop.out_of_time:  # in the middle of it perhaps
                 break
             stack.pop()
@@ -174,7 +175,7 @@ class ModeProver:
                 stack.extend(self._split(left))
         refuted = not stack and target not in self._doubted
         self._grain = 2 * max(self._grain, 1) if refuted else 0
-        return target + 1 if refuted else 0, spent
+        return target + 1 if refuted else 0
 
     def _look(self, rows: Rows, target: int) -> None:
         """Time the allocation of the cheapest modes of a box; one that meets the target is found."""

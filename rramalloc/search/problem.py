@@ -315,7 +315,8 @@ class Stop:
     work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
     gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
     there are, which never changes the answer; cancel: ends it from outside;
-    history: (seconds of work, best makespan, lower bound) whenever one of them improved.
+    history: (seconds of work, best makespan, lower bound) whenever one of them improved;
+    spent_s: seconds of a reference core that were charged.
     """
 
     work: int = DEFAULT_WORK
@@ -325,6 +326,7 @@ class Stop:
     cores: int | None = None
     cancel: CancelToken = field(default_factory=CancelToken)
     history: list[tuple[float, int, int]] = field(default_factory=list)
+    spent_s: float = 0.0
     _started: float = field(default_factory=clock)
 
     def nested(self, work: int, *, gap: float | None = None, cores: int | None = None) -> Stop:
@@ -333,7 +335,16 @@ class Stop:
         gap, cores: instead of those of this one.
         """
         gap, cores = self.gap if gap is None else gap, cores or self.cores
-        return replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[])
+        return replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0)
+
+    def charge(self, seconds: float) -> None:
+        """Count work that was done, in seconds of a reference core."""
+        self.spent_s += seconds
+
+    def taken(self) -> float:
+        """Return what was charged, and begin to count anew."""
+        seconds, self.spent_s = self.spent_s, 0.0
+        return seconds
 
     @property
     def interrupted(self) -> bool:

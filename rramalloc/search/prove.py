@@ -50,14 +50,12 @@ class Tight:
     """What is left of a target.
 
     bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
-    None if none does; copies: the relaxation's, None if it was not needed; seconds: counted, of
-    so many rounds.
+    None if none does; copies: the relaxation's, None if it was not needed; rounds: that it took.
     """
 
     bound: int
     box: Box | None
     copies: Floats | None
-    seconds: float
     rounds: int
 
 
@@ -79,35 +77,35 @@ class Tightener:
 
     def tighten(self, target: int, stop: Stop) -> Tight:
         """Shrink the box of a target as far as it goes; not at all if the time is up before that is known."""
+        before_s = stop.spent_s
         try:
             tight = self._tighten(target, stop)
         except OutOfTime:
-            return Tight(1, self.box(target), None, 0.0, 0)
-        self.round_s = tight.seconds / max(1, tight.rounds)
+            return Tight(1, self.box(target), None, 0)
+        self.round_s = (stop.spent_s - before_s) / max(1, tight.rounds)
         return tight
 
     def _tighten(self, target: int, stop: Stop) -> Tight:
-        box = self.box(target)
-        bound, copies, seconds, rounds = 1, None, self.bounder.sweep_seconds, 0
-        near = -1
+        stop.charge(self.bounder.sweep_seconds)
+        box, near = self.box(target), -1
+        bound, copies, rounds = 1, None, 0
         for rounds in range(1, _TIGHTEN_ROUNDS + 1):
-            seconds += self.bounder.node_seconds
+            stop.charge(self.bounder.node_seconds)
             left = self.bounder.shrunk(target, box, near)
             if left is None:
-                return Tight(target + 1, None, copies, seconds, rounds)
+                return Tight(target + 1, None, copies, rounds)
             near, before = left.price, width(left.box)
             stop.check()
             relaxed = self.relaxation.solve(left.box, left.start, left.rest, target, stop)
-            seconds += relaxed.seconds
             copies = relaxed.copies
             bound = max(bound, min(math.ceil(relaxed.bound), target + 1))
             if relaxed.box is None or bound > target:
-                return Tight(target + 1, None, copies, seconds, rounds)
+                return Tight(target + 1, None, copies, rounds)
             box = relaxed.box
             if width(box) >= _TIGHTEN_ENOUGH * before:
                 break
         self._boxes[target] = box
-        return Tight(bound, box, copies, seconds, rounds)
+        return Tight(bound, box, copies, rounds)
 
     def box(self, target: int) -> Box:
         """The tightest box known to hold every allocation that meets the target."""
@@ -156,24 +154,26 @@ class Diagrams:
 
     def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Stop) -> int:
         """A bound at least as high, from a diagram of what is left of a target."""
-        bounder = self.tightener.bounder
-        self.seconds += bounder.sweep_seconds
+        bounder, begun_s = self.tightener.bounder, stop.spent_s
+        stop.charge(bounder.sweep_seconds)
         left = bounder.shrunk(target, self.tightener.box(target))
         if left is None:
+            self.seconds += bounder.sweep_seconds
             return target + 1
-        first = self.nodes == 0
+        first, before_s = self.nodes == 0, stop.spent_s
         most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
-        answer = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s, stop)
+        refuted = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s, stop)
+        took_s = stop.spent_s - before_s
         self.nodes += 1
-        self.seconds += answer.seconds
-        self._longest_s = max(self._longest_s, answer.seconds)
-        if answer.proven:
+        self.seconds += stop.spent_s - begun_s
+        self._longest_s = max(self._longest_s, took_s)
+        if refuted:
             self._resisted, bound = 0, target + 1
         else:
             self._resisted, self._resisting = self._resisted + 1, target
         if first:
-            levels = int(math.log(max(1.0, left_s / (_TARGETS * answer.seconds)), _LEVEL_COST))
-            self._go_up(min(levels, len(_LEVELS) - 1) if answer.seconds <= most_s else len(_LEVELS))
+            levels = int(math.log(max(1.0, left_s / (_TARGETS * took_s)), _LEVEL_COST))
+            self._go_up(min(levels, len(_LEVELS) - 1) if took_s <= most_s else len(_LEVELS))
         elif self._resisted == _HOPELESS:
             self._go_up(len(_LEVELS))
         elif self._resisting and self._resisting - bound <= (makespan - bound) // _GRAIN:
@@ -223,52 +223,50 @@ class Prover:
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """As `LowerSide.run`. Diagrams take the larger part of the work once other proofs take long."""
-        self._found, spent = [], 0.0
+        self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
         if not self._begun:
             self._begun = True
-            bound, spent = self._tighten(bound, makespan - 1, left_s, stop)
-            self._other_s += spent
+            bound = self._tighten(bound, makespan - 1, end_s, stop)
+            self._other_s += stop.spent_s - begun_s
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
-            if self._diagrams.seconds < due_s and self._diagrams.fits(left_s - spent):
-                bound, took = self._by_diagram(bound, makespan, left_s - spent, stop)
-                spent += took
+            if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
+                bound = self._by_diagram(bound, makespan, end_s, stop)
             else:
-                bound, took = self._climb(bound, makespan, left_s - spent, stop)
-                self._other_s += took
-                spent += took
-            if spent >= seconds:
+                before_s = stop.spent_s
+                bound = self._climb(bound, makespan, end_s, stop)
+                self._other_s += stop.spent_s - before_s
+            if stop.spent_s - begun_s >= seconds:
                 break
-        return ProofTurn(bound, tuple(self._found), spent)
+        return ProofTurn(bound, tuple(self._found))
 
-    def _by_diagram(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:
-        """Refute one more target by a diagram, if it can: (bound, seconds)."""
-        target, before = self._diagrams.target(bound, makespan), self._diagrams.seconds
-        bound, spent = self._tighten(bound, target, left_s, stop)
+    def _by_diagram(self, bound: int, makespan: int, end_s: float, stop: Stop) -> int:
+        """Refute one more target by a diagram, if it can; the bound."""
+        target = self._diagrams.target(bound, makespan)
+        bound = self._tighten(bound, target, end_s, stop)
         if bound <= target:
-            bound = self._diagrams.raised(target, bound, makespan, left_s - spent, stop)
-        return bound, spent + self._diagrams.seconds - before
+            bound = self._diagrams.raised(target, bound, makespan, end_s - stop.spent_s, stop)
+        return bound
 
-    def _climb(self, bound: int, makespan: int, left_s: float, stop: Stop) -> tuple[int, float]:
-        """Refute or meet one more target by tightening and branch and bound: (bound, seconds).
+    def _climb(self, bound: int, makespan: int, end_s: float, stop: Stop) -> int:
+        """Refute or meet one more target by tightening and branch and bound; the bound.
 
         Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
         not in single ticks where stages have their own clocks and times are long.
         """
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
-        bound, spent = self._tighten(bound, target, left_s, stop)
+        bound = self._tighten(bound, target, end_s, stop)
         outcome = Outcome.REFUTED
         if bound <= target:
-            outcome, took = self._decide(target, left_s - spent, stop)
-            spent += took
+            outcome = self._decide(target, end_s - stop.spent_s, stop)
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
             self._stride //= 4
         elif outcome is Outcome.UNDECIDED:
             self._effort *= 2
-        return bound, spent
+        return bound
 
     def _finest(self, makespan: int) -> int:
         """The shortest stride."""
@@ -281,21 +279,21 @@ class Prover:
     def _timed(self, copies: Replication) -> TimedAllocation:
         return TimedAllocation.of_copies(self.problem, copies)
 
-    def _decide(self, target: int, left_s: float, stop: Stop) -> tuple[Outcome, float]:
-        """Refute or meet a target by branch and bound: (outcome, seconds)."""
-        node_s = self.bounder.node_seconds
-        effort = max(1, min(self._effort, int(left_s / node_s)))
+    def _decide(self, target: int, left_s: float, stop: Stop) -> Outcome:
+        """Refute or meet a target by branch and bound."""
+        effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
         outcome, nodes, found = self.bounder.decide(target, effort, stop, self._tightener.box(target))
         self._nodes += nodes
         if outcome is Outcome.FOUND:
             self._found.append(self._timed(found))
-        return outcome, nodes * node_s + self.bounder.sweep_seconds
+        return outcome
 
-    def _tighten(self, bound: int, target: int, left_s: float, stop: Stop) -> tuple[int, float]:
-        """Relax the box of a target, once, if there is time for it: (bound, seconds)."""
-        if target < bound or not self._tightener.affordable(target, left_s) or stop.out_of_time:
-            return bound, 0.0
+    def _tighten(self, bound: int, target: int, end_s: float, stop: Stop) -> int:
+        """Relax the box of a target, once, if there is time for it; the bound."""
+        affordable = target >= bound and self._tightener.affordable(target, end_s - stop.spent_s)
+        if not affordable or stop.out_of_time:
+            return bound
         tight = self._tightener.tighten(target, stop)
         if tight.copies is not None:
             self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
-        return max(bound, tight.bound), tight.seconds
+        return max(bound, tight.bound)

@@ -74,14 +74,12 @@ class Relaxed:
     """What the relaxation says of a box and a target.
 
     bound: every allocation in the box whose makespan is at most the target takes at least so many ticks;
-    box: the rest of the box that can meet the target, None if there is none; copies: their weighted
-    means; seconds: of a reference core, counted.
+    box: the rest of the box that can meet the target, None if there is none; copies: their weighted means.
     """
 
     bound: float
     box: Box | None
     copies: Floats
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,7 +106,8 @@ class Relaxation:
         model = _Model(self, box, start, rest, target)
         rounds = model.run(stop)
         self._useful.solved(model.active(model.cuts))
-        return model.result(rounds)
+        stop.charge(model.seconds(_NS_PER_PIVOT_AND_ROW) + _SECONDS_PER_PAIR * rounds * len(self.consumer))
+        return model.result()
 
     @cached_property
     def clock(self) -> Clock:
@@ -216,15 +215,13 @@ class _Model(PathProgram):
         ]
         return self._add(wanted)
 
-    def result(self, rounds: int) -> Relaxed:
+    def result(self) -> Relaxed:
         """The bound that the multipliers prove, and the labels that are left at the target."""
         bound, kept = self.proven()
-        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW)
-        seconds += _SECONDS_PER_PAIR * rounds * len(self.owner.consumer)
         copies = (self.solution.weights * self.labels.low).sum(axis=1)
         if not kept.any(axis=1).all():
-            return Relaxed(bound, None, copies, seconds)
+            return Relaxed(bound, None, copies)
         stage = np.arange(self.stages)
         lowest, highest = kept.argmax(axis=1), kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
         box = self.labels.low[stage, lowest], self.labels.high[stage, highest]
-        return Relaxed(bound, box, copies, seconds)
+        return Relaxed(bound, box, copies)

@@ -41,24 +41,22 @@ def trim(timer: Timer, found: TimedAllocation, stop: Stop) -> TimedAllocation:
     return best
 
 
-def with_fewest_arrays(
-    timer: Timer, found: TimedAllocation, stop: Stop
-) -> tuple[TimedAllocation, bool, float]:
-    """Return the allocation with the fewest arrays at a proven makespan, whether that is proven, and seconds.
+def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Stop) -> tuple[TimedAllocation, bool]:
+    """Return the allocation with the fewest arrays at a proven makespan, and whether that is proven.
 
     Of copies that all step together. The budget falls below the arrays of the best one until branch and bound
     shows that no allocation is as fast (docs/sources/model.md 8), the search ends, or a limit of work.
     """
-    problem, best, seconds = timer.problem, trim(timer, found, stop), 0.0
+    problem, best, begun_s = timer.problem, trim(timer, found, stop), stop.spent_s
     limit_s = min(stop.work_s, _TIE_S)
     while best.arrays > problem.arrays(problem.smallest):
-        if seconds > limit_s or stop.out_of_time:
-            return best, False, seconds
+        left_s = limit_s - (stop.spent_s - begun_s)
+        if left_s < 0.0 or stop.out_of_time:
+            return best, False
         bounder = Bounder(replace(problem, budget=best.arrays - 1))
-        affordable = 1 + int((limit_s - seconds) / bounder.node_seconds)
-        outcome, nodes, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
-        seconds += nodes * bounder.node_seconds + bounder.sweep_seconds
+        affordable = 1 + int(left_s / bounder.node_seconds)
+        outcome, _, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
         if outcome is not Outcome.FOUND:
-            return best, outcome is Outcome.REFUTED, seconds
+            return best, outcome is Outcome.REFUTED
         best = trim(timer, TimedAllocation.of_copies(problem, copies), stop)
-    return best, True, seconds
+    return best, True

@@ -46,11 +46,10 @@ class TimedAllocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProofTurn:
-    """What a turn came to: the bound, allocations worth a look, and the seconds of work counted."""
+    """What a turn came to: the bound, and allocations worth a look."""
 
     bound: int
     found: tuple[TimedAllocation, ...]
-    seconds: float
 
 
 class LowerSide(Protocol):
@@ -76,6 +75,7 @@ class LowerSide(Protocol):
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
         """Work for about `seconds` on targets from `bound` to below `makespan`.
 
-        left_s: seconds of work that the whole search has left. Same calls, same answer.
+        left_s: seconds of work that the whole search has left; stop: is charged for what is done. Same calls,
+        same answer.
         """
         ...

@@ -152,6 +152,6 @@ def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch
     anneal = Improver._anneal
     monkeypatch.setattr(Improver, "_anneal", lambda *given: annealed.append(1) or anneal(*given))
     monkeypatch.setattr(Problem, "holds", lambda *_: False)
-    same, _ = improver.run(best, 1, 3.0, Stop())
+    same = improver.run(best, 1, 3.0, Stop())
     assert same is best
     assert len(annealed) > 5
