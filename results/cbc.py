@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rramalloc.methods.milp import SolverAnswer
-    from rramalloc.search.problem import Stop
+    from rramalloc.search.work import Work
 
 NODES_PER_WORK = 100
 HAS_CBC = importlib.util.find_spec("pulp.apis.coin_api") is not None
 
 
-def run_cbc(program: Any, stop: Stop, seed: int) -> SolverAnswer:
+def run_cbc(program: Any, stop: Work, seed: int) -> SolverAnswer:
     """Solve on one thread within the work and time of `stop`. Raises ImportError without PuLP's CBC."""
     import pulp
     from pulp.apis.coin_api import pulp_cbc_path

@@ -27,7 +27,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.network.geometry import Pair
 from rramalloc.search import auto
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import BatchTicks
@@ -86,12 +87,12 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     problem = Case(load(network), hardware).problem(2**30)
     problem = replace(problem, budget=int(problem.minimum * factor))
     begun = time.process_time()
-    plain = auto.solve(problem, Stop(cores=1), 0)
+    plain = auto.solve(problem, Work(cores=1), 0)
     steps_s = time.process_time() - begun
     periods = Periods(f"{network} {crossbar} {factor}", len(problem.demand))
     own = replace(problem, graph=problem.graph.timed(periods))
     begun = time.process_time()
-    clocked = auto.solve(own, Stop(cores=1), 0)
+    clocked = auto.solve(own, Work(cores=1), 0)
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         steps=makespan_of(problem.graph, plain.replication), steps_bound=plain.lower_bound,

@@ -26,7 +26,8 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, repair
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
 
@@ -86,12 +87,12 @@ def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
 def run(network: str, crossbar: int, factor: float) -> Row:
     problem = problem_of(network, crossbar, factor)
     without = replace(problem, block_modes=None)
-    plain, plain_s = clocked(lambda: auto.solve(without, Stop(), 0))
-    modes, modes_s = clocked(lambda: auto.solve(problem, Stop(), 0))
+    plain, plain_s = clocked(lambda: auto.solve(without, Work(), 0))
+    modes, modes_s = clocked(lambda: auto.solve(problem, Work(), 0))
     reached = {}
     for name in BASELINES:
         if name in method_names():
-            candidate = method_named(name).solve(problem, Stop(), 0)
+            candidate = method_named(name).solve(problem, Work(), 0)
             copies = repair.fitting(problem, candidate.replication, candidate.blocks)
             reached[name] = makespan_of(problem.in_blocks(candidate.blocks).graph, copies)
     best = min(reached, key=lambda name: reached[name])
@@ -109,7 +110,7 @@ def simulations_per_second() -> float:
     """Exact simulations of VGG-16 with blocks on 4096 arrays of 128 x 128, one core, median of seven."""
     hardware = load_hardware("plain")
     problem = Case(load("vgg16"), hardware, MappingOptions(mapping="sdk")).problem(4096)
-    candidate = auto.solve(problem, Stop(work=20), 0)
+    candidate = auto.solve(problem, Work(work=20), 0)
     graph = problem.in_blocks(candidate.blocks).graph
     shapes, copies = Shapes.of(graph.grids), candidate.replication
     starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)

@@ -39,7 +39,8 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,7 +161,7 @@ class Judge:
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware, mapping)
         candidate = Candidate(copies, 1, "none")
-        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Stop(work=0), candidate)
+        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Work(work=0), candidate)
         try:
             return Answer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:

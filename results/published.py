@@ -20,7 +20,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
-from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import Replication, simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -127,7 +128,7 @@ def timed(problem: Problem, work: int, runs: int) -> tuple[Replication, str, flo
     seconds = []
     for _ in range(runs):
         begun = time.perf_counter()
-        candidate = method.solve(problem, Stop(work=work), 0)
+        candidate = method.solve(problem, Work(work=work), 0)
         seconds.append(time.perf_counter() - begun)
     return candidate.replication, candidate.proof, statistics.median(seconds)
 
@@ -138,7 +139,7 @@ def arrays_for(entry: Entry, steps: int) -> str:
     low, high, proven = entry.arrays, 2 * entry.arrays, True
     while low < high:
         middle = (low + high) // 2
-        replication, words, _ = timed(replace(problem, budget=middle), Stop().work, 1)
+        replication, words, _ = timed(replace(problem, budget=middle), Work().work, 1)
         if steps_of(problem, replication) <= steps:
             high = middle
         else:
@@ -150,7 +151,7 @@ def row(entry: Entry) -> str:
     problem, network = problem_of(entry)
     replication, _, seconds = timed(problem, SHORT, RUNS)
     steps = steps_of(problem, replication)
-    _, words, proof_s = timed(problem, Stop().work, 1)
+    _, words, proof_s = timed(problem, Work().work, 1)
     proven = PROVEN in words
     fewest = words.split()[0] if proven else words.split("no fewer than ")[1].split(":")[0]
     same, following = exact(problem, network, replication)
@@ -169,7 +170,7 @@ def row(entry: Entry) -> str:
 def allocation_row(label: str, name: str, arrays: int, copies: tuple[int, ...]) -> str:
     problem = Case(load(name), load_hardware("plain")).problem(arrays)
     theirs = np.array(copies, dtype=np.int64)
-    ours, words, _ = timed(problem, Stop().work, 1)
+    ours, words, _ = timed(problem, Work().work, 1)
     proven = " (proven)" if PROVEN in words else ""
     cells: list[Any] = [label, arrays]
     for replication in (theirs, ours):

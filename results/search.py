@@ -132,7 +132,8 @@ def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     from rramalloc.importers import load
     from rramalloc.methods import milp
     from rramalloc.methods.registry import method_named
-    from rramalloc.search.problem import Candidate, Stop
+    from rramalloc.search.problem import Candidate
+    from rramalloc.search.work import Work
     from rramalloc.timing.simulate import simulate
 
     solve = partial(milp.solve, run=run_cbc) if method == CBC else method_named(method).solve
@@ -142,7 +143,7 @@ def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     problem = Case(load(case.network), hardware).problem(arrays)
     built = time.perf_counter()
     try:
-        candidate = solve(problem, Stop(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
+        candidate = solve(problem, Work(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
         solve_s = time.perf_counter() - built
         makespan = simulate(problem.graph, candidate.replication).makespan
     except SolverError:

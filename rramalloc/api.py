@@ -38,7 +38,7 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import check_method
-from rramalloc.search.problem import Progress, Stop
+from rramalloc.search.work import Progress, Work
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 
 
@@ -56,7 +56,7 @@ def optimize(
     gap: float = 0.0,
     on_progress: Progress | None = None,
     progress: bool = True,
-    stop: Stop | None = None,
+    stop: Work | None = None,
     **given: Unpack[SearchArguments],
 ) -> Allocation:
     """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
@@ -84,7 +84,7 @@ def optimize(
     case = Case.of(network, given)
     request = Request(objective=objective, method=method, seed=seed, target_steps=target, target_ns=target_ns)
     most = case.budget(arrays)
-    run: Callable[[Case, int, Request, Stop], Allocation] = optimize_case
+    run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:
         with room("place", "placed"):
             from rramalloc.commands.place.placed import optimize_placed as run

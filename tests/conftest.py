@@ -42,12 +42,13 @@ rramalloc.optimize("squeezenet", 432, work=10, progress=False)
 MODES = """
 import numpy as np
 from rramalloc.methods.registry import method_named
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 graph = StageGraph.build(rramalloc.load("alexnet"))
 problem = Problem(graph, np.ones_like(graph.windows), 20)
 for name in ("gain", "annealing", "bottleneck", "published", "balance"):
-    method_named(name).solve(problem, Stop(work=1), 0)
+    method_named(name).solve(problem, Work(work=1), 0)
 rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
 clock = {"timing": {"step_ns": 1.0, "clock": "own"}}

@@ -21,7 +21,8 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
@@ -31,11 +32,11 @@ from rramalloc.timing.stage_graph import StageGraph
 MAX_ARRAYS = 2**40
 
 
-def searched(given: SearchArguments) -> tuple[int, Stop]:
+def searched(given: SearchArguments) -> tuple[int, Work]:
     """Return the seed, and how long is searched. Raises SpecError for numbers out of range."""
     every: SearchArguments = {**DEFAULTS, **given}
     check_effort(every["seed"], every["work"], every["time_limit_s"], most_seed=2**63 - 1)
-    return every["seed"], Stop(work=every["work"], time_limit_s=every["time_limit_s"])
+    return every["seed"], Work(work=every["work"], time_limit_s=every["time_limit_s"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,8 @@ from rramalloc.hardware.hardware import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.search.objective import within
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
@@ -76,7 +77,7 @@ class BitTable:
 
 
 def optimize_bits(
-    case: Case, arrays: int, request: Request, stop: Stop, table: BitTable, most_sensitivity: float
+    case: Case, arrays: int, request: Request, stop: Work, table: BitTable, most_sensitivity: float
 ) -> Allocation:
     """Return the bits and the allocation with the best objective, sensitivities adding up to no more than a
     limit.
@@ -141,7 +142,7 @@ class _BitSearch:
     case: Case
     arrays: int
     request: Request
-    stop: Stop
+    stop: Work
     names: Sequence[str]
     table: BitTable
     limit: float

@@ -30,7 +30,8 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
 from rramalloc.search import repair
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, gap_of, root_bound, within
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
@@ -50,7 +51,7 @@ class Request:
     target_ns: float | None = None
 
 
-def optimize(case: Case, arrays: int, request: Request, stop: Stop) -> Allocation:
+def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
     """Return the best replication of every layer within a budget of `arrays`.
 
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
@@ -71,7 +72,7 @@ def optimize(case: Case, arrays: int, request: Request, stop: Stop) -> Allocatio
     return checked_allocation(case, arrays, problem, request, stop, candidate)
 
 
-def propose(problem: Problem, request: Request, stop: Stop) -> Candidate:
+def propose(problem: Problem, request: Request, stop: Work) -> Candidate:
     """Return the candidate of the method asked for, made to fit; its makespan is not checked yet.
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
@@ -105,7 +106,7 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 def checked_allocation(
-    case: Case, arrays: int, problem: Problem, request: Request, stop: Stop, candidate: Candidate
+    case: Case, arrays: int, problem: Problem, request: Request, stop: Work, candidate: Candidate
 ) -> Allocation:
     """Return the allocation of a candidate, re-timed and re-checked. Raises SolverError."""
     checked = check_candidate(problem, candidate, arrays, request.method)

@@ -24,7 +24,8 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _ORDER = 0.6  # least d_i / d_{i+1} of neighbouring layers, from PIMSYN's code
@@ -153,7 +154,7 @@ _LARGEST_VALUE = 1e4  # stands for the infinite value of a start out of order, s
 _NS_PER_STAGE = 20.0  # work charged for one stage of one move
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
     """Return the candidate of least deviation, at the last temperature or at the end of the work."""
     start = initial(problem)
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)

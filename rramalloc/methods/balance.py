@@ -15,13 +15,14 @@ from collections.abc import Sequence
 
 from rramalloc.methods.bottleneck import Fed, fed
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 MARGIN = 50
 """Percent of the arrays that are kept back."""
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """PIMCOMP's rule with its margin of a half."""
     made = with_margins(problem, [MARGIN])
     words = "heuristic: copies for the slowest layer with a margin of 50 %"

@@ -22,12 +22,13 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
 from rramalloc.search.kernels.limits import copy_to
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 _NS_PER_COPY = 50.0  # work charged for one turn of the priority queue
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Feed the stage with most batches from what the fewest copies leave of the budget."""
     room = problem.budget - problem.arrays(problem.smallest)
     made = fed(problem, room + 1, [0])

@@ -14,12 +14,13 @@ from __future__ import annotations
 from rramalloc.methods.method import Method
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.schedule import Schedule
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 _S_PER_BATCH = 4e-9  # work charged for one batch that the climb simulates
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Return the best allocation on the way up from the fewest copies, or when the work allowed is done.
 
     Tiles are not looked at: with a chip the allocation may have to be repaired.

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
 POPULATIONS = (100, 200)
@@ -37,7 +38,7 @@ _SECONDS_PER_INDIVIDUAL = 2e-5  # work charged for making and sorting one indivi
 Rows = npt.NDArray[np.int64]
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
     """Return the fastest individual of both populations."""
     search = _Evolution(problem, stop, np.random.Generator(np.random.PCG64(seed)))
     founders = search.founders()
@@ -61,7 +62,7 @@ GENETIC = Method(
 @dataclass(eq=False)
 class _Evolution:
     problem: Problem
-    stop: Stop
+    stop: Work
     draw: np.random.Generator
     seconds: float = 0.0
     stopped: bool = False

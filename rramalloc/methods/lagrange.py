@@ -13,7 +13,8 @@ import heapq
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is exact
@@ -21,7 +22,7 @@ _NS_PER_STAGE = 20.0  # work charged for one stage in one halving
 _NS_PER_COPY = 2000.0  # work charged for one examined copy of the greedy part
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Continuous optimum rounded down, the rest greedily."""
     copies = _rounded_down(problem)
     steps = _spend(problem, copies)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
-Solve = Callable[[Problem, Stop, int], Candidate]
+Solve = Callable[[Problem, Work, int], Candidate]
 """Proposes an allocation: same problem, stop and seed, same candidate."""
 
 

@@ -26,7 +26,8 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.dependencies import Edge
 
 _ENTRIES_PER_WORK = 100_000
@@ -181,7 +182,7 @@ class SeparableModel:
     chosen: list[list[pulp.LpVariable]]
 
 
-def build(problem: Problem, stop: Stop) -> SeparableModel:
+def build(problem: Problem, stop: Work) -> SeparableModel:
     """Return the model: the end of the last stage subject to the budget and the separable recurrence.
 
     Raises SolverError if the time is up before it is made.
@@ -229,7 +230,7 @@ def build(problem: Problem, stop: Stop) -> SeparableModel:
     return SeparableModel(program, choices, chosen)
 
 
-def _check_time(stop: Stop) -> None:
+def _check_time(stop: Work) -> None:
     if stop.out_of_time:
         raise SolverError(
             "the time was up before the model was made: give it more time, or use --method auto"
@@ -256,7 +257,7 @@ class SolverAnswer:
     seconds: float | None = None
 
 
-def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
+def run_highs(program: pulp.LpProblem, stop: Work, seed: int) -> SolverAnswer:
     """Solve with HiGHS in this process, on one thread so that equal runs give equal answers.
 
     All calls are ones that PuLP 3 and 4 have. PuLP calls an incumbent at a limit "Optimal" and does not hand
@@ -301,7 +302,7 @@ def run_highs(program: pulp.LpProblem, stop: Stop, seed: int) -> SolverAnswer:
 
 
 def solve(
-    problem: Problem, stop: Stop, seed: int, run: Callable[[Any, Stop, int], SolverAnswer] = run_highs
+    problem: Problem, stop: Work, seed: int, run: Callable[[Any, Work, int], SolverAnswer] = run_highs
 ) -> Candidate:
     """Return the allocation that solves the model, and the solver's bound.
 

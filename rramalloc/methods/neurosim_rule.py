@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 DEGREE = 8  # NeuroSim's default: the stage of most rows gets about its square in copies
 _NS_PER_STAGE = 1000.0  # work charged for one stage
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Return copies in proportion to the square of a stage's rows."""
     network = problem.graph.network
     rows = [network.input_shape(stage).height for stage in problem.graph.stages]

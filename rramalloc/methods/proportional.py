@@ -13,7 +13,8 @@ from bisect import bisect_right
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _BITS = 52
@@ -22,7 +23,7 @@ scales at which some floor(scale * windows) changes are more than 2**-50 apart, 
 _NS_PER_STAGE = 200.0  # work charged for one stage in one step of the bisection
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Return the copies of the largest scale that keeps to the budget, by bisection."""
 
     def arrays(scale: int) -> int:

@@ -36,9 +36,10 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.search import interval
 from rramalloc.search.kernels.limits import copy_to
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
@@ -332,7 +333,7 @@ _MOST_ENTRIES = 2**21
 """Room for states times layers."""
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Least published recurrence within the budget. Same problem and work give the same candidate.
 
     Where memory access lengthens the step, least published steps * step_ns, the total delay of the source.
@@ -346,7 +347,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
     return Candidate(chain.whole(search.best), 1, search.words, search.spent_s)
 
 
-def _least_delay(chain: _Chain, stop: Stop) -> Candidate:
+def _least_delay(chain: _Chain, stop: Work) -> Candidate:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
     problem = replace(chain.problem, block_modes=None)
 
@@ -372,7 +373,7 @@ class _PublishedSteps:
 
     chain: _Chain
     incumbent: Incumbent
-    stop: Stop
+    stop: Work
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the lower bound of a range of steps, as `StepModel.bound`."""
@@ -459,7 +460,7 @@ class _Chain:
 @dataclass(eq=False)
 class _TargetSearch:
     problem: Problem
-    stop: Stop
+    stop: Work
     chain: _Chain
     best: Ints = field(init=False)
     steps: int = field(init=False)

@@ -15,7 +15,8 @@ from rramalloc.lazy import foreign, load_foreign, plugin_errors
 
 if TYPE_CHECKING:
     from rramalloc.methods.method import Method, Solve
-    from rramalloc.search.problem import Candidate, Problem, Stop
+    from rramalloc.search.problem import Candidate, Problem
+    from rramalloc.search.work import Work
 
 GROUP = "rramalloc.methods"
 METHODS = {
@@ -66,7 +67,7 @@ def method_named(name: str) -> Method:
     return replace(method, solve=partial(_solved, name, method.solve))
 
 
-def _solved(name: str, solve: Solve, problem: Problem, stop: Stop, seed: int) -> Candidate:
+def _solved(name: str, solve: Solve, problem: Problem, stop: Work, seed: int) -> Candidate:
     """Return what a method of another package proposes, with one number a stage. Raises PluginError."""
     with plugin_errors(GROUP, name, "method"):
         found = solve(problem, stop, seed)

@@ -19,12 +19,13 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 _NS_PER_STEP = 5000.0  # work charged for one window or one change of copies
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     modes = modes_of(problem, "sdk")
     windows = [square_block(modes, stage) for stage in range(len(modes.stages))]

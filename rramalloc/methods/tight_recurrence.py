@@ -10,7 +10,8 @@ import numpy as np
 
 from rramalloc.methods.method import Method
 from rramalloc.search.interval import even_copies
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
 
@@ -18,7 +19,7 @@ _ROUNDS = 16  # fixed-point iterations per target; a target that needs more coun
 _NS_PER_EDGE = 20_000.0  # work charged for one edge in one round
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Smallest target for which copies W / (target - wait before - rest after), iterated, fit the budget.
 
     The wait is PreOp, the rest what follows a stage on its way to the end, both from the recurrence.

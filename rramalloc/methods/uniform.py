@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 
 _NS_PER_STAGE = 10.0  # work charged for one stage in one step of the bisection
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Return the largest number of copies that, given to every stage, keeps to the budget; by bisection."""
     low, high, tried = 1, int(most_copies(problem).max()), 0
     while low < high:

@@ -19,10 +19,11 @@ from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.prove import Prover
 from rramalloc.search.ties import trim, with_fewest_arrays
 from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _FIRST_TURN_S, _GROWTH, _LONGEST_TURN_S = 0.02, 1.5, 0.5
@@ -54,7 +55,7 @@ class WarmStart:
 COLD_START = WarmStart()
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
     """Minimise the exact makespan. Same problem, work, gap and seed give the same candidate.
 
     Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in kernels/propagate.py, kernels/prices.py,
@@ -65,7 +66,7 @@ def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:
 
 def solve_to_target(
     problem: Problem,
-    stop: Stop,
+    stop: Work,
     seed: int,
     target: int,
     *,
@@ -98,7 +99,7 @@ class AutoSearch:
     """
 
     problem: Problem
-    stop: Stop
+    stop: Work
     seed: int
     target: int
     menu: Menu
@@ -112,8 +113,8 @@ class AutoSearch:
     _improved_s: float = field(default=0.0, init=False)
     _improved_bound: int = field(default=1, init=False)
     _turn_s: float = field(default=0.0, init=False)
-    _improving: Stop = field(init=False)
-    _proving: Stop = field(init=False)
+    _improving: Work = field(init=False)
+    _proving: Work = field(init=False)
 
     def __post_init__(self) -> None:
         self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)

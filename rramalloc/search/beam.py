@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
 from rramalloc.search.kernels.moves import MenuTables, Scratch, State
 from rramalloc.search.menu import Menu, StageModes
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.kernel import Shapes
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -52,7 +52,7 @@ class BeamSearch:
     def _beam(self) -> Beam:
         return _working_memory(self.edges, self._longest)
 
-    def run(self, guide: State, target: int, most: int, stop: Stop) -> int:
+    def run(self, guide: State, target: int, most: int, stop: Work) -> int:
         """Fewest arrays found, at most `most`, that meet a target, written over the guide.
 
         NO_ALLOCATION if there is none: then the guide stays.

@@ -16,7 +16,8 @@ from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
 from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of
 
 _NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
@@ -201,7 +202,7 @@ class Bounder:
         ticks: Replication = self._clock.of_each(np.full(len(copies), stage), copies)
         return ticks
 
-    def root_bound(self, stop: Stop, known: int = 1, makespan: int | None = None) -> int:
+    def root_bound(self, stop: Work, known: int = 1, makespan: int | None = None) -> int:
         """Smallest target that propagation alone does not refute; a little less where a box takes long.
 
         stop: ends it with what is refuted by then; known: a lower bound; makespan: of an allocation that
@@ -215,7 +216,7 @@ class Bounder:
             low, stride = min(low + stride, high), 2 * stride
         return self._least(low, min(low + stride - 1, high), self.intervals, stop)
 
-    def raised(self, known: int, makespan: int, near: int, stop: Stop) -> tuple[int, int, int]:
+    def raised(self, known: int, makespan: int, near: int, stop: Work) -> tuple[int, int, int]:
         """A bound from `known` up to `makespan` by propagation with prices near one: (bound, price, nodes).
 
         near: number of the price, -1 to find it; cheaper than `root_bound`, and now and then a little less.
@@ -232,7 +233,7 @@ class Bounder:
             stride = max(1, (high - low) // 2)
         return low, near, nodes
 
-    def _least(self, low: int, high: int, intervals: int, stop: Stop) -> int:
+    def _least(self, low: int, high: int, intervals: int, stop: Work) -> int:
         """Smallest target in low ... high that is not refuted, `high` if all below it are."""
         while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0) and not stop.out_of_time:
             middle = (low + high) // 2
@@ -258,7 +259,7 @@ class Bounder:
         return target <= refuted
 
     def decide(
-        self, target: int, most_nodes: int, stop: Stop, box: Box | None = None
+        self, target: int, most_nodes: int, stop: Work, box: Box | None = None
     ) -> tuple[Outcome, int, Replication]:
         """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
 

@@ -11,10 +11,11 @@ from itertools import chain, product
 
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.ranges import Incumbent
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 MOST_PAIRS = 3600
@@ -47,7 +48,7 @@ class Descent:
 
     problem: Problem
     menu: Menu
-    stop: Stop
+    stop: Work
 
     def __post_init__(self) -> None:
         self.timer = Timer(self.problem, self.menu)

@@ -25,7 +25,7 @@ from rramalloc.search.kernels import diagram as kernels
 from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
 from rramalloc.search.kernels.prices import with_slack
 from rramalloc.search.path_program import Floats, Ints
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
 _MOST_CHOICES = 100
 """Intervals of copies of a stage."""
@@ -74,7 +74,7 @@ class Diagram:
     bounder: Bounder
     most_points: int
 
-    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Stop) -> bool:
+    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Work) -> bool:
         """Whether no allocation in what propagation left of a box meets the target.
 
         width: states of a layer at most; most_s: seconds after which it gives up, counted, as it does when

@@ -14,10 +14,11 @@ from rramalloc.search.bound import Bounder
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 
 _WORK_PER_BUDGET, _ANNEALING = 8, 0.3
 """Units of work for a budget that is tried, and the part of all work for annealing the arrays before."""
@@ -25,7 +26,7 @@ _SAME = 1e-12
 """A latency that is longer than the target by less than this, relatively, meets it."""
 
 
-def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int, target: int) -> Candidate:
     """Fewest arrays, within the budget, whose makespan is at most `target` steps.
 
     Raises TargetError if no allocation within the budget is that fast, or none was found.
@@ -60,7 +61,7 @@ def solve(problem: Problem, stop: Stop, seed: int, target: int) -> Candidate:
     return Candidate(found.copies, 1, words, spent_s, objective_bound=bound, blocks=found.blocks)
 
 
-def solve_ns(problem: Problem, stop: Stop, seed: int, target_ns: float) -> Candidate:
+def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Candidate:
     """The same for a latency in ns, where the length of a step depends on the modes.
 
     The bound of a TargetError is 0: no search for the least latency is made.
@@ -91,7 +92,7 @@ class _FewestByStep:
     problem: Problem
     incumbent: Incumbent
     timer: Timer
-    stop: Stop
+    stop: Work
     seed: int
     target_ns: float
 
@@ -123,7 +124,7 @@ class _FewestByStep:
         return StepBound(least)
 
 
-def _is_refuted(problem: Problem, target: int, stop: Stop) -> bool:
+def _is_refuted(problem: Problem, target: int, stop: Work) -> bool:
     """Return whether propagation, or over modes the relaxation, refutes a target."""
     if problem.one_block and not problem.is_limited:
         return Bounder(problem).box(target) is None
@@ -131,7 +132,7 @@ def _is_refuted(problem: Problem, target: int, stop: Stop) -> bool:
     return bounder.tighten(bounder.everything, target, stop).rows is None
 
 
-def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Stop) -> int:
+def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:
     """Smallest budget with which the rules for a single box do not refute the target."""
     low, high = problem.minimum, fewest
     while low < high:

@@ -34,10 +34,11 @@ from rramalloc.search.objective import (
     Quantity,
     TimeObjective,
 )
-from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.ranges import step_time_of
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import makespan_of
 
@@ -74,13 +75,13 @@ class Tasks:
     problem: Problem
     menu: Menu
     bounder: Bounder
-    stop: Stop
+    stop: Work
     effort: Effort
     seed: int
 
     @classmethod
     def of_round(
-        cls, number: int, menu: Menu, bounder: Bounder, stop: Stop, effort: Effort, seed: int
+        cls, number: int, menu: Menu, bounder: Bounder, stop: Work, effort: Effort, seed: int
     ) -> Tasks:
         """The tasks of the round with that number."""
         return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
@@ -245,7 +246,7 @@ class Explored(NamedTuple):
 
 
 def front_of(
-    across: Quantity, along: Quantity, stop: Stop, seed: int, on_progress: Progress | None = None
+    across: Quantity, along: Quantity, stop: Work, seed: int, on_progress: Progress | None = None
 ) -> Front:
     """Return all non-dominated points of two quantities of a problem, each with a bound of the second.
 
@@ -257,7 +258,7 @@ def front_of(
     return _PairFront(across, along, stop, seed).run(on_progress)
 
 
-def of_arrays(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None = None) -> Front:
+def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None = None) -> Front:
     """Return the front of arrays and a time."""
     problem, moves = along.problem, along.unit == "ns" and along.by_step is not None
     if isinstance(along, Interval) and (problem.one_block or not moves):
@@ -299,7 +300,7 @@ def _of_intervals(along: Interval) -> Front:
     return Front(tuple(points), 1, 0.0)
 
 
-def _of_budgets(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:
+def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
     """Search at budgets of equal ratios; a point is bounded by the search with the next larger budget."""
     problem = along.problem
     least, most = problem.minimum, problem.budget
@@ -351,7 +352,7 @@ class _PairFront:
 
     across: Quantity
     along: Quantity
-    stop: Stop
+    stop: Work
     seed: int
 
     def run(self, on_progress: Progress | None) -> Front:
@@ -408,7 +409,7 @@ class _PairFront:
             yield point._replace(lower_bound=min(point.value, bound))
 
 
-def explore(problem: Problem, stop: Stop, seed: int, on_progress: Progress | None = None) -> Explored:
+def explore(problem: Problem, stop: Work, seed: int, on_progress: Progress | None = None) -> Explored:
     """Search the whole range of budgets."""
     search = _FrontSearch(problem, stop, seed, on_progress)
     search.run()
@@ -418,7 +419,7 @@ def explore(problem: Problem, stop: Stop, seed: int, on_progress: Progress | Non
 @dataclass(eq=False)
 class _FrontSearch:
     problem: Problem
-    stop: Stop
+    stop: Work
     seed: int
     on_progress: Progress | None = None
     spent_s: float = 0.0
@@ -516,7 +517,7 @@ def _budgets(steps: Sequence[FrontStep]) -> list[int]:
     return [step.until for step in steps]
 
 
-def _of_step_lengths(along: TimeObjective, stop: Stop, seed: int, on_progress: Progress | None) -> Front:
+def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
     """Return the front of arrays and latency in ns of copies that lengthen the step.
 
     Allocations are looked for with all steps allowed, and with the copies that shorter and shorter steps can
@@ -536,7 +537,7 @@ def _of_step_lengths(along: TimeObjective, stop: Stop, seed: int, on_progress: P
 
 
 def _explored(
-    problem: Problem, step_time: StepTime, stop: Stop, seed: int, on_progress: Progress | None
+    problem: Problem, step_time: StepTime, stop: Work, seed: int, on_progress: Progress | None
 ) -> tuple[list[Archive], float]:
     """Search with copies limited to what steps of several lengths can feed; the seconds counted."""
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
@@ -567,7 +568,7 @@ def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[
 
 
 def _bounds_ns(
-    problem: Problem, step_time: StepTime, budgets: list[int], latency_ns: list[float], stop: Stop
+    problem: Problem, step_time: StepTime, budgets: list[int], latency_ns: list[float], stop: Work
 ) -> tuple[list[float], float]:
     """For each budget ns that nothing undercuts, worked out for some and handed on to those below.
 

@@ -32,9 +32,10 @@ from rramalloc.search.kernels.moves import (
     search,
 )
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
@@ -96,7 +97,7 @@ class _Beams:
         """Whether a beam is expected to take so long at most; longest: no later target is longer."""
         return not self.timer.problem.one_block and self._until(longest).expected_s <= most_s
 
-    def next(self, best: TimedAllocation, enough: int, stop: Stop) -> TimedAllocation | None:
+    def next(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation | None:
         """A shorter allocation that may pass the budget a little, None if none is found."""
         budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
@@ -111,7 +112,7 @@ class _Beams:
             self._guide, self._least = trial, min(self._least, trial.arrays)
         return trial
 
-    def run(self, guide: TimedAllocation, target: int, most: int, stop: Stop) -> TimedAllocation | None:
+    def run(self, guide: TimedAllocation, target: int, most: int, stop: Work) -> TimedAllocation | None:
         """The fewest arrays found for a target, None if more than `most`."""
         state = self.timer.menu.state(guide.blocks, guide.copies)
         arrays = self._until(target).run(state, target, most, stop)
@@ -139,7 +140,7 @@ class Improver:
     slots: Slots = NO_SLOTS
     ambition: float = _AMBITION
     rebalancing: float = _REBALANCING
-    _starts: deque[Callable[[Stop], TimedAllocation]] = field(default_factory=deque)
+    _starts: deque[Callable[[Work], TimedAllocation]] = field(default_factory=deque)
     _runs: int = 0
     _beam_pace: float = math.inf
     _anneal_pace: float = math.inf
@@ -163,12 +164,12 @@ class Improver:
             if climb_s > 0.0:
                 self._starts.append(partial(self._climb, tables, climb_s))
 
-    def run_starts(self, stop: Stop) -> Iterator[TimedAllocation]:
+    def run_starts(self, stop: Work) -> Iterator[TimedAllocation]:
         """All that is left of `begin_at`."""
         while self._starts and not stop.out_of_time:
             yield self._starts.popleft()(stop)
 
-    def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Stop) -> TimedAllocation:
+    def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
         """A better allocation or `best`; ends early at `enough` steps. stop: is charged for what is done."""
         begun_s = stop.spent_s
         while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
@@ -186,7 +187,7 @@ class Improver:
         return best
 
     def fewer_arrays(
-        self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Stop
+        self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Work
     ) -> TimedAllocation:
         """An allocation with fewer arrays that meets a target, or `found`, which does.
 
@@ -207,14 +208,14 @@ class Improver:
                 found = trial
         return found
 
-    def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Stop) -> TimedAllocation:
+    def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Work) -> TimedAllocation:
         """The best allocation on the way to a balance of all stages' slack."""
         best = _copy(start)
         run = Run(REBALANCE, rounds=_ROUNDS, weight=weight)
         self._search(tables, run, _copy(start), best, stop)
         return self.timer.allocation(best)
 
-    def _climb(self, tables: MenuTables, seconds: float, stop: Stop) -> TimedAllocation:
+    def _climb(self, tables: MenuTables, seconds: float, stop: Work) -> TimedAllocation:
         """The best allocation on a climb along critical chains."""
         current = self.menu.smallest
         best = _copy(current)
@@ -222,7 +223,7 @@ class Improver:
         self._search(tables, run, current, best, stop)
         return self.timer.allocation(best)
 
-    def _restart(self, near: TimedAllocation, stop: Stop) -> TimedAllocation:
+    def _restart(self, near: TimedAllocation, stop: Work) -> TimedAllocation:
         """Rebalance from near an allocation, on one of the staircases."""
         start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
         return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight, stop)
@@ -238,7 +239,7 @@ class Improver:
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
-    def _anneal(self, best: TimedAllocation, enough: int, seconds: float, stop: Stop) -> TimedAllocation:
+    def _anneal(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
         target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
         found, current, begun_s = best, self.menu.state(best.blocks, best.copies), stop.spent_s
@@ -256,7 +257,7 @@ class Improver:
         self._anneal_pace = _pace(self._anneal_pace, best, found, stop.spent_s - begun_s)
         return found
 
-    def _beam(self, best: TimedAllocation, enough: int, stop: Stop) -> TimedAllocation:
+    def _beam(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
         if trial is not None and trial.arrays > self.problem.budget:
@@ -268,7 +269,7 @@ class Improver:
         self._beam_pace = _pace(self._beam_pace, best, found, stop.spent_s - begun_s)
         return found
 
-    def _shorten(self, current: State, target: int, seconds: float, stop: Stop) -> int:
+    def _shorten(self, current: State, target: int, seconds: float, stop: Work) -> int:
         """More arrays until a target is met, in turn for critical chains and for all stages alike.
 
         The first keeps more of the incumbent, the second leaves more to the annealing.
@@ -280,7 +281,7 @@ class Improver:
         return self._search(tables, run, current, _copy(current), stop)
 
     def _save_arrays(
-        self, current: State, target: int, budget: int, seconds: float, stop: Stop
+        self, current: State, target: int, budget: int, seconds: float, stop: Work
     ) -> TimedAllocation:
         """Anneal the arrays of a state that meets a target until they fit a budget."""
         stages, begun_s = len(current.copies), stop.spent_s
@@ -292,7 +293,7 @@ class Improver:
         self._change_s = (stop.spent_s - begun_s) / max(1, done)
         return self.timer.allocation(fewest)
 
-    def _search(self, tables: MenuTables, run: Run, current: State, best: State, stop: Stop) -> int:
+    def _search(self, tables: MenuTables, run: Run, current: State, best: State, stop: Work) -> int:
         """A compiled search: makespan, or changes tried."""
         result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
         stop.charge(1e-9 * spent_ns)

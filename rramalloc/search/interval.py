@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
 from rramalloc.search.menu import Menu, all_modes, fed_by, limited_to
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
 from rramalloc.search.sequential import least_access
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _NS_PER_STAGE = 20.0
@@ -35,7 +36,7 @@ class Intervals:
 
     problem: Problem
     incumbent: Incumbent
-    stop: Stop
+    stop: Work
 
     def __post_init__(self) -> None:
         self.menu = Menu.of(self.problem)
@@ -124,7 +125,7 @@ class IntervalRange:
         return [self]
 
 
-def least_product(problem: Problem, stop: Stop) -> tuple[Incumbent, float]:
+def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
 
     def product(found: TimedAllocation) -> float:
@@ -144,7 +145,7 @@ def even_copies(problem: Problem) -> Replication:
     return copies
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Fewest copies that reach the smallest interval. The interval itself bounds the makespan of copies."""
     copies = even_copies(problem)
     bound = 1

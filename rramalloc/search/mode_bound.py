@@ -37,7 +37,8 @@ from rramalloc.search.lookups import Ancestors, NeedRules
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.path_program import Floats, Ints, PathProgram, Row
 from rramalloc.search.paths import Path, Paths
-from rramalloc.search.problem import OutOfTime, Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -231,17 +232,17 @@ class ModeBounder:
             return None
         return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
 
-    def tighten(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Left:
+    def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Left:
         """Prices and relaxation in turn until they remove few modes more, or the time is up."""
         *_, left = (Left(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
         return left
 
-    def tightening(self, rows: Rows, target: int, stop: Stop, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
+    def tightening(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
         """As `tighten`: what is left after each round."""
         with suppress(OutOfTime):
             yield from self._rounds(rows, target, stop, rounds)
 
-    def _rounds(self, rows: Rows, target: int, stop: Stop, rounds: int) -> Iterator[Left]:
+    def _rounds(self, rows: Rows, target: int, stop: Work, rounds: int) -> Iterator[Left]:
         bound, weights = 1.0, None
         for turn in range(rounds):
             left = self.within_budget(rows, target)
@@ -277,7 +278,7 @@ class ModeBounder:
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
                 return
 
-    def label(self, rows: Rows, target: int, most: int, stop: Stop) -> Labelling:
+    def label(self, rows: Rows, target: int, most: int, stop: Work) -> Labelling:
         """Cut the modes of every stage into at most so many labels of similar arrays, times and waits.
 
         Raises OutOfTime.
@@ -364,7 +365,7 @@ class ModeBounder:
         waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
         return self._s_per_mode * len(labelling.modes.label) + 1e-9 * (waits + per_label)
 
-    def _priced(self, labelling: Labelling, target: int, stop: Stop) -> npt.NDArray[np.bool_] | None:
+    def _priced(self, labelling: Labelling, target: int, stop: Work) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
         size, shape = labelling.modes.size, labelling.runs.shape
         kept = np.arange(shape[1]) < size[:, None]
@@ -387,7 +388,7 @@ class ModeBounder:
         return left
 
     def _relax(
-        self, labelling: Labelling, target: int, stop: Stop
+        self, labelling: Labelling, target: int, stop: Work
     ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
         """Bound, labels that may meet the target, their weights."""
         stop.check()
@@ -448,7 +449,7 @@ class _Program(PathProgram):
         return bool(rows)
 
     @override
-    def run(self, stop: Stop) -> int:
+    def run(self, stop: Work) -> int:
         """As of every program, then with the inequalities of whole paths too."""
         rounds, idle, mean = super().run(stop), 0, self.solution
         last = rounds + _PATH_ROUNDS

@@ -11,10 +11,11 @@ import numpy as np
 
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.prove import FINEST
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import ProofTurn, TimedAllocation
+from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0
 """What the last target, and the improver beside it, may take beyond the work allowed."""
@@ -34,7 +35,7 @@ class _Tightening:
     left: Left
     round_s: float = 0.0
 
-    def next_round(self, stop: Stop) -> bool:
+    def next_round(self, stop: Work) -> bool:
         """Whether there was another round."""
         begun_s, left = stop.spent_s, next(self.rounds, None)
         if left is not None:
@@ -68,11 +69,11 @@ class ModeProver:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
 
-    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
         """As `LowerSide.root`: nothing that is not known."""
         return known, ()
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """As `LowerSide.run`."""
         begun_s, self._found = stop.spent_s, []
         most_s = min(seconds, left_s)
@@ -97,7 +98,7 @@ class ModeProver:
         """Whether a target is under way that no other turn has time for: its rounds end in this one."""
         return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
-    def _tighten(self, target: int, stop: Stop) -> int:
+    def _tighten(self, target: int, stop: Work) -> int:
         """Another round of a target, or the first one: the bound, 0 before its end."""
         if self._under_way is None:
             self.nodes += 1
@@ -149,7 +150,7 @@ class ModeProver:
         above = [known for known in self._rows if known >= target]
         return self._rows[min(above)] if above else self._bounder.everything
 
-    def _branch(self, target: int, seconds: float, stop: Stop) -> int:
+    def _branch(self, target: int, seconds: float, stop: Work) -> int:
         """Go on with branch and bound of one target: the bound, 0 unless it is refuted.
 
         seconds: that it may take, about.

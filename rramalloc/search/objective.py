@@ -22,7 +22,7 @@ from rramalloc.search.bound import bounder_of
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.menu import Menu, limited_to
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import (
     STEP_RANGES,
     ArrayRange,
@@ -36,6 +36,7 @@ from rramalloc.search.ranges import (
 )
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.timing.simulate import ExactTiming
@@ -75,7 +76,7 @@ class Quantity(ABC):
         """Return the quantity of an allocation that was simulated."""
         return self.value(TimedAllocation.of_timing(self.problem, timing))
 
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         """Return what no allocation undercuts with arrays in this range that takes so long at least.
 
         stop: of the search that it belongs to, whose clock and token end it too.
@@ -89,11 +90,11 @@ class Objective(Quantity):
     by_methods: ClassVar[bool] = False
 
     @abstractmethod
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         """Search, as `auto` does. Raises TargetError, SpecError."""
 
     @abstractmethod
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         """Return a value that no allocation within the budget undercuts.
 
         candidate: of any method, with its proof; stop: of its search, whose clock and token end this too.
@@ -140,11 +141,11 @@ class Latency(TimeObjective):
         return found.makespan * self.length_of(found)
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return latency_ns
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         if self.by_step is None or not self.by_step.moves:
             return self.of_steps(solve_makespan(self.problem, stop, seed))
         return self.solve_by_step(stop, seed)
@@ -153,7 +154,7 @@ class Latency(TimeObjective):
         """Return an answer in steps with its bound in the unit of the objective."""
         return replace(candidate, objective_bound=self.in_unit(candidate.lower_bound))
 
-    def solve_by_step(self, stop: Stop, seed: int) -> Candidate:
+    def solve_by_step(self, stop: Work, seed: int) -> Candidate:
         """Search over all step lengths for the least latency in ns."""
         model = _LatencyByStep.of(self.problem, stop, seed)
         bound_ns = model.run()
@@ -161,7 +162,7 @@ class Latency(TimeObjective):
         return model.incumbent.candidate(words, bound_ns)
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
         steps = root_bound(self.problem, stop, candidate.lower_bound)
@@ -184,11 +185,11 @@ class Makespan(Latency):
         self.unit = self.problem.time_unit
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         return self.of_steps(solve_makespan(self.problem, stop, seed))
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         step_time = self.problem.step_time
         if step_time is None:
             return latency_ns
@@ -216,13 +217,13 @@ class _LatencyByStep:
     problem: Problem
     incumbent: Incumbent
     descent: Descent
-    stop: Stop
+    stop: Work
     seed: int
     most_interval_ns: float
 
     @classmethod
     def of(
-        cls, problem: Problem, stop: Stop, seed: int, most_interval_ns: float = math.inf
+        cls, problem: Problem, stop: Work, seed: int, most_interval_ns: float = math.inf
     ) -> _LatencyByStep:
         """Begin with the fewest arrays."""
         menu = Menu.of(problem)
@@ -298,7 +299,7 @@ class Interval(TimeObjective):
         return self.problem.interval(found.copies, found.blocks) * self.length_of(found)
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         """Smallest interval * step_ns, then the least latency among the allocations that reach it."""
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
@@ -330,17 +331,17 @@ class Interval(TimeObjective):
         return model.incumbent.candidate(words, bound_ns)
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         problem = replace(self.problem, budget=most_arrays, tiles=None)
         if self.by_step is None:
             return Menu.of(problem).smallest_interval(problem)
         return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         return self._least(stop) if candidate.objective_bound is None else candidate.objective_bound
 
-    def _least(self, stop: Stop) -> float:
+    def _least(self, stop: Work) -> float:
         """Return the smallest value by trying every interval, of allocations that tiles need not hold."""
         known = self.problem.root_bounds
         if self.name not in known:
@@ -370,11 +371,11 @@ class FewestArrays(Objective):
         return found.arrays
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return fewest_arrays
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         steps, target_ns, step_time = self._target_steps, self._target_ns, self.problem.step_time
         if steps is not None and target_ns is None:
             return fewest.solve(self.problem, stop, seed, steps)
@@ -396,7 +397,7 @@ class FewestArrays(Objective):
             ) from None
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
 
 
@@ -425,11 +426,11 @@ class Sequential(TimeObjective):
         return math.fsum((np.array(lengths) * alone_ns).tolist())
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         return sequential.solve_in_turn(self.problem, stop, self.by_step)
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         bound = candidate.objective_bound
         if bound is None:
             bound = self.solve(stop.nested(stop.work, gap=0.0), 0).objective_bound or 0.0
@@ -444,15 +445,15 @@ class RangedByArrays(Objective):
         """Return what no allocation undercuts with at least so many arrays and so much time."""
 
     @abstractmethod
-    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         """Search for the least time of a problem with fewer arrays."""
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return self.least(fewest_arrays, latency_ns)
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         menu = Menu.of(self.problem)
         incumbent, descent = Incumbent(self.problem, self.value), Descent(self.problem, menu, stop)
         model = _ByArrays(self, incumbent, descent, stop, seed)
@@ -471,7 +472,7 @@ class _ByArrays:
     objective: RangedByArrays
     incumbent: Incumbent
     descent: Descent
-    stop: Stop
+    stop: Work
     seed: int
 
     def floor(self, arrays: int, latency_ns: float) -> float:
@@ -515,13 +516,13 @@ class LeastEnergy(RangedByArrays):
         return value
 
     @override
-    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         latency = Latency(problem)
         candidate = latency.solve(stop, seed)
         return FasterThan(candidate, latency.in_ns(latency.bound(candidate, stop)))
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         if candidate.objective_bound is not None:
             return candidate.objective_bound
         known = self.problem.root_bounds
@@ -569,7 +570,7 @@ class Area(Quantity):
         return self._model.area_um2(found.arrays) or 0.0
 
     @override
-    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Stop) -> float:
+    def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return self._model.area_um2(fewest_arrays) or 0.0
 
 
@@ -600,7 +601,7 @@ def check_method(objective: ObjectiveName, method: str) -> None:
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
-def quick_bound(problem: Problem, stop: Stop) -> int:
+def quick_bound(problem: Problem, stop: Work) -> int:
     """Return steps that no allocation undercuts, by rules for a single box, or by the smallest interval."""
     if stop.out_of_time:
         return 1
@@ -609,7 +610,7 @@ def quick_bound(problem: Problem, stop: Stop) -> int:
     return Menu.of(problem).smallest_interval(replace(problem, tiles=None))
 
 
-def root_bound(problem: Problem, stop: Stop, known: int = 1) -> int:
+def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:
     """Return steps that no allocation undercuts, with hardly a search: those known already, or more."""
     if problem.one_block:
         if known > 1 and not bounder_of(problem).refutes(known):

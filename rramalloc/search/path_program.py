@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.cuts import Solution
-from rramalloc.search.problem import Stop
 from rramalloc.search.recent import Key
+from rramalloc.search.work import Work
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -90,7 +90,7 @@ class LinearProgram:
         self._right.append(right)
         self._lengths += lengths
 
-    def solve(self, stop: Stop) -> float:
+    def solve(self, stop: Work) -> float:
         """Solve from the last basis; the minimum, or -inf if the solver gave up. Raises OutOfTime."""
 
         def look(kind: int, text: str, out: Any, answer: Any, data: Any) -> None:  # noqa: ARG001
@@ -204,7 +204,7 @@ class PathProgram(ABC):
     def separate(self) -> bool:
         """Add the inequalities that the solution violates most; False if there are none."""
 
-    def run(self, stop: Stop) -> int:
+    def run(self, stop: Work) -> int:
         """Solve and separate in turn as long as the bound rises; how many solutions it took.
 
         Raises OutOfTime.

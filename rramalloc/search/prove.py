@@ -15,9 +15,10 @@ import numpy as np
 from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.diagram import Diagram
 from rramalloc.search.path_program import Floats
-from rramalloc.search.problem import OutOfTime, Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.relaxation import Relaxation
 from rramalloc.search.turns import ProofTurn, TimedAllocation
+from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Replication
 
 _TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95
@@ -75,7 +76,7 @@ class Tightener:
         """Whether a target has not been tightened yet and there is time for it."""
         return target not in self._boxes and self.round_s <= _SHARE * left_s
 
-    def tighten(self, target: int, stop: Stop) -> Tight:
+    def tighten(self, target: int, stop: Work) -> Tight:
         """Shrink the box of a target as far as it goes; not at all if the time is up before that is known."""
         before_s = stop.spent_s
         try:
@@ -85,7 +86,7 @@ class Tightener:
         self.round_s = (stop.spent_s - before_s) / max(1, tight.rounds)
         return tight
 
-    def _tighten(self, target: int, stop: Stop) -> Tight:
+    def _tighten(self, target: int, stop: Work) -> Tight:
         stop.charge(self.bounder.sweep_seconds)
         box, near = self.box(target), -1
         bound, copies, rounds = 1, None, 0
@@ -152,7 +153,7 @@ class Diagrams:
         limit = min(self._resisting or makespan, makespan)
         return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
 
-    def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Stop) -> int:
+    def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Work) -> int:
         """A bound at least as high, from a diagram of what is left of a target."""
         bounder, begun_s = self.tightener.bounder, stop.spent_s
         stop.charge(bounder.sweep_seconds)
@@ -207,7 +208,7 @@ class Prover:
         self._tightener = Tightener(self.bounder)
         self._diagrams = Diagrams(self._tightener)
 
-    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound(stop, known, makespan)
         if stop.out_of_time:
@@ -221,7 +222,7 @@ class Prover:
         """As of `LowerSide`."""
         return self._nodes + self._diagrams.nodes
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """As `LowerSide.run`. Diagrams take the larger part of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
         if not self._begun:
@@ -240,7 +241,7 @@ class Prover:
                 break
         return ProofTurn(bound, tuple(self._found))
 
-    def _by_diagram(self, bound: int, makespan: int, end_s: float, stop: Stop) -> int:
+    def _by_diagram(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
         """Refute one more target by a diagram, if it can; the bound."""
         target = self._diagrams.target(bound, makespan)
         bound = self._tighten(bound, target, end_s, stop)
@@ -248,7 +249,7 @@ class Prover:
             bound = self._diagrams.raised(target, bound, makespan, end_s - stop.spent_s, stop)
         return bound
 
-    def _climb(self, bound: int, makespan: int, end_s: float, stop: Stop) -> int:
+    def _climb(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
         """Refute or meet one more target by tightening and branch and bound; the bound.
 
         Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
@@ -279,7 +280,7 @@ class Prover:
     def _timed(self, copies: Replication) -> TimedAllocation:
         return TimedAllocation.of_copies(self.problem, copies)
 
-    def _decide(self, target: int, left_s: float, stop: Stop) -> Outcome:
+    def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
         """Refute or meet a target by branch and bound."""
         effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
         outcome, nodes, found = self.bounder.decide(target, effort, stop, self._tightener.box(target))
@@ -288,7 +289,7 @@ class Prover:
             self._found.append(self._timed(found))
         return outcome
 
-    def _tighten(self, bound: int, target: int, end_s: float, stop: Stop) -> int:
+    def _tighten(self, bound: int, target: int, end_s: float, stop: Work) -> int:
         """Relax the box of a target, once, if there is time for it; the bound."""
         affordable = target >= bound and self._tightener.affordable(target, end_s - stop.spent_s)
         if not affordable or stop.out_of_time:

@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.search.menu import StageModes, all_modes, fed_by
-from rramalloc.search.problem import SECONDS_PER_WORK, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 
 STEP_RANGES = 8
@@ -88,7 +89,7 @@ class Incumbent:
         )
 
 
-def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Stop) -> float:
+def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> float:
     """Return a value that no allocation in the ranges undercuts, searching until the best one meets it."""
     number = count()  # of equal bounds the range that came first
     heap = [(each.bound, next(number), each) for each in ranges]
@@ -115,7 +116,7 @@ class StepModel(Protocol):
     """What is minimised together with the length of a step."""
 
     @property
-    def stop(self) -> Stop:
+    def stop(self) -> Work:
         """Of the whole search."""
         ...
 

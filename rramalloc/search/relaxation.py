@@ -20,8 +20,9 @@ from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
 from rramalloc.search.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.path_program import Floats, PathProgram, Row
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.recent import Recent
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _LABELS = {"steps": 16, "ticks": 64}
@@ -98,7 +99,7 @@ class Relaxation:
     problem: Problem
     _useful: Recent[_Cut] = field(default_factory=Recent)
 
-    def solve(self, box: Box, start: Replication, rest: Replication, target: int, stop: Stop) -> Relaxed:
+    def solve(self, box: Box, start: Replication, rest: Replication, target: int, stop: Work) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`. Raises OutOfTime.
 
         start[i]: least start of stage i; rest[i]: least ticks from its finish to the end.

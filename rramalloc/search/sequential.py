@@ -28,7 +28,8 @@ from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import repair
 from rramalloc.search.menu import Modes, StageModes, all_modes
-from rramalloc.search.problem import Blocks, Candidate, Problem, Stop
+from rramalloc.search.problem import Blocks, Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
 
@@ -45,14 +46,14 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def solve(problem: Problem, stop: Stop, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
     candidate = _solve(problem, stop, None)
     words = f"heuristic: {candidate.proof}; no proof of the exact makespan"
     return replace(candidate, proof=words, objective_bound=None)
 
 
-def solve_in_turn(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
+def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
     """The same of batches times each stage's own step, in ns, and in tiles; by_step: None to count batches.
 
     `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
@@ -65,7 +66,7 @@ def solve_in_turn(problem: Problem, stop: Stop, by_step: StepTime | None) -> Can
     return replace(candidate, replication=copies, blocks=blocks, proof=words, repaired=True)
 
 
-def _solve(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
+def _solve(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
     step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
     choices, blocks = _choices(problem, partial(_costs, problem, by_step))
     search = LeastSum(choices, stop, step=step)
@@ -77,7 +78,7 @@ def _solve(problem: Problem, stop: Stop, by_step: StepTime | None) -> Candidate:
     return _candidate(search, chosen, blocks, words)
 
 
-def least_access(problem: Problem, stop: Stop) -> Candidate:
+def least_access(problem: Problem, stop: Work) -> Candidate:
     """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
     costs = [_access_ns(problem, stage, own) for stage, own in enumerate(all_modes(problem))]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
@@ -149,7 +150,7 @@ class LeastSum:
     """
 
     choices: StageChoices
-    stop: Stop
+    stop: Work
     step: float = 1.0
     seconds: float = 0.0
     bound: float = 0.0

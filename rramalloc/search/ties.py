@@ -8,9 +8,9 @@ import numpy as np
 
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.kernels.moves import NS_PER_BATCH
-from rramalloc.search.problem import Stop
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 
 _TIE_NODES = 2000
 """Most nodes of branch and bound for one number of arrays."""
@@ -20,7 +20,7 @@ _TRIM_S = 0.5
 """Most counted seconds of one trim."""
 
 
-def trim(timer: Timer, found: TimedAllocation, stop: Stop) -> TimedAllocation:
+def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
     """Take arrays away stage by stage as long as the makespan does not grow, within a limit of work."""
     problem, menu, best = timer.problem, timer.menu, found
     batches = float((-(-problem.graph.windows // found.copies)).sum())
@@ -41,7 +41,7 @@ def trim(timer: Timer, found: TimedAllocation, stop: Stop) -> TimedAllocation:
     return best
 
 
-def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Stop) -> tuple[TimedAllocation, bool]:
+def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Work) -> tuple[TimedAllocation, bool]:
     """Return the allocation with the fewest arrays at a proven makespan, and whether that is proven.
 
     Of copies that all step together. The budget falls below the arrays of the best one until branch and bound

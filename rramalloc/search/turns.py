@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rramalloc.search.problem import Blocks, Problem, Stop
+from rramalloc.search.problem import Blocks, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of
 
 
@@ -65,14 +66,14 @@ class LowerSide(Protocol):
         """Seconds that the first target takes at least, counted."""
         ...
 
-    def root(self, known: int, makespan: int, stop: Stop) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
         """A first bound, and allocations to start from that need not fit.
 
         known, makespan: lower bound and makespan to begin with.
         """
         ...
 
-    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Stop) -> ProofTurn:
+    def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Work for about `seconds` on targets from `bound` to below `makespan`.
 
         left_s: seconds of work that the whole search has left; stop: is charged for what is done. Same calls,

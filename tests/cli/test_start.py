@@ -18,7 +18,7 @@ from cli.probe import imported
 
 from rramalloc import compiled, numba_inside
 from rramalloc.cli import live_line
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
@@ -141,7 +141,7 @@ def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -
     now_s = 100.0
     monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
     monkeypatch.setattr(compiled, "compilation", compilation := compiled.Compilation())
-    stop = Stop(time_limit_s=15)
+    stop = Work(time_limit_s=15)
     now_s += 10
     compilation.begin()
     now_s += 8

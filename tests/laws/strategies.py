@@ -239,7 +239,7 @@ class Clocks:
         """The problem with these clocks and lags."""
         edges = [(edge.producer, edge.consumer) for edge in problem.graph.edges]
         lags = {edge: self.lag(*edge) for edge in edges}
-        return replace(problem, graph=problem.graph.timed(self, lags))
+        return replace(problem, graph=problem.graph.timed(self).delayed(lags))
 
 
 @dataclass(frozen=True, eq=False)

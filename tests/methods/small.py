@@ -9,7 +9,8 @@ import numpy as np
 from laws.strategies import Enumerated, enumerate_all
 
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -47,7 +48,7 @@ def valley(demand: list[int], budget: int) -> Problem:
 
 def copies(module: Any, case: Problem, seed: int = 0) -> list[int]:
     """What a method asks for."""
-    return module.solve(case, Stop(), seed).replication.tolist()
+    return module.solve(case, Work(), seed).replication.tolist()
 
 
 def random_chain(random: Random) -> Enumerated:

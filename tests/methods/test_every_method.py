@@ -24,7 +24,8 @@ from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -46,7 +47,7 @@ def small_case(random: Random, name: str) -> Enumerated:
 
 def proposed(problem: Problem, name: str, seed: int = 0) -> Candidate:
     """What `optimize` returns."""
-    return propose(problem, Request(method=name, seed=seed), Stop(work=LITTLE))
+    return propose(problem, Request(method=name, seed=seed), Work(work=LITTLE))
 
 
 def test_every_method_describes_itself() -> None:
@@ -72,7 +73,7 @@ def test_within_the_problem_and_never_better_than_the_best(name: str, random: Ra
     reached = makespan_of(case.problem.graph, candidate.replication)
     assert candidate.lower_bound <= case.optimum <= reached
     if name in BASELINES:
-        alone = method_named(name).solve(case.problem, Stop(work=LITTLE), seed)
+        alone = method_named(name).solve(case.problem, Work(work=LITTLE), seed)
         assert alone.lower_bound == 1
         assert alone.replication.dtype == np.int64
         assert ((alone.replication >= 1) & (alone.replication <= case.problem.graph.windows)).all()
@@ -119,7 +120,7 @@ def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
     tiled = replace(problem, tiles=tiles)
     candidate = proposed(tiled, name)
     assert tiled.fits(candidate.replication)
-    asked = method_named(name).solve(tiled, Stop(work=LITTLE), 0).replication
+    asked = method_named(name).solve(tiled, Work(work=LITTLE), 0).replication
     assert candidate.repaired == (not tiled.holds(asked))
 
 
@@ -130,7 +131,7 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
     network = load("alexnet")
     needed = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(2**40).minimum
     problem = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(needed + spare)
-    candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
+    candidate = propose(problem, Request(method=name), Work(work=LITTLE))
     assert problem.fits(candidate.replication)
     if spare == 0:
         assert candidate.replication.tolist() == [1] * len(problem.demand)
@@ -141,7 +142,7 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
 @pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
 def test_no_baseline_beats_the_bound(name: str) -> None:
     problem = Case(load("resnet18"), load_hardware("isaac")).problem(12_000)
-    candidate = propose(problem, Request(method=name), Stop(work=LITTLE))
+    candidate = propose(problem, Request(method=name), Work(work=LITTLE))
     assert problem.fits(candidate.replication)
     assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.replication)
 
@@ -164,7 +165,7 @@ def test_chips_are_served() -> None:
 def test_published() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
     problem = Case(load("vgg11"), load_hardware("plain")).problem(2304)
-    found = method_named("published").solve(problem, Stop(), 0)
+    found = method_named("published").solve(problem, Work(), 0)
     assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
     with pytest.raises(UnsupportedError, match="chains only"):
         optimize("resnet18", 4096, method="published")
@@ -180,7 +181,7 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "foreign", lambda _: points)
     assert registry.method_names()[-2:] == ("broken", "mine")
     problem = Case(load("alexnet"), load_hardware("plain")).problem(1000)
-    assert propose(problem, Request(method="mine"), Stop()).proof == "told by a fake"
+    assert propose(problem, Request(method="mine"), Work()).proof == "told by a fake"
     assert not method_named("mine").compared
     with pytest.raises(
         PluginError, match=r"method 'broken', the entry point 'no_such_module:solve' .* failed: Module"

@@ -19,7 +19,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 ENOUGH = 10**6
@@ -65,7 +66,7 @@ def test_the_optimum_of_the_model_bounds_the_exact_one(case: Enumerated) -> None
     ]
     choices = (np.array(choice) for choice in product(*useful))
     best = min(steps(problem, choice) for choice in choices if problem.arrays(choice) <= problem.budget)
-    candidate = milp.solve(problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(problem, Work(work=ENOUGH), 0)
     assert candidate.lower_bound == best
     assert candidate.lower_bound <= case.optimum
 
@@ -77,7 +78,7 @@ def test_out_of_work(work: int) -> None:
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
     problem = Case(rramalloc.load("resnet18"), load_hardware("plain")).problem(1390)
-    found, again = (milp.solve(problem, Stop(work=work), 0) for _ in range(2))
+    found, again = (milp.solve(problem, Work(work=work), 0) for _ in range(2))
     assert "stopped (" in found.proof
     assert problem.fits(found.replication)
     assert 1 <= found.lower_bound <= 288
@@ -91,7 +92,7 @@ def test_the_root_relaxation_keeps_the_work(monkeypatch: pytest.MonkeyPatch) -> 
     """HiGHS itself ends no root relaxation of a mixed-integer program before its end."""
     monkeypatch.setattr(milp, "_SECONDS_PER_ROW", 1e-3)  # two pivots
     with pytest.raises(SolverError, match="in the root relaxation"):
-        milp.solve(Case(rramalloc.load("alexnet"), load_hardware("plain")).problem(400), Stop(work=1), 0)
+        milp.solve(Case(rramalloc.load("alexnet"), load_hardware("plain")).problem(400), Work(work=1), 0)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_the_root_relaxation_keeps_the_work(monkeypatch: pytest.MonkeyPatch) -> 
 def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     """Optima that CBC and HiGHS both prove, at 4, 4 and 2 times the minimum."""
     problem = Case(rramalloc.load(network), load_hardware("plain")).problem(arrays)
-    candidate = milp.solve(problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(problem, Work(work=ENOUGH), 0)
     assert "solved to optimality" in candidate.proof
     assert candidate.lower_bound == optimum
 
@@ -112,7 +113,7 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
     case = solved(random)
     assume(case is not None)
     assert case is not None
-    candidate = milp.solve(case.problem, Stop(work=ENOUGH), 0)
+    candidate = milp.solve(case.problem, Work(work=ENOUGH), 0)
     assert 1 <= candidate.lower_bound <= case.best
     checked = check_candidate(case.problem, candidate, case.problem.budget, "milp")
     assert checked.timing.makespan >= case.best
@@ -133,7 +134,7 @@ def test_modes_by_hand() -> None:
     network = rramalloc.Network.build("two", nodes)
     hardware = load_hardware("plain").with_crossbar(16, 16)
     problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2)
-    found = milp.solve(problem, Stop(work=ENOUGH), 0)
+    found = milp.solve(problem, Work(work=ENOUGH), 0)
     assert found.lower_bound == 5
     assert found.blocks is not None
     assert (found.blocks[0], found.replication[0]) == ((2, 2), 1)

@@ -23,7 +23,8 @@ from rramalloc.methods import published_recurrence as method
 from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
 from rramalloc.search import interval
-from rramalloc.search.problem import CancelToken, Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -99,7 +100,7 @@ def test_canonical_order_of_a_chain_is_its_own(name: str) -> None:
 @given(random=randoms)
 def test_proven_means_least_of_all(random: Random) -> None:
     case = small_problem(random)
-    candidate = method.solve(case.problem, Stop(work=4), 0)
+    candidate = method.solve(case.problem, Work(work=4), 0)
     assert case.problem.fits(candidate.replication)
     every = [reference(case.problem, row) for row in case.allocations]
     reached = reference(case.problem, candidate.replication)
@@ -115,7 +116,7 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
     row = case.allocations[random.randrange(len(case.allocations))]
     least, most = (np.minimum(row, 2), row) if random.random() < 0.5 else (row, case.problem.graph.windows)
     small = enumerate_all(replace(case.problem, least=least, most=most))
-    candidate = method.solve(small.problem, Stop(work=4), 0)
+    candidate = method.solve(small.problem, Work(work=4), 0)
     assert small.problem.fits(candidate.replication)
     every = [reference(small.problem, row) for row in small.allocations]
     assert reference(small.problem, candidate.replication) == min(every)
@@ -126,11 +127,11 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
 def test_padding_beyond_the_kernel_is_never_called_proven(random: Random) -> None:
     graph = StageGraph.build(chain(random, 6, 9, padded=True))
     source = Problem(graph, np.ones(len(graph.stages), dtype=np.int64), len(graph.stages) + 40)
-    candidate = method.solve(source, Stop(work=2), 0)
+    candidate = method.solve(source, Work(work=2), 0)
     assert source.fits(candidate.replication)
     usual = all(layer.k > layer.p for layer in chain_layers(graph.network)[1:])
     assert usual or PROVEN not in candidate.proof
-    start = interval.solve(source, Stop(), 0).replication
+    start = interval.solve(source, Work(), 0).replication
     assert reference(source, candidate.replication) <= reference(source, start)
 
 
@@ -160,7 +161,7 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
     """docs/sources/model.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the
     recurrence, by 2."""
     source = problem(name, arrays)
-    candidate = method.solve(source, Stop(), 0)
+    candidate = method.solve(source, Work(), 0)
     reached = reference(source, candidate.replication)
     assert PROVEN in candidate.proof
     layers = method.rows_of(chain_layers(source.graph.network))
@@ -179,13 +180,13 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
 def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: int) -> None:
     hardware = load_hardware("plain").with_crossbar(lines, lines)
     source = Case(load("vgg19"), hardware).problem(arrays)
-    candidate = method.solve(source, Stop(work=8), 0)
+    candidate = method.solve(source, Work(work=8), 0)
     assert reference(source, candidate.replication) < figure
 
 
 def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
-    candidate = method.solve(problem("vgg11", 2304), Stop(), 0)
+    candidate = method.solve(problem("vgg11", 2304), Work(), 0)
     assert PROVEN in candidate.proof
     assert candidate.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
 
@@ -193,18 +194,18 @@ def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
 @pytest.mark.parametrize(
     "stop",
     [
-        pytest.param(Stop(work=0), id="no work"),
-        pytest.param(Stop(work=1), id="little work"),
-        pytest.param(Stop(gap=1.0), id="anything is good enough"),
-        pytest.param(Stop(time_limit_s=0.0), id="no time"),
-        pytest.param(Stop(cancel=CancelToken(interrupted=True)), id="interrupted"),
+        pytest.param(Work(work=0), id="no work"),
+        pytest.param(Work(work=1), id="little work"),
+        pytest.param(Work(gap=1.0), id="anything is good enough"),
+        pytest.param(Work(time_limit_s=0.0), id="no time"),
+        pytest.param(Work(cancel=CancelToken(interrupted=True)), id="interrupted"),
     ],
 )
-def test_never_worse_than_the_smallest_interval(stop: Stop) -> None:
+def test_never_worse_than_the_smallest_interval(stop: Work) -> None:
     source = problem("vgg19", 4000)
     candidate = method.solve(source, stop, 0)
     assert source.fits(candidate.replication)
-    start = interval.solve(source, Stop(), 0).replication
+    start = interval.solve(source, Work(), 0).replication
     assert reference(source, candidate.replication) <= reference(source, start)
     again = method.solve(source, replace(stop), 7)
     assert again.replication.tolist() == candidate.replication.tolist()
@@ -265,7 +266,7 @@ def test_least_delay_of_alexnet_against_every_allocation(step_ns: float) -> None
 
     search((), 512 - sum(demand))
     source = Case(load("alexnet_todaes"), with_memory(step_ns)).problem(512)
-    candidate = method.solve(source, Stop(), 0)
+    candidate = method.solve(source, Work(), 0)
     assert source.step_time is not None
     delay_ns = reference(source, candidate.replication) * source.step_time.step_ns(candidate.replication)
     assert delay_ns == pytest.approx(best_ns)

@@ -17,7 +17,8 @@ from rramalloc.allocation.optimize import Request, propose
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import annealing, balance, genetic
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 
 
@@ -34,7 +35,7 @@ def test_annealing_starts_in_proportion() -> None:
     """16 arrays: 8 each, 8 batches each: no deviation to lower. 15 arrays round up to the same."""
     assert copies(annealing, two(16)) == [8, 2]
     assert copies(annealing, two(15)) == [8, 2]
-    candidate = propose(two(15), Request(method="annealing"), Stop())
+    candidate = propose(two(15), Request(method="annealing"), Work())
     assert candidate.repaired
     assert two(15).fits(candidate.replication)
 
@@ -82,7 +83,7 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
     Batches in another order round to another sum, so deviations are compared within rounding.
     """
     source = case.problem
-    found = annealing.solve(source, Stop(work=1), random.randrange(5)).replication
+    found = annealing.solve(source, Work(work=1), random.randrange(5)).replication
     start = annealing.initial(source)
     windows = source.graph.windows
     assert source.arrays(found) <= source.budget + source.demand.mean()
@@ -110,7 +111,7 @@ def test_genetic_on_a_single_stage() -> None:
 
 def test_genetic_founders_are_those_that_fit() -> None:
     """5 arrays, demand 1 and 4: one copy of each takes them all, so no founder has more."""
-    search = genetic._Evolution(two(5), Stop(), np.random.Generator(np.random.PCG64(0)))
+    search = genetic._Evolution(two(5), Work(), np.random.Generator(np.random.PCG64(0)))
     assert search.founders().tolist() == [[1, 1]]
     assert copies(genetic, two(5)) == [1, 1]
 
@@ -119,8 +120,8 @@ def test_genetic_founders_are_those_that_fit() -> None:
 @given(case=enumerated(), random=randoms)
 def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random) -> None:
     source = case.problem
-    found = genetic.solve(source, Stop(), random.randrange(5)).replication
-    search = genetic._Evolution(source, Stop(), np.random.Generator(np.random.PCG64(0)))
+    found = genetic.solve(source, Work(), random.randrange(5)).replication
+    search = genetic._Evolution(source, Work(), np.random.Generator(np.random.PCG64(0)))
     founders = search.founders()
     assert source.fits(found)
     assert makespan_of(source.graph, found) <= makespan_of(source.graph, founders[0])
@@ -131,7 +132,7 @@ def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random)
 def test_populations_survive_in_part() -> None:
     """30 of 100 by fitness, one in five of the others by chance."""
     source = two(60)
-    search = genetic._Evolution(source, Stop(), np.random.Generator(np.random.PCG64(3)))
+    search = genetic._Evolution(source, Work(), np.random.Generator(np.random.PCG64(3)))
     ordered = np.tile(source.smallest, (100, 1))
     ordered[:, 0] = np.arange(1, 101) % 50 + 1
     survivors = search._survivors(ordered)

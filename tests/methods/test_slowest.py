@@ -20,7 +20,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import balance, bottleneck
 from rramalloc.network.network import Network
 from rramalloc.network.node import Linear
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
 PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # docs/sources/peers.md
 
@@ -62,7 +62,7 @@ def test_balance(budget: int, expected: list[int]) -> None:
 def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
     """4 + 2 * 5 + 3 = 17 arrays of 16: first copies are not taken off."""
     case = valley([1, 5, 3], 16)
-    candidate = propose(case, Request(method="balance"), Stop())
+    candidate = propose(case, Request(method="balance"), Work())
     assert candidate.repaired
     assert "repaired" in candidate.proof
     assert case.fits(candidate.replication)

@@ -19,7 +19,8 @@ from rramalloc.methods.registry import method_named
 from rramalloc.methods.sdk import cycles, square_block
 from rramalloc.methods.vw_sdk import variable_window
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 
 Layer = tuple[int, int, int, int]
 """Image, kernel, channels in and out: square, no padding, stride 1."""
@@ -109,12 +110,12 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     demand = modes.each(graph.blocks, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
     problem = Problem(graph, demand, budget, block_modes=modes)
-    found = propose(problem, Request(method=name), Stop(work=1))
+    found = propose(problem, Request(method=name), Work(work=1))
     assert not found.repaired
     assert found.blocks is not None
     checked = check_candidate(problem, found, budget, name)
     assert checked.used <= budget
-    alone = method_named(name).solve(problem, Stop(work=1), 0)
+    alone = method_named(name).solve(problem, Work(work=1), 0)
     assert alone.lower_bound == 1
 
 

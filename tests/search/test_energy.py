@@ -20,7 +20,7 @@ from rramalloc.mapping.modes import largest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.objective import OBJECTIVES, LeastEdp, LeastEnergy
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import simulate
 
 CHIP = {"arrays_per_tile": 40, "straddle": True, "tiles": [5, 50], "chips": [1, 1]}
@@ -112,7 +112,7 @@ def test_the_floor_of_arrays_and_latency_holds(kind: Any, random: Random) -> Non
     arrays = case.allocations @ case.problem.demand
     for value, used, time in zip(values, arrays.tolist(), latency.tolist(), strict=True):
         assert objective.least(used, time) <= value * (1 + 1e-9)
-    found = objective.solve(Stop(work=1), 0)
+    found = objective.solve(Work(work=1), 0)
     assert found.objective_bound <= values.min() * (1 + 1e-9)
 
 

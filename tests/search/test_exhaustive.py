@@ -20,8 +20,9 @@ from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Candidate, Stop
+from rramalloc.search.problem import Candidate
 from rramalloc.search.prove import Tightener
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
 from rramalloc.timing.stage_graph import BatchTicks
 
@@ -66,7 +67,7 @@ def test_fast_makespans_are_those_of_the_walk(tick: int, data: st.DataObject) ->
 @given(data=st.data())
 def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
-    candidate = auto.solve(case.problem, Stop(work=LITTLE), data.draw(st.integers(0, 3)))
+    candidate = auto.solve(case.problem, Work(work=LITTLE), data.draw(st.integers(0, 3)))
     reached = makespan(case, candidate)
     assert candidate.lower_bound <= case.optimum
     claims = candidate.proof.startswith("proven optimal")
@@ -85,9 +86,9 @@ def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.Dat
     limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
     assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
     small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
-    candidate = auto.solve(small.problem, Stop(work=LITTLE), 0)
+    candidate = auto.solve(small.problem, Work(work=LITTLE), 0)
     reached = makespan(small, candidate)
-    assert Bounder(small.problem).root_bound(Stop()) <= small.optimum
+    assert Bounder(small.problem).root_bound(Work()) <= small.optimum
     assert candidate.lower_bound <= small.optimum <= reached
 
 
@@ -98,7 +99,7 @@ def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, dat
     """The box of a target holds every allocation that meets it; none meets a target without a box."""
     case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
-    assert bounder.root_bound(Stop()) <= case.optimum
+    assert bounder.root_bound(Work()) <= case.optimum
     for target in sorted(
         {1, case.optimum - 1, *np.unique(case.makespans)[:8].tolist(), int(case.makespans.max())}
     ):
@@ -117,12 +118,12 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
     case = data.draw(enumerated(ops=ops, tick=tick))
     bounder = Bounder(case.problem)
     for target in range(max(1, case.optimum - 4), case.optimum + 4):
-        outcome, nodes, found = bounder.decide(target, 1_000_000, Stop())
+        outcome, nodes, found = bounder.decide(target, 1_000_000, Work())
         assert nodes >= 1
         assert outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
         if outcome is Outcome.FOUND:
             assert makespan(case, Candidate(found, 1, "")) <= target
-        outcome, nodes, _ = bounder.decide(target, 1, Stop())
+        outcome, nodes, _ = bounder.decide(target, 1, Work())
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
 
@@ -137,7 +138,7 @@ def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, 
     targets = {1, case.optimum - 1, *np.unique(case.makespans)[:6].tolist(), int(case.makespans.max())}
     for target in data.draw(st.permutations(sorted(targets))):
         meeting = case.allocations[case.makespans <= target]
-        tight = tightener.tighten(max(1, target), Stop())
+        tight = tightener.tighten(max(1, target), Work())
         assert tight.bound <= max(case.optimum, 1)
         if tight.box is None:
             assert len(meeting) == 0
@@ -165,7 +166,7 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
                 continue
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(diagram, "_MOST_CHOICES", most_choices)
-                refuted = one_of_them.refute(target, left, width, math.inf, stop := Stop())
+                refuted = one_of_them.refute(target, left, width, math.inf, stop := Work())
             assert stop.spent_s > 0
             assert not refuted or target < best
 
@@ -184,7 +185,7 @@ def test_diagrams_of_single_allocations_are_exact(
     exact = diagram.Diagram(bounder, int(case.problem.graph.windows.max()))
     for target in {makespan_of_row, max(1, makespan_of_row - 1)}:
         left = bounder.shrunk(target, (row, row))
-        refuted = left is None or exact.refute(target, left, 1, math.inf, Stop())
+        refuted = left is None or exact.refute(target, left, 1, math.inf, Work())
         assert refuted == (target < makespan_of_row)
 
 
@@ -198,7 +199,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     assert left is not None
 
     class Distorted(path_program.LinearProgram):
-        def solve(self, stop: Stop) -> float:
+        def solve(self, stop: Work) -> float:
             value = super().solve(stop)
             noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)
             self.multipliers = self.multipliers * noise + 0.1 * np.abs(noise)
@@ -206,7 +207,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(path_program, "LinearProgram", Distorted)
-        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target, Stop())
+        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target, Work())
     assert relaxed.bound <= case.optimum + 1e-6
     assert relaxed.box is not None
     best = case.allocations[case.makespans == case.optimum]
@@ -219,7 +220,7 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
     batches = -(-case.problem.graph.windows // case.allocations)
     smallest = int(batches.max(axis=1).min())
     assert Menu.of(case.problem).smallest_interval(case.problem) == smallest
-    candidate = interval.solve(case.problem, Stop(), 0)
+    candidate = interval.solve(case.problem, Work(), 0)
     assert int((-(-case.problem.graph.windows // candidate.replication)).max()) == smallest
     used = int(candidate.replication @ case.problem.demand)
     assert used == int(case.arrays[batches.max(axis=1) == smallest].min()), "fewest arrays that reach it"
@@ -231,7 +232,7 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
     assert name in method_names()
-    candidate = method_named(name).solve(case.problem, Stop(work=1), 0)
+    candidate = method_named(name).solve(case.problem, Work(work=1), 0)
     assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
 
 
@@ -245,11 +246,11 @@ def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.Da
     assume(target >= 1)
     if target < case.optimum:
         with pytest.raises(TargetError) as caught:
-            fewest.solve(case.problem, Stop(work=10), 0, target)
+            fewest.solve(case.problem, Work(work=10), 0, target)
         assert caught.value.bound <= case.optimum
         assert caught.value.proven
         return
-    candidate = fewest.solve(case.problem, Stop(work=10), 0, target)
+    candidate = fewest.solve(case.problem, Work(work=10), 0, target)
     least = int(case.arrays[case.makespans <= target].min())
     used = int(candidate.replication @ case.problem.demand)
     stated = re.search(r"at least (\d+) arrays", candidate.proof)
@@ -266,8 +267,8 @@ def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.Da
 def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
     case = data.draw(enumerated())
     more = replace(case.problem, budget=case.problem.budget + data.draw(st.integers(1, 30)))
-    few = auto.solve(case.problem, Stop(work=LITTLE), 0)
-    many = auto.solve(more, Stop(work=LITTLE), 0)
+    few = auto.solve(case.problem, Work(work=LITTLE), 0)
+    many = auto.solve(more, Work(work=LITTLE), 0)
     steps = makespan_of_each(more.graph, np.array([few.replication, many.replication]))
     if "proven optimal" in many.proof:
         assert steps[1] <= steps[0]
@@ -278,7 +279,7 @@ def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_ties_take_fewer_arrays(case: Enumerated) -> None:
     """docs/sources/model.md 8."""
-    candidate = auto.solve(case.problem, Stop(), 0)
+    candidate = auto.solve(case.problem, Work(), 0)
     assume("proven optimal" in candidate.proof)
     best = case.allocations[case.makespans == case.optimum]
     arrays = best @ case.problem.demand

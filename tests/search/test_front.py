@@ -12,7 +12,8 @@ from laws.strategies import Enumerated, enumerated
 from rramalloc.search.archive import Archive
 from rramalloc.search.front import Front, front_of
 from rramalloc.search.objective import FewestArrays, Interval, LatencyNs, Makespan, TimeObjective
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
 
@@ -25,7 +26,7 @@ def staircase(arrays: np.ndarray, values: np.ndarray) -> list[tuple[int, float]]
     return points
 
 
-def front(problem: Problem, stop: Stop, seed: int = 0, along: type[TimeObjective] = Makespan) -> Front:
+def front(problem: Problem, stop: Work, seed: int = 0, along: type[TimeObjective] = Makespan) -> Front:
     """The front of arrays and a time."""
     return front_of(FewestArrays(problem), along(problem), stop, seed)
 
@@ -42,7 +43,7 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
 ) -> None:
     """docs/sources/model.md 8: all non-dominated (arrays, makespan) points up to the budget."""
     problem, arrays = case.problem, case.allocations @ case.problem.demand
-    found = front(problem, Stop(work=work), seed)
+    found = front(problem, Work(work=work), seed)
     points = [(problem.arrays(point.found.copies), point.value) for point in found.points]
     assert found.resolution == 1
     untils = [used - 1 for used, _ in points[1:]] + [problem.budget]
@@ -56,14 +57,14 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
 @settings(max_examples=40)
 @given(case=enumerated())
 def test_enough_work_proves_the_whole_front(case: Enumerated) -> None:
-    found = front(case.problem, Stop(work=2000))
+    found = front(case.problem, Work(work=2000))
     assert all(point.lower_bound == point.value for point in found.points)
 
 
 @settings(max_examples=15)
 @given(case=enumerated(), seed=st.integers(0, 2))
 def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> None:
-    one, two = (front(case.problem, Stop(work=10, cores=cores), seed) for cores in (1, 2))
+    one, two = (front(case.problem, Work(work=10, cores=cores), seed) for cores in (1, 2))
     assert len(one.points) == len(two.points)
     for first, second in zip(one.points, two.points, strict=True):
         assert (first.found.copies == second.found.copies).all()
@@ -77,7 +78,7 @@ def test_interval_front_is_exact(case: Enumerated) -> None:
     """docs/sources/model.md 8: interval = largest number of batches; all non-dominated points, proven."""
     arrays = case.allocations @ case.problem.demand
     intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
-    found = front(case.problem, Stop(), along=Interval)
+    found = front(case.problem, Work(), along=Interval)
     points = [(case.problem.arrays(point.found.copies), point.value) for point in found.points]
     assert points == staircase(arrays, intervals)
     assert all(point.lower_bound == point.value for point in found.points)
@@ -91,7 +92,7 @@ def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -
     access = data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0, 10.0]), min_size=stages, max_size=stages))
     step_time = StepTime(5.0, np.array(access), data.draw(st.booleans()))
     latency = case.makespans * np.array([step_time.step_ns(row) for row in case.allocations])
-    found = front(replace(case.problem, step_time=step_time), Stop(work=20), along=LatencyNs)
+    found = front(replace(case.problem, step_time=step_time), Work(work=20), along=LatencyNs)
     used = [case.problem.arrays(point.found.copies) for point in found.points]
     for point, until in zip(found.points, [*(n - 1 for n in used[1:]), case.problem.budget], strict=True):
         assert case.problem.fits(point.found.copies)

@@ -41,8 +41,9 @@ from rramalloc.search.kernels import (
 )
 from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.prove import Diagrams, Tightener
+from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
@@ -488,7 +489,7 @@ def test_a_beam_never_loses_its_guide(tick: int, random: Random) -> None:
     drawn = DrawnModes(random, tick)
     search = guided(drawn)
     target, before = drawn.makespan + random.choice((0, 0, 1, 7)), drawn.arrays
-    arrays = search.run(drawn.state, target, before + random.choice((0, 2, 9)), Stop())
+    arrays = search.run(drawn.state, target, before + random.choice((0, 2, 9)), Work())
     assert arrays == drawn.arrays <= before
     assert drawn.makespan <= target
 
@@ -744,7 +745,7 @@ def test_targets_of_diagrams_are_above_the_bound() -> None:
     problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
     diagrams, bound, makespan = Diagrams(Tightener(Bounder(problem))), 400, 600
     for target in (520, 520):  # optimal are 499 steps; the first diagram is a trial
-        bound = diagrams.raised(target, bound, makespan, 10.0, Stop())
+        bound = diagrams.raised(target, bound, makespan, 10.0, Work())
     assert bound == 400
     for higher in range(bound, makespan):
         assert higher <= diagrams.target(higher, makespan) < makespan
@@ -754,10 +755,10 @@ def test_a_diagram_gives_up() -> None:
     """After the first stage past the seconds it may take, without a claim."""
     problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
     bounder = Bounder(problem)
-    target = bounder.root_bound(Stop()) + 20
+    target = bounder.root_bound(Work()) + 20
     left = bounder.shrunk(target, bounder.widest)
     assert left is not None
-    whole, short = Stop(), Stop()
+    whole, short = Work(), Work()
     Diagram(bounder, 64).refute(target, left, 100, math.inf, whole)
     assert not Diagram(bounder, 64).refute(target, left, 100, 0.0, short)
     assert 0 < short.spent_s < whole.spent_s

@@ -27,8 +27,9 @@ from rramalloc.search.mode_bound import Labelling, ModeBounder
 from rramalloc.search.mode_prove import ModeProver
 from rramalloc.search.objective import root_bound
 from rramalloc.search.paths import Path
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
 from rramalloc.search.timer import Timer
+from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of, simulate
 
@@ -148,7 +149,7 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     missed = 0
     for case in examples(seed, 12):
         check_bounds(case)
-        candidate = auto.solve(case.problem, Stop(work=6, cores=1), 0)
+        candidate = auto.solve(case.problem, Work(work=6, cores=1), 0)
         assert case.problem.arrays(candidate.replication, candidate.blocks) <= case.problem.budget
         reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
         assert candidate.lower_bound <= case.best <= reached
@@ -161,7 +162,7 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     missed = 0
     for case in examples(seed, 12, tick, 300):
         check_bounds(case)
-        candidate = auto.solve(case.problem, Stop(work=6, cores=1), 0)
+        candidate = auto.solve(case.problem, Work(work=6, cores=1), 0)
         reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
         assert candidate.lower_bound <= case.best <= reached
         missed += reached > case.best
@@ -185,7 +186,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
         for overtime in (2.0, 0.0):
             monkeypatch.setattr(mode_prove, "OVERTIME_S", overtime)
             prover = ModeProver(problem, menu, Timer(problem, menu))
-            stop = Stop()
+            stop = Work()
             first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=stop)
             stop.taken()
             ended.clear()
@@ -207,7 +208,7 @@ def check_bounds(case: Solved) -> None:
     """No bound is above the optimum, and no mode of an allocation that meets a target is left out."""
     problem = case.problem
     check_modes_left(case, Menu.of(problem))
-    assert root_bound(problem, Stop()) <= case.best
+    assert root_bound(problem, Work()) <= case.best
     intervals = [
         max(
             -(-grid.recut(mode.block).total // mode.copies)
@@ -226,7 +227,7 @@ def check_modes_left(case: Solved, menu: Menu) -> None:
     for target in (case.best - 1, case.best, case.best + 2 * tick):
         if target < 1:
             continue
-        left = bounder.tighten(bounder.everything, target, Stop())
+        left = bounder.tighten(bounder.everything, target, Work())
         good = [way for way in case.ways if way[0] <= target]
         if good:
             assert left.rows is not None
@@ -242,7 +243,7 @@ def test_fewest_arrays_for_a_target() -> None:
     for case in examples(99, 10):
         target = max(way[0] for way in case.ways[:: max(1, len(case.ways) // 3)])
         fewest = min(arrays for makespan, arrays, _ in case.ways if makespan <= target)
-        candidate = solve_fewest(case.problem, Stop(work=20, cores=1), 0, target)
+        candidate = solve_fewest(case.problem, Work(work=20, cores=1), 0, target)
         assert candidate.objective_bound is not None
         assert candidate.objective_bound <= fewest
         assert case.problem.arrays(candidate.replication, candidate.blocks) == fewest
@@ -261,7 +262,7 @@ def test_the_least_sum_of_batches() -> None:
             )
             for _, arrays, modes in case.ways
         ]
-        candidate = sequential.solve_in_turn(case.problem, Stop(), None)
+        candidate = sequential.solve_in_turn(case.problem, Work(), None)
         assert candidate.blocks is not None
         batches = -(-case.problem.in_blocks(candidate.blocks).graph.windows // candidate.replication)
         arrays = case.problem.arrays(candidate.replication, candidate.blocks)
@@ -320,7 +321,7 @@ def test_waits_need_only_the_modes_that_deliver_first(tick: int) -> None:
     """The tables of a labelling are those that all of its modes give, not only the fastest of each block."""
     for case in examples(5, 12, tick):
         bounder = ModeBounder(case.problem, Menu.of(case.problem))
-        labelling = bounder.label(bounder.everything, case.best, 3, Stop())
+        labelling = bounder.label(bounder.everything, case.best, 3, Work())
         modes = labelling.modes
         alone = Waits(*(np.full_like(table, 7) for table in labelling.waits))
         fill_waits(modes, modes, bounder.pairs, alone)
@@ -342,7 +343,7 @@ class DrawnPaths:
     @classmethod
     def of(cls, problem: Problem, target: int, random: Random) -> DrawnPaths:
         bounder = ModeBounder(problem, Menu.of(problem))
-        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)), Stop())
+        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)), Work())
         stages, width = labelling.runs.shape
         weights = np.zeros((stages, width))
         for i, size in enumerate(labelling.modes.size.tolist()):

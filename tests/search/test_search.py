@@ -33,7 +33,8 @@ from rramalloc.network.network import Network
 from rramalloc.search import auto
 from rramalloc.search.bound import Bounder, bounder_of
 from rramalloc.search.objective import root_bound
-from rramalloc.search.problem import SECONDS_PER_WORK, Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -77,7 +78,7 @@ def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
     """
     demand = np.full(3000, 2, dtype=np.int64)
     chain = Problem(long_chain(3000), demand, int(copies * demand.sum()))
-    candidate = auto.solve(chain, Stop(work=20, cores=1), 0)
+    candidate = auto.solve(chain, Work(work=20, cores=1), 0)
     assert candidate.seconds is not None
     assert candidate.seconds <= 2 * 20 * SECONDS_PER_WORK
 
@@ -109,7 +110,7 @@ def test_published_budgets_are_met_or_beaten(network: str, arrays: int, publishe
 def test_the_trap_is_avoided(network: str, arrays: int, best: int) -> None:
     """docs/sources/model.md 6: best known exact makespan, within 2 % after a tenth of the default work."""
     source = problem(network, arrays)
-    candidate = auto.solve(source, Stop(work=10), 0)
+    candidate = auto.solve(source, Work(work=10), 0)
     timing = simulate(source.graph, candidate.replication)
     recheck(
         timing, source.arrays_of_stages(timing.replication).tolist(), arrays, candidate.lower_bound, "auto"
@@ -185,7 +186,7 @@ def test_order_does_not_matter_for_random_networks(random: Random) -> None:
     for item in (network, other):
         least = Case(item, hardware).problem(10**6).minimum
         one = Case(item, hardware).problem(least + 20)
-        candidate = auto.solve(one, Stop(work=1), 3)
+        candidate = auto.solve(one, Work(work=1), 3)
         found.append((by_name(one.graph, candidate.replication), candidate.lower_bound, candidate.proof))
     assert found[0] == found[1]
 
@@ -213,8 +214,8 @@ def test_same_seed_same_answer_in_any_process() -> None:
     assert to_json(here.to_dict()).encode() == first
 
 
-def finished() -> Stop:
-    stop = Stop()
+def finished() -> Work:
+    stop = Work()
     stop.interrupted = True
     return stop
 
@@ -223,15 +224,15 @@ def finished() -> Stop:
 @pytest.mark.parametrize(
     "stop",
     [
-        pytest.param(Stop(work=0), id="no work"),
-        pytest.param(Stop(work=1), id="little work"),
-        pytest.param(Stop(gap=0.5), id="half is good enough"),
-        pytest.param(Stop(gap=1.0), id="anything is good enough"),
-        pytest.param(Stop(time_limit_s=0.0), id="no time"),
+        pytest.param(Work(work=0), id="no work"),
+        pytest.param(Work(work=1), id="little work"),
+        pytest.param(Work(gap=0.5), id="half is good enough"),
+        pytest.param(Work(gap=1.0), id="anything is good enough"),
+        pytest.param(Work(time_limit_s=0.0), id="no time"),
         pytest.param(finished(), id="interrupted"),
     ],
 )
-def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Stop) -> None:
+def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Work) -> None:
     source = problem("inception_v1", 900)
     candidate = method_named(name).solve(source, stop, 0)
     timing = simulate(source.graph, candidate.replication)
@@ -241,9 +242,9 @@ def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Stop)
 def test_words_say_what_ended_the_search() -> None:
     source = problem("inception_v1", 900)
     assert "interrupted" in auto.solve(source, finished(), 0).proof
-    assert "time limit" in auto.solve(source, Stop(time_limit_s=0.0), 0).proof
-    assert "work allowed" in auto.solve(source, Stop(work=0), 0).proof
-    wide = auto.solve(source, Stop(gap=0.9), 0)
+    assert "time limit" in auto.solve(source, Work(time_limit_s=0.0), 0).proof
+    assert "work allowed" in auto.solve(source, Work(work=0), 0).proof
+    wide = auto.solve(source, Work(gap=0.9), 0)
     assert "gap" in wide.proof
     reached = simulate(source.graph, wide.replication).makespan
     assert reached - wide.lower_bound <= 0.9 * reached
@@ -253,7 +254,7 @@ def test_progress_only_improves() -> None:
     seen: list[tuple[int, int]] = []
     source = problem("inception_v1", 900)
     candidate = auto.solve(
-        source, Stop(work=5, on_progress=lambda best, bound: seen.append((best, bound))), 0
+        source, Work(work=5, on_progress=lambda best, bound: seen.append((best, bound))), 0
     )
     assert all(
         after[0] <= before[0] and after[1] >= before[1] and after != before
@@ -265,18 +266,18 @@ def test_progress_only_improves() -> None:
 @pytest.mark.parametrize(("name", "arrays"), [("squeezenet", 400), ("resnet18", 3000), ("vgg16", 1500)])
 def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
     """The check of a result asks only what the search has not, and gets the bound of asking everything."""
-    alone, searched = Bounder(problem(name, arrays)).root_bound(Stop()), problem(name, arrays)
-    auto.solve(searched, Stop(work=1), 0)
+    alone, searched = Bounder(problem(name, arrays)).root_bound(Work()), problem(name, arrays)
+    auto.solve(searched, Work(work=1), 0)
     for known in (1, alone // 2, alone - 1, alone, alone + 1, 2 * alone):
-        assert root_bound(searched, Stop(), known) == max(known, alone)
-        assert root_bound(problem(name, arrays), Stop(), known) == max(known, alone)
-    fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound(Stop())
-    assert bounder_of(searched).within(arrays * 9 // 10).root_bound(Stop()) == fewer
+        assert root_bound(searched, Work(), known) == max(known, alone)
+        assert root_bound(problem(name, arrays), Work(), known) == max(known, alone)
+    fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound(Work())
+    assert bounder_of(searched).within(arrays * 9 // 10).root_bound(Work()) == fewer
 
 
 def test_other_methods_are_bounded_too() -> None:
     """optimize() gives every method's allocation a proven bound; the makespan decides, not the method."""
-    bound = Bounder(problem("squeezenet", 400)).root_bound(Stop())
+    bound = Bounder(problem("squeezenet", 400)).root_bound(Work())
     best = optimize("squeezenet", 400, work=4)
     for name in ("interval", "recurrence"):
         found = optimize("squeezenet", 400, method=name)
@@ -345,7 +346,7 @@ def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: 
     answers = []
     for pool in (lambda _: ThreadPoolExecutor(1), lambda _: nullcontext(None)):
         monkeypatch.setattr(auto, "_second_core", pool)
-        answers.append(auto.solve(problem(network, arrays), Stop(work=15), 3))
+        answers.append(auto.solve(problem(network, arrays), Work(work=15), 3))
     first, second = answers
     assert first.replication.tolist() == second.replication.tolist()
     assert (first.lower_bound, first.proof, first.seconds) == (
@@ -356,16 +357,16 @@ def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: 
 
 
 def test_nested_searches_share_clock_and_token() -> None:
-    stop = Stop(work=100, time_limit_s=1e6, gap=0.5, history=[(0.0, 3, 2)])
+    stop = Work(work=100, time_limit_s=1e6, gap=0.5, history=[(0.0, 3, 2)])
     inner = stop.nested(7).nested(3, gap=0.0, cores=1)
     assert (inner.work, inner.gap, inner.cores, inner.history) == (3, 0.0, 1, [])
     assert not inner.out_of_time
     stop.interrupted = True
     assert inner.out_of_time
-    assert Stop(time_limit_s=0.0).nested(5).out_of_time
+    assert Work(time_limit_s=0.0).nested(5).out_of_time
 
 
-class StopAtLook(Stop):
+class StopAtLook(Work):
     """Ends everything at the n-th look at the clock."""
 
     left = 0

@@ -15,7 +15,8 @@ from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.search import sequential
-from rramalloc.search.problem import CancelToken, Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import CancelToken, Work
 
 
 def side_by_side(windows: list[int], demand: list[int], budget: int) -> Problem:
@@ -47,7 +48,7 @@ def test_by_hand(budget: int, expected: list[int]) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_least_sum_then_fewest_arrays(case: Enumerated) -> None:
     sums = (-(-case.problem.graph.windows // case.allocations)).sum(axis=1)
-    candidate = sequential.solve(case.problem, Stop(), 0)
+    candidate = sequential.solve(case.problem, Work(), 0)
     found = candidate.replication
     assert "the fewest there are" in candidate.proof
     assert int((-(-case.problem.graph.windows // found)).sum()) == sums.min()
@@ -60,7 +61,7 @@ def test_bounds_on_copies_are_kept(case: Enumerated, random: Random) -> None:
     row = case.allocations[random.randrange(len(case.allocations))]
     small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=row))
     sums = (-(-small.problem.graph.windows // small.allocations)).sum(axis=1)
-    found = sequential.solve(small.problem, Stop(), 0).replication
+    found = sequential.solve(small.problem, Work(), 0).replication
     assert small.problem.fits(found)
     assert int((-(-small.problem.graph.windows // found)).sum()) == sums.min()
 
@@ -90,7 +91,7 @@ def test_plain_dynamic_program(random: Random) -> None:
     ordered = np.zeros(stages, dtype=np.int64)
     ordered[position] = demand
     case = Problem(case.graph, ordered, budget)
-    found = sequential.solve(case, Stop(), 0).replication
+    found = sequential.solve(case, Work(), 0).replication
     assert case.fits(found)
     assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)
 
@@ -104,12 +105,12 @@ def test_a_budget_beyond_all_need() -> None:
 @pytest.mark.parametrize(
     "stop",
     [
-        pytest.param(Stop(work=0), id="no work"),
-        pytest.param(Stop(cancel=CancelToken(interrupted=True)), id="interrupted"),
-        pytest.param(Stop(time_limit_s=0.0), id="no time"),
+        pytest.param(Work(work=0), id="no work"),
+        pytest.param(Work(cancel=CancelToken(interrupted=True)), id="interrupted"),
+        pytest.param(Work(time_limit_s=0.0), id="no time"),
     ],
 )
-def test_says_when_it_gave_up(stop: Stop) -> None:
+def test_says_when_it_gave_up(stop: Work) -> None:
     case = pyramid([1, 2, 3], 40)
     candidate = sequential.solve(case, stop, 0)
     assert "not proven" in candidate.proof

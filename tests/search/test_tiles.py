@@ -24,7 +24,8 @@ from rramalloc.methods.registry import method_named
 from rramalloc.search import auto, fewest, interval, repair, sequential
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 
 
@@ -51,7 +52,7 @@ def test_auto_finds_the_best_that_can_be_placed(case: Enumerated, random: Random
     assume(found is not None)
     assert found is not None
     problem, fitting = found
-    candidate = auto.solve(problem, Stop(work=2), 0)
+    candidate = auto.solve(problem, Work(work=2), 0)
     reached = makespan_of(problem.graph, candidate.replication)
     assert (fitting.allocations == candidate.replication).all(axis=1).any(), "cannot be placed"
     assert candidate.lower_bound <= fitting.optimum <= reached
@@ -67,7 +68,7 @@ def test_sequential_keeps_to_the_tiles(case: Enumerated, random: Random) -> None
     assume(small is not None)
     assert small is not None
     problem, fitting = small
-    candidate = sequential.solve_in_turn(problem, Stop(), None)
+    candidate = sequential.solve_in_turn(problem, Work(), None)
     assert problem.tiles is not None
     assert placeable(problem.tiles, problem.demand, candidate.replication)
     sums = (-(-problem.graph.windows // fitting.allocations)).sum(axis=1)
@@ -85,13 +86,13 @@ def test_other_searches_keep_to_the_tiles(case: Enumerated, random: Random) -> N
     assert found is not None
     problem, fitting = found
     target = int(fitting.makespans.max())
-    even = interval.solve(problem, Stop(), 0)
+    even = interval.solve(problem, Work(), 0)
     assert even.lower_bound <= fitting.optimum
-    fewer = fewest.solve(problem, Stop(work=2), 0, target)
+    fewer = fewest.solve(problem, Work(work=2), 0, target)
     assert makespan_of(problem.graph, fewer.replication) <= target
     for proposal in (even, fewer):
         assert (fitting.allocations == proposal.replication).all(axis=1).any()
-    greedy = method_named("recurrence").solve(replace(problem, tiles=None), Stop(), 0).replication
+    greedy = method_named("recurrence").solve(replace(problem, tiles=None), Work(), 0).replication
     repaired = repair.fitting(problem, greedy)
     assert (fitting.allocations == repaired).all(axis=1).any()
 
@@ -152,6 +153,6 @@ def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch
     anneal = Improver._anneal
     monkeypatch.setattr(Improver, "_anneal", lambda *given: annealed.append(1) or anneal(*given))
     monkeypatch.setattr(Problem, "holds", lambda *_: False)
-    same = improver.run(best, 1, 3.0, Stop())
+    same = improver.run(best, 1, 3.0, Work())
     assert same is best
     assert len(annealed) > 5

@@ -88,12 +88,12 @@ def test_milp() -> None:
 PRESS = """
 import os, signal, sys, threading, time
 from rramalloc.cli.main import main
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
-look = Stop.out_of_time.fget
+look = Work.out_of_time.fget
 
 def begin(stop):
-    Stop.out_of_time = property(look)
+    Work.out_of_time = property(look)
     def press():
         time.sleep(1)
         sys.stderr.write(f"pressed {time.process_time()}\\n")
@@ -101,7 +101,7 @@ def begin(stop):
     threading.Thread(target=press, daemon=True).start()
     return look(stop)
 
-Stop.out_of_time = property(begin)
+Work.out_of_time = property(begin)
 try:
     main()
 finally:

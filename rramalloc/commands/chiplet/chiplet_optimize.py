@@ -33,7 +33,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import Record, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import count, counted, share
@@ -326,7 +326,7 @@ def chiplet_optimize(
     time_limit_s: float | None = None,
     input_shapes: InputShapes | None = None,
     on_progress: Progress | None = None,
-    stop: Stop | None = None,
+    stop: Work | None = None,
 ) -> ChipletSchedule:
     """Find groups, strategies and submeshes of least cost, with a lower bound and baselines.
 
@@ -354,7 +354,7 @@ def chiplet_optimize(
     check_effort(seed, work, time_limit_s)
     description, where, assumed = describe(source, hardware, crossbar, mapping, fc, input_shapes)
     problem = ScheduleProblem.of(description, where)
-    ending = stop or Stop(work=work, time_limit_s=time_limit_s)
+    ending = stop or Work(work=work, time_limit_s=time_limit_s)
     search, least = ScheduleSearch(problem, ending, seed), lower_bound(problem)
     starts, others = _starts(problem, search)
     search.spent_s = 0.0

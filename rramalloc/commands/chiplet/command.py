@@ -110,9 +110,9 @@ def optimize(
     given = locals()
     from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as run_chiplet_optimize
     from rramalloc.files import write_json
-    from rramalloc.search.problem import Stop
+    from rramalloc.search.work import Work
 
-    stop = Stop(work=work, time_limit_s=time_limit_s)
+    stop = Work(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         schedule = run_chiplet_optimize(
             **passed(given, run_chiplet_optimize),

@@ -24,7 +24,7 @@ import numpy as np
 from rramalloc.commands.chiplet.places import Floats, Ints
 from rramalloc.commands.chiplet.schedule_problem import EdgeLink, ScheduleProblem
 from rramalloc.compiled import compiled
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
 MOST_ENTRIES = 2**33  # places times options of all edges, of which a bucket pass looks at each: minutes
 
@@ -190,7 +190,7 @@ class GroupSchedule:
 class ScheduleSearch:
     """The moves, and what they cost. spent_s: seconds of a reference core so far."""
 
-    def __init__(self, problem: ScheduleProblem, stop: Stop, seed: int) -> None:
+    def __init__(self, problem: ScheduleProblem, stop: Work, seed: int) -> None:
         self.problem, self.stop = problem, stop
         self.random = np.random.default_rng(seed)
         self.spent_s = 0.0

@@ -59,7 +59,7 @@ def compare(
     """
     given = locals()
     from rramalloc.commands.compare.compare import compare as run_compare
-    from rramalloc.search.problem import CancelToken
+    from rramalloc.search.work import CancelToken
 
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()

@@ -28,7 +28,8 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison
 from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
-from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
 from rramalloc.timing.recurrence import recurrence
@@ -160,9 +161,9 @@ def _candidates(
         return list(pool.map(run, range(options.seed, options.seed + count)))
 
 
-def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Stop:
+def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Work:
     """Return the end of one run, which begins now."""
-    return Stop(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
+    return Work(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
 
 
 def _limits(options: CompareOptions) -> list[str]:
@@ -232,7 +233,7 @@ class CheckedRuns:
 
 
 def rows_of(
-    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop
+    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Work
 ) -> list[Row]:
     """Return the rows of one budget: the reference first, then the fastest first.
 
@@ -247,7 +248,7 @@ def rows_of(
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Stop) -> float:
+def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Work) -> float:
     """Return the best bound of the objective that any run proved. Raises SolverError if another run is below
     it."""
     every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)

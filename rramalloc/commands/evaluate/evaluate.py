@@ -34,8 +34,8 @@ from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import check_range
-from rramalloc.search.problem import Stop
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
+from rramalloc.search.work import Work
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
 from rramalloc.timing.stage_graph import timed_stages
 
@@ -158,7 +158,7 @@ def propose(
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
     spread = float(costs.sum()) / len(costs)
-    chosen, proven = LeastSum(choices, Stop(), step=max(1e-9, 1e-6 * spread)).run()
+    chosen, proven = LeastSum(choices, Work(), step=max(1e-9, 1e-6 * spread)).run()
     copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
     plan = plan_of_copies(name, copies, demand, tasks, chip, name)
     layers = tuple(

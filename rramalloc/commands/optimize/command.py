@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rramalloc.allocation.allocation import Allocation
     from rramalloc.commands.reload.plan import ReloadPlan
-    from rramalloc.search.problem import Stop
+    from rramalloc.search.work import Work
 
 _TABLE = table_of(
     "layer=name, windows, demand, block, replication, arrays, cycles, NormalOp=normal_op, PreOp=pre_op, "
@@ -94,7 +94,7 @@ def optimize(
     from rramalloc import api
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
-    from rramalloc.search.problem import Stop
+    from rramalloc.search.work import Work
 
     if arrays is None and as_hardware(shared["hardware"], shared["crossbar"]).chip is None:
         name = shared["hardware"]
@@ -102,7 +102,7 @@ def optimize(
     if inputs is not None and not reload:
         raise typer.BadParameter("--inputs is for --reload")
     with SearchLine(quiet=quiet) as line:
-        stop = Stop(shared["work"], shared["time_limit_s"], gap, line.update)
+        stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
             _reload(given, stop)
             end(stop, line, quiet=quiet)
@@ -131,7 +131,7 @@ _RELOAD_TABLE = table_of(
 )
 
 
-def _reload(given: MappingOf[str, Any], stop: Stop) -> None:
+def _reload(given: MappingOf[str, Any], stop: Work) -> None:
     """Run the command with --reload: print a plan of segments in place of an allocation."""
     with room("reload", "--reload"):
         from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload

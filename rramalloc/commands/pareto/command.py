@@ -54,13 +54,13 @@ def pareto(
     given = locals()
     from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES
     from rramalloc.commands.pareto.pareto import pareto as run_pareto
-    from rramalloc.search.problem import Stop
+    from rramalloc.search.work import Work
 
     drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
     given["baselines"] = DEFAULT_BASELINES if drawn else ()
     if baselines is not None:
         given["baselines"] = tuple(name.strip() for name in baselines.split(",") if name.strip())
-    stop = Stop(work=work, time_limit_s=time_limit_s)
+    stop = Work(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         front = run_pareto(
             **passed(given, run_pareto),

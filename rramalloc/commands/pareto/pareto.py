@@ -28,7 +28,8 @@ from rramalloc.progress import followed, of_front
 from rramalloc.records import check_effort, check_known
 from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, gap_of, within
-from rramalloc.search.problem import Candidate, Stop
+from rramalloc.search.problem import Candidate
+from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
 from rramalloc.version import __version__
@@ -50,7 +51,7 @@ def pareto(
     time_limit_s: float | None = None,
     on_progress: Progress | None = None,
     progress: bool = True,
-    stop: Stop | None = None,
+    stop: Work | None = None,
     **given: Unpack[CaseArguments],
 ) -> ParetoFront:
     """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
@@ -70,7 +71,7 @@ def pareto(
     for method in baselines:
         check_known("method", method, method_names())
     check_effort(seed, work, time_limit_s)
-    ending = stop or Stop(work=work, time_limit_s=time_limit_s)
+    ending = stop or Work(work=work, time_limit_s=time_limit_s)
     case = Case.of(network, given)
     with followed(on_progress, progress, of_front) as callback:
         most = case.budget(arrays)
@@ -141,7 +142,7 @@ def _checked(across: Quantity, along: Quantity, point: Point) -> FrontPoint:
 
 
 def _beside(
-    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint], stop: Stop
+    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint], stop: Work
 ) -> Iterator[BaselinePoint]:
     """Results of other methods at some of the front's budgets; methods that do not apply are left out."""
     problem = objective.problem

@@ -35,7 +35,8 @@ from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfe
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import Pair
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
@@ -89,7 +90,7 @@ class _Slower:
         return BatchTicks(compute, ticks.per_copy * factor)
 
 
-def optimize_placed(case: Case, arrays: int, request: Request, stop: Stop) -> Allocation:
+def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
     """Return the best replication when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and

@@ -45,10 +45,11 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
 from rramalloc.search.menu import Menu, Modes, StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
-from rramalloc.search.problem import Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import FasterThan
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Work
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.stage_graph import Ints, StageGraph
 from rramalloc.units import Unit
@@ -123,11 +124,11 @@ class LoadedRun(RangedByArrays):
         return self.write_ns(found) + self.run_ns(found)
 
     @override
-    def solve(self, stop: Stop, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Candidate:
         return self._fastest_mode() if self._alone else self.improved(super().solve(stop, seed), stop)
 
     @override
-    def fastest(self, problem: Problem, stop: Stop, seed: int) -> FasterThan:
+    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         """Return the faster of the least latency and the smallest interval, with the bounds of both."""
         bound_ns, candidates, timer = 0.0, list[Candidate](), Timer(problem, Menu.of(problem))
         for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
@@ -164,7 +165,7 @@ class LoadedRun(RangedByArrays):
         bound = best_ns if self.problem.one_block else None
         return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
 
-    def improved(self, candidate: Candidate, stop: Stop) -> Candidate:
+    def improved(self, candidate: Candidate, stop: Work) -> Candidate:
         """Return a local optimum over modes: no mode near a stage's on its staircase of wordlines is faster.
 
         stop: ends it before it is one.
@@ -199,7 +200,7 @@ class LoadedRun(RangedByArrays):
         return [Staircase.of(self.problem, self.writing, stage, most) for stage in stages]
 
     @override
-    def bound(self, candidate: Candidate, stop: Stop) -> float:
+    def bound(self, candidate: Candidate, stop: Work) -> float:
         known = candidate.objective_bound
         return self.least(self.problem.minimum, 0.0) if known is None else known
 
@@ -366,7 +367,7 @@ class CutSearch:
     write: Write
     arrays: int
     request: Request
-    stop: Stop
+    stop: Work
     inputs: int
     alone: CutSearch | None = None
     spent_s: float = 0.0

@@ -25,8 +25,8 @@ from rramalloc.network.network import NetworkDocument
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_range
 from rramalloc.search.objective import gap_of
-from rramalloc.search.problem import Progress, Stop
 from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.work import Progress, Work
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.version import __version__
 
@@ -45,7 +45,7 @@ def optimize_reload(
     gap: float = 0.0,
     on_progress: Progress | None = None,
     progress: bool = True,
-    stop: Stop | None = None,
+    stop: Work | None = None,
     **given: Unpack[SearchArguments],
 ) -> ReloadPlan:
     """Write and run a network in segments of layers, with the cuts and copies that take the least time.

@@ -16,7 +16,8 @@ from rramalloc.errors import WorkerError
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.objective import check_method
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.version import __version__
@@ -63,7 +64,7 @@ def _result(case: Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     """Return the result columns of a row. Raises what `optimize` raises."""
     problem = _problem(case, arrays)
     request = Request(objective=cast("ObjectiveName", point.objective), method=point.method, seed=point.seed)
-    stop = Stop(work=point.work, cores=1)
+    stop = Work(work=point.work, cores=1)
     candidate = propose(problem, request, stop)
     allocation = checked_allocation(case, arrays, problem, request, stop, candidate)
     row = {column: getattr(allocation, column) for column in _RESULTS}

@@ -69,7 +69,7 @@ def tune(
     """
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.commands.tune.tune import tune as run_tune
-    from rramalloc.search.problem import CancelToken
+    from rramalloc.search.work import CancelToken
 
     cancel = CancelToken()
     with (

@@ -16,7 +16,8 @@ from rramalloc.choices import ObjectiveName
 from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
-from rramalloc.search.problem import Problem, Stop
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 Start = tuple[str, Replication]
@@ -54,7 +55,7 @@ _HOPE = 1e-5
 """Least expected improvement, relative to the best figure, by which a model may choose."""
 
 
-def starting_allocations(problem: Problem, stop: Callable[[], Stop], seed: int) -> Iterator[Start]:
+def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) -> Iterator[Start]:
     """Near-optimal allocations of several objectives, budgets and limits of copies, and of baselines."""
     fastest: Replication | None = None
     for objective in _OBJECTIVES:
@@ -79,7 +80,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Stop], seed: int) 
             yield method, found
 
 
-def _searched(problem: Problem, stop: Stop, request: Request) -> Replication | None:
+def _searched(problem: Problem, stop: Work, request: Request) -> Replication | None:
     """Return the proposal of a search; None where a baseline does not apply."""
     try:
         found = propose(problem, request, stop).replication

@@ -43,7 +43,8 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
-from rramalloc.search.problem import CancelToken, Candidate, Problem, Stop
+from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.simulate import Replication, makespan_of
 from rramalloc.version import __version__
 
@@ -257,7 +258,7 @@ class Tuner:
                 found[key] = _Candidate(copies, origin, None, [])
 
         starts = starting_allocations(
-            self.problem, lambda: Stop(work=_SEARCH_WORK, cancel=self.cancel), self.options.seed
+            self.problem, lambda: Work(work=_SEARCH_WORK, cancel=self.cancel), self.options.seed
         )
         for start in islice(starts, 1):
             add(start)
@@ -436,7 +437,7 @@ class Tuner:
 
     def _allocation(self, copies: Replication) -> Allocation:
         """Return an allocation with everything that its file holds."""
-        stop = Stop(work=0, cancel=self.cancel)
+        stop = Work(work=0, cancel=self.cancel)
         candidate = Candidate(copies, root_bound(self.problem, stop), "none: chosen by a simulator")
         request = Request(method=_METHOD, seed=self.options.seed)
         return checked_allocation(self.case, self.arrays, self.problem, request, stop, candidate)

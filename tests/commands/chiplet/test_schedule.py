@@ -24,7 +24,7 @@ from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, lower_bou
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.records import parse
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 
 Json = dict[str, Any]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"
@@ -171,7 +171,7 @@ def test_small_cases_equal_all_schedules(seed: int) -> None:
 def test_bounds_hold_and_costs_agree(seed: int) -> None:
     """No random schedule is below the bound, and each costs what `chiplet cost` says."""
     problem = ScheduleProblem.of(described(drawn(seed, 7, [2, 2], [2, 2], [1, 2, 4, 8])), "d")
-    search, bound = ScheduleSearch(problem, Stop(), seed), lower_bound(problem)
+    search, bound = ScheduleSearch(problem, Work(), seed), lower_bound(problem)
     for schedule in (search.greedy(), search.random_schedule(), search.random_schedule()):
         total = search.total(schedule)
         cost = described_cost(problem.described(schedule.groups, schedule.chosen), "d")
@@ -246,7 +246,7 @@ def test_the_same_seed_gives_the_same_schedule(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_search_has_a_schedule() -> None:
-    stop = Stop(work=10**6)
+    stop = Work(work=10**6)
     stop.interrupted = True
     found = chiplet_optimize(described(drawn(5, 12, [2, 2], [2, 2], [1, 2, 4])), stop=stop)
     assert found.total >= found.lower_bound > 0

@@ -20,7 +20,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
-from rramalloc.search.problem import CancelToken
+from rramalloc.search.work import CancelToken
 from rramalloc.timing.metrics import EnergyArea
 
 QUICK = {"work": 5, "seeds": 3}

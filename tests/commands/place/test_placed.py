@@ -25,7 +25,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import StageGraph
@@ -136,7 +136,7 @@ def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random
     known = Transfer(np.array(fixed), np.array(each))
     step_time = StepTime(compute, np.array(memory_ns), shared=False, transfer=known)
     problem = replace(case.problem, step_time=step_time)
-    candidate = Latency(problem).solve(Stop(work=30), 0)
+    candidate = Latency(problem).solve(Work(work=30), 0)
     chosen = (case.allocations == candidate.replication).all(axis=1)
     step_ns = step_time.step_ns(candidate.replication)
     assert candidate.objective_bound is not None
@@ -211,15 +211,15 @@ def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
     names = StageGraph.build(NETWORK, "host").names
     steps = MeasuredSteps(sha256="0" * 64, compute_ns=dict.fromkeys(names, 100.0))
     timed, untimed = machine(board, (64, 16), STEP), machine(board, (64, 16))
-    given = optimize_placed(Case(NETWORK, timed), 64, Request(), Stop(work=4))
-    measured = optimize_placed(Case(NETWORK, untimed, measured=steps), 64, Request(), Stop(work=4))
+    given = optimize_placed(Case(NETWORK, timed), 64, Request(), Work(work=4))
+    measured = optimize_placed(Case(NETWORK, untimed, measured=steps), 64, Request(), Work(work=4))
     assert measured.replication == given.replication
     assert (measured.latency_ns, measured.placed) == (given.latency_ns, given.placed)
     assert measured.options.latency_table == steps
 
 
 def test_what_placed_needs_is_told() -> None:
-    request, stop = Request(), Stop(work=1)
+    request, stop = Request(), Work(work=1)
     with pytest.raises(SpecError, match=r"has no \[chip\]"):
         optimize_placed(Case(NETWORK, machine(None, timing=STEP)), 64, request, stop)
     with pytest.raises(SpecError, match=r"has no \[timing\]"):

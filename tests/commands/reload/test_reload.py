@@ -21,7 +21,7 @@ from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
 ROWS, COLUMNS = 8, 6
@@ -257,14 +257,14 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
     assert write is not None
     plain = case.hardware.model_copy(update={"write": None})
     own = Case(case.graph.network, plain, DEFAULT_MAPPING.changed(mapping=mapping))
-    search = CutSearch(own, write, case.arrays, Request(), Stop(), case.inputs)
+    search = CutSearch(own, write, case.arrays, Request(), Work(), case.inputs)
     for first, floors in enumerate(search.bounds):
         for length, floor in enumerate(floors.tolist(), 1):
             best = case.best(first, first + length)
             assert floor <= best
             objective = search.objective((first, first + length))
-            candidate = objective.solve(Stop(work=random.choice([1, 4])), 0)
-            assert objective.bound(candidate, Stop()) <= best * (1 + 1e-9)
+            candidate = objective.solve(Work(work=random.choice([1, 4])), 0)
+            assert objective.bound(candidate, Work()) <= best * (1 + 1e-9)
             assert objective.value_of(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
 
 
@@ -280,7 +280,7 @@ def test_floors_by_hand() -> None:
     assert hardware.write is not None
     plain = hardware.model_copy(update={"write": None})
     own = Case(Network.build("n", nodes), plain)
-    search = CutSearch(own, hardware.write, 2, Request(), Stop(), 1)
+    search = CutSearch(own, hardware.write, 2, Request(), Work(), 1)
     assert [pytest.approx(times.tolist()) for times in search.bounds] == [[96.0, 174.0], [32.0]]
 
 

@@ -21,7 +21,7 @@ from rramalloc.commands.tune.calibration import (
 from rramalloc.commands.tune.proposals import Neighbourhood
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.search.problem import Stop
+from rramalloc.search.work import Work
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -32,7 +32,7 @@ ALEXNET_GRAPH = StageGraph.build(ALEXNET, "host")
 def allocations(count: int, seed: int = 0) -> list[np.ndarray]:
     problem = Case(ALEXNET, load_hardware("plain")).problem(512)
     near = Neighbourhood(problem, seed)
-    found = [propose(problem, Request(), Stop(work=20)).replication]
+    found = [propose(problem, Request(), Work(work=20)).replication]
     while len(found) < count:
         found.append(near.near(found[near.choose(len(found))]))
     return found

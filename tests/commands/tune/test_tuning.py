@@ -19,7 +19,7 @@ from rramalloc.errors import SimulatorError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
-from rramalloc.search.problem import CancelToken
+from rramalloc.search.work import CancelToken
 
 
 def clocks() -> OwnClocks:

@@ -85,7 +85,7 @@ def test_no_window_is_read_before_its_inputs_arrive(random: Random) -> None:
     graph = StageGraph.build(network, "crossbar", rated=rated)
     ticks = [random.randint(1, 4) for _ in graph.stages]
     lags = {(edge.producer, edge.consumer): random.choice((0, 1, 5)) for edge in graph.edges}
-    clocked = graph.timed(lambda stage, _: BatchTicks((ticks[stage],), 0.0), lags)
+    clocked = graph.timed(lambda stage, _: BatchTicks((ticks[stage],), 0.0)).delayed(lags)
     timing = simulate(clocked, np.minimum(random_replication(random, graph), graph.most_copies))
     copies = by_name(graph.on_arrays, timing.replication[graph.weighted])
     what = task(network, copies, machine(None, (16, 8)), fc="crossbar")

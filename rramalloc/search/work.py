@@ -1,0 +1,143 @@
+"""What a search may do before it ends without a proof, and what it has done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rramalloc.choices import DEFAULT_WORK
+from rramalloc.compiled import clock
+
+SECONDS_PER_WORK = 0.05
+"""A unit of search work in seconds of a reference core."""
+_ROUNDING = 1e-9
+"""Part of a value by which a bound may be below it and is equal."""
+
+Progress = Callable[[int, int], None]
+"""Called with (best makespan, lower bound) whenever one of them improves."""
+
+
+@dataclass(slots=True)
+class CancelToken:
+    """Ends a search, and every search nested in it, from outside (Ctrl-C); all of them share one.
+
+    interrupted: set from outside.
+    """
+
+    interrupted: bool = False
+
+
+class OutOfTime(Exception):  # noqa: N818 - caught by the search, never seen by a user
+    """The wall clock or the user ended a search in the middle of a proof, which then proves nothing."""
+
+
+@dataclass(slots=True)
+class Work:
+    """When a search ends before it has a proof.
+
+    work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
+    gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
+    there are, which never changes the answer; cancel: ends it from outside;
+    history: (seconds of work, best makespan, lower bound) whenever one of them improved;
+    spent_s: seconds of a reference core that were charged.
+    """
+
+    work: int = DEFAULT_WORK
+    time_limit_s: float | None = None
+    gap: float = 0.0
+    on_progress: Progress | None = None
+    cores: int | None = None
+    cancel: CancelToken = field(default_factory=CancelToken)
+    history: list[tuple[float, int, int]] = field(default_factory=list)
+    spent_s: float = 0.0
+    _started: float = field(default_factory=clock)
+
+    def nested(self, work: int, *, gap: float | None = None, cores: int | None = None) -> Work:
+        """Return the end of a search within this one: its own units of work, the same clock and token.
+
+        gap, cores: instead of those of this one.
+        """
+        gap, cores = self.gap if gap is None else gap, cores or self.cores
+        return replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0)
+
+    def charge(self, seconds: float) -> None:
+        """Count work that was done, in seconds of a reference core."""
+        self.spent_s += seconds
+
+    def taken(self) -> float:
+        """Return what was charged, and begin to count anew."""
+        seconds, self.spent_s = self.spent_s, 0.0
+        return seconds
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended the search, by Ctrl-C; to be set from outside."""
+        return self.cancel.interrupted
+
+    @interrupted.setter
+    def interrupted(self, asked: bool) -> None:
+        self.cancel.interrupted = asked
+
+    @property
+    def work_s(self) -> float:
+        """Seconds of a reference core that the work allowed stands for."""
+        return self.work * SECONDS_PER_WORK
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the search began, without those of compilation."""
+        return clock() - self._started
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the wall clock or the user ended the search."""
+        return self.interrupted or (self.time_limit_s is not None and self.seconds >= self.time_limit_s)
+
+    def check(self) -> None:
+        """Raise OutOfTime if the wall clock or the user ended the search."""
+        if self.out_of_time:
+            raise OutOfTime
+
+    def close_enough(self, best: int, bound: int) -> bool:
+        """Whether best and bound are within the wanted gap."""
+        return best - bound <= self.gap * best
+
+    def is_open(self, best: float, bound: float, spent_s: float) -> bool:
+        """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
+        close = math.isfinite(best) and best - bound <= max(self.gap, _ROUNDING) * best
+        return not (close or self.out_of_time or spent_s >= self.work_s)
+
+    def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
+        """Whether a search ends after so many seconds of work: for an answer, a proof, or what it may take.
+
+        target: a makespan that is good enough, 0 for none.
+        """
+        return (
+            bound >= best
+            or best <= target
+            or 0 < target < bound
+            or self.close_enough(best, bound)
+            or self.out_of_time
+            or spent_s >= self.work_s
+        )
+
+    def reason(self, best: int, bound: int) -> str | None:
+        """What ended a search, in words; None for the work allowed or another reason of its own."""
+        if bound >= best:
+            return "proven optimal"
+        if self.interrupted:
+            return "bounded, interrupted"
+        if self.out_of_time:
+            return "bounded, stopped by the time limit (depends on the machine)"
+        if self.close_enough(best, bound):
+            return "bounded, within the gap asked for"
+        return None
+
+    def report(self, seconds: float, best: int, bound: int) -> None:
+        """Keep an improvement, with the seconds of work until it, and report it to the caller once."""
+        if self.history and self.history[-1][1:] == (best, bound):
+            return
+        self.history.append((seconds, best, bound))
+        if self.on_progress is not None:
+            self.on_progress(best, bound)
