@@ -30,9 +30,11 @@ NO_ALLOCATION = 2**60
 """Arrays where no allocation was found that meets the target."""
 PARTS = 3
 """Latenesses of a state, of these parts."""
-_FIRST_HALF, _SECOND_HALF, _LAST = range(PARTS)
-_NS_PER_BATCH, _NS_PER_MODE = 4.0, 150.0
-"""Of a batch timed or compared, and of a mode tried: a count of work, not a clock."""
+_FIRST_HALF = 0  # lateness of the rows in the first half of a stage
+_SECOND_HALF = 1  # lateness of the rows in the second half
+_LAST = 2  # lateness of the last pixel
+_NS_PER_BATCH = 4.0  # work charged for a batch timed or compared
+_NS_PER_MODE = 150.0  # work charged for a mode tried
 
 
 class BeamModes(NamedTuple):
@@ -217,7 +219,7 @@ def _run(edges: Any, k: int, begin: int, limit: int, beam: Any) -> tuple[int, in
 
 @compiled_inline
 def _cell(beam: Any, unit: int) -> int:
-    """The cell of the latenesses in `late`, -1 for too late."""
+    """Return the cell of the latenesses in `late`, -1 for too late."""
     reach, side, cell = beam.reach, 2 * beam.reach + 1, 0
     for part in range(PARTS):
         steps = 0

@@ -12,9 +12,9 @@ from rramalloc.search.kernels.schedule import accept, retime, time_all, undo
 from rramalloc.timing.kernel import NEVER
 
 _WORK_PER_STAGE = 16
-"""Work of choosing among the moves, as if so many batches of every stage were timed."""
+"""Work of choosing among the moves, in timed batches of every stage."""
 _OVERRUN = 2
-"""A choice of move that was begun within the work allowed may take it to so many times that work."""
+"""Multiple of the work allowed that a choice of move begun within it may reach."""
 
 
 @compiled_part
@@ -31,11 +31,13 @@ def critical_chain(graph: Any, copies: Any, schedule: Any, makespan: int, drops:
         if schedule.finish[stage] == makespan:
             i, out = stage, windows[stage] - 1
     while i >= 0:
+        # Only a breakpoint of ceil(W / d) saves a batch; copies between two of them cost arrays for nothing.
         d, more = copies[i], next_breakpoint(windows[i], copies[i])
         batch = out // d
         before, enters, leaves = -1, 0, 0
         while starts[begin[i] + batch] > 0:
             time = starts[begin[i] + batch]
+            # The batch started when the one before it ended, so the stage itself holds it back, not an input.
             if batch > 0 and starts[begin[i] + batch - 1] + 1 == time:
                 batch -= 1
                 continue
@@ -48,6 +50,7 @@ def critical_chain(graph: Any, copies: Any, schedule: Any, makespan: int, drops:
                         before, leaves = p, window
                         break
             break
+        # With `more` copies the same windows are that many batches fewer apart: the saving cannot be larger.
         drop = out // d - batch - (out // more - enters // more)
         drops[i] = max(drops[i], 0) + max(0, drop)
         i, out = before, leaves
@@ -71,7 +74,7 @@ def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
 
 @compiled_maker_part
 def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, promise: Any) -> None:
-    """Arrays that every move costs, and at most so many steps less per array; -1 where it does not fit.
+    """Write the arrays that every move costs and its greatest saving per array; -1 if it does not fit.
 
     The promise of the last move, of all stages with most batches, is left at what is given.
     """
@@ -96,7 +99,7 @@ def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, 
 
 @compiled_part
 def _most_promising(promise: Any) -> int:
-    """The move with the largest promise, the first of equals."""
+    """Return the move with the largest promise, the first of equals."""
     best = 0
     for move in range(1, len(promise)):
         if promise[move] > promise[best]:
@@ -107,7 +110,7 @@ def _most_promising(promise: Any) -> int:
 @compiled_maker_part
 def _best_move(
     graph: Any, limits: Any, copies: Any, makespan: int, schedule: Any, drops: Any, most_work: int
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """(move, work): the one with the largest drop per array, else the most promising; -1 if none fits.
 
     No further move is timed once `most_work` is done: with n stages there are up to n moves of n stages.
@@ -119,8 +122,10 @@ def _best_move(
     move = _most_promising(promise)
     likely = move if promise[move] >= 0 else -1
     work, chosen, drop = _WORK_PER_STAGE * n, -1, 0.0
+    # Promises bound the true savings from above, so the loop may end at the first that is not better.
     while promise[move] > drop and work < most_work:
         raised(graph.windows, copies, move, new)
+        # A move that saves less per array than the best so far is given up as soon as its timing shows that.
         limit = makespan - 1 - int(drop * cost[move])
         reached, spent = retime(graph, None, None, None, copies, new, limit, schedule)
         work += spent

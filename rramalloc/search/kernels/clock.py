@@ -25,7 +25,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def of(cls, each: Sequence[BatchTicks]) -> Clock:
-        """Of every stage, or block."""
+        """Return the clock of every stage, or block."""
         full = np.array([len(own.compute) for own in each], dtype=np.int64)
         compute = np.array([ticks for own in each for ticks in own.compute], dtype=np.int64)
         per_copy = np.array([own.per_copy for own in each], dtype=np.float64)
@@ -40,7 +40,7 @@ class Clock(NamedTuple):
         return cls(*(np.concatenate(part) for part in (first, *parts)))
 
     def take(self, numbers: Any) -> Clock:
-        """Those of some numbers."""
+        """Return the clocks of some stages or blocks by their numbers."""
         return Clock(self.first[numbers], self.full[numbers], self.per_copy[numbers], self.compute)
 
     def of_each(self, numbers: Any, copies: Any) -> Any:
@@ -53,6 +53,6 @@ class Clock(NamedTuple):
 
 @compiled_part
 def ticks_of(clock: Any, number: int, copies: int) -> int:
-    """Ticks of a batch of so many copies; more copies never take fewer."""
+    """Return the ticks of a batch of `copies`; more copies never take fewer."""
     compute = clock.compute[clock.first[number] + min(copies, clock.full[number]) - 1]
     return max(compute, np.int64(math.ceil(clock.per_copy[number] * copies * EXACTLY)))

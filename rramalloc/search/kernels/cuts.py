@@ -21,14 +21,14 @@ from rramalloc.compiled import compiled, compiled_inline, compiled_part
 
 
 class Solution(NamedTuple):
-    """Of the relaxation. weights: of every label, float64 (stages, labels); begin, end: of every stage."""
+    """Fractional solution. weights: of every label, float64 (stages, labels); begin, end: of every stage."""
 
     weights: Any
     begin: Any
     end: Any
 
     def mixed(self, other: Solution, part: float) -> Solution:
-        """So much of another solution, and the rest of this one."""
+        """Return this solution mixed with `part` of another one."""
         return Solution(*(part * b + (1.0 - part) * a for a, b in zip(self, other, strict=True)))
 
 
@@ -58,7 +58,7 @@ class Violations(NamedTuple):
 @compiled
 def separate(
     windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, target: float, violations: Any
-) -> None:  # fmt: skip
+) -> None:
     """Fill `violations`. labels: Labels of relaxation.py."""
     _waits(reach, labels, solution, target, violations)
     _tails(windows, reach, labels, solution, violations.tail)
@@ -76,6 +76,8 @@ def _waits(reach: Any, labels: Any, solution: Any, target: float, violations: An
                 window = reach.need[reach.offset[e] + low[i, m] - 1]
                 for k in range(count[p]):
                     wait = (window // high[p, k] + 1) * ticks[p, k] + reach.beyond[e]
+                    # A pair that does not wait gives no inequality: the least difference of starts that a
+                    # target allows.
                     cost[k, m] = wait if window >= 0 else -target
             potentials(cost, x[p], x[i], count[p], count[i], a, b)
             total = solution.begin[p] - solution.begin[i]
@@ -88,9 +90,11 @@ def _waits(reach: Any, labels: Any, solution: Any, target: float, violations: An
 
 @compiled_part
 def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any, b: Any) -> None:
-    """Sums a_k + b_m <= cost[k, m], tight along the staircase that couples `left` and `right`."""
+    """Write sums a_k + b_m <= cost[k, m], tight along the staircase that couples `left` and `right`."""
     k, m = 0, 0
     a[0], b[0] = 0.0, cost[0, 0]
+    # The north-west corner rule solves this transport problem: it is optimal where costs are Monge, and
+    # otherwise still gives sums that the last two loops make valid.
     here, there = left[0], right[0]
     while k + 1 < rows or m + 1 < columns:
         if m + 1 == columns or (k + 1 < rows and here <= there):
@@ -104,6 +108,8 @@ def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any
             there = right[m]
             b[m] = cost[k, m] - a[k]
     for m in range(columns):
+        # The largest b for these a that violates no pair, and then the largest a for these b: whatever the
+        # coupling was, every sum a_k + b_m stays at most its wait.
         least = cost[0, m] - a[0]
         for k in range(1, rows):
             least = min(least, cost[k, m] - a[k])
@@ -116,9 +122,7 @@ def potentials(cost: Any, left: Any, right: Any, rows: int, columns: int, a: Any
 
 
 @compiled_inline
-def _middles(
-    windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, violations: Any
-) -> None:  # fmt: skip
+def _middles(windows: Any, reach: Any, corners: Any, labels: Any, solution: Any, violations: Any) -> None:
     high, ticks, count, x = labels.high, labels.ticks, labels.size, solution.weights
     for i in range(len(count)):
         for e in range(reach.pointer[i], reach.pointer[i + 1]):
@@ -145,6 +149,7 @@ def _tails(windows: Any, reach: Any, labels: Any, solution: Any, excess: Any) ->
             if user >= 0:
                 total = solution.end[reach.producer[e]] - solution.end[i] + reach.beyond[e]
                 for m in range(count[i]):
+                    # The windows from the first user of p's last pixel on run after p has finished.
                     batches = max(1, (windows[i] - user + high[i, m] - 1) // high[i, m])
                     total += x[i, m] * (batches * ticks[i, m])
                 excess[e] = total
@@ -160,6 +165,8 @@ def upper_hull(need: Any, first: int, count: int, hull: Any) -> int:
             continue
         while size >= 2:
             u, t = hull[size - 1], hull[size - 2]
+            # A point below the line between its neighbours is never the largest of a linear function: it is
+            # no cut.
             if (need[first + u] - need[first + t]) * (w - u) <= (v - need[first + u]) * (u - t):
                 size -= 1
             else:

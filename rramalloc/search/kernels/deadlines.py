@@ -48,17 +48,24 @@ class Deadlines(NamedTuple):
 @compiled_part
 def set_deadlines(
     edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, deadlines: Any
-) -> None:  # fmt: skip
-    """The deadlines of a state under a target; edges, shapes, ticks: as for `run_stage`."""
+) -> None:
+    """Write the deadlines of a state under a target; edges, shapes, ticks: as for `run_stage`."""
     for i in range(len(copies) - 1, -1, -1):
         _fill(edges, shapes, ticks, copies, needs, target, i, deadlines.begin[i], deadlines)
 
 
 @compiled_part
 def _fill(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, p: int, out: int,
+    edges: Any,
+    shapes: Any,
+    ticks: Any,
+    copies: Any,
+    needs: Any,
+    target: int,
+    p: int,
+    out: int,
     deadlines: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Deadlines of stage p from those of its consumers, from finish[out] on; the batches looked at."""
     finish, batches = deadlines.finish, batches_of(shapes.total[p], copies[p])
     for batch in range(batches):
@@ -83,7 +90,7 @@ def _fill(
 @compiled_part
 def renew(
     edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, changed: int, deadlines: Any
-) -> int:  # fmt: skip
+) -> int:
     """Set the deadlines after a stage took another mode: its own, and upstream of it; the work."""
     finish, begin, spare, moved = deadlines.finish, deadlines.begin, deadlines.spare, deadlines.moved
     work = 0
@@ -104,7 +111,7 @@ def renew(
 @compiled_part
 def meets(
     edges: Any, shapes: Any, ticks: Any, copies: Any, target: int, changed: int, schedule: Any, deadlines: Any
-) -> tuple[bool, int]:  # fmt: skip
+) -> tuple[bool, int]:
     """Whether the target is met where a stage has taken another mode, and the work, as of `retime`.
 
     schedule, deadlines: of the state before; the spare places of the schedule are used.

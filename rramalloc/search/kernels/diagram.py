@@ -1,9 +1,10 @@
 """Compiled layers of a relaxed decision diagram: one layer for every stage, in canonical order.
 
 A state stands for allocations of the stages so far that may still meet the target. It holds the fewest arrays
+A state stands for allocations of the stages so far that may still meet the target. It holds the fewest arrays
 that any of them takes, and the least finish of chosen windows (`Points`) of every stage that later ones wait
-for. A transition gives the next stage one of its intervals of copies, low ... high: the batch of window w has
-number floor(w / d), so with t the ticks of a batch of `low` copies
+for. A transition gives the next stage one of its intervals of copies, low ... high. The batch of window w has
+number floor(w / d). So with t the ticks of a batch of `low` copies
 
   finish(w) >= start + (w // high + 1) * t
   finish(w) >= finish(v) + max((w - v) // high, w // high - v // low) * t      for the point v before w
@@ -28,11 +29,12 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part, thoroughly
 
-_FIRST_HASH, _HASH_FACTOR = np.uint64(1469598103934665603), np.uint64(1099511628211)
-"""FNV-1a; states with the same hash become one, which is valid whatever they are."""
+# Offset basis and prime of FNV-1a. States of one hash become one, which is valid whatever they are.
+_FIRST_HASH = np.uint64(1469598103934665603)
+_HASH_FACTOR = np.uint64(1099511628211)
 _LATE = 2**62
-LANES, _COMPARED = 32, 3
-"""Centres that are compared at once, by so many of their finishes."""
+LANES = 32  # centres that are compared at once: LLVM vectorises a loop of fixed length
+_COMPARED = 3  # finishes by which they are compared first; most centres fail at these
 
 
 class Points(NamedTuple):
@@ -62,7 +64,7 @@ class States(NamedTuple):
 
     @classmethod
     def of(cls, count: int, width: int, groups: int) -> States:
-        """Room for so many states of so many finishes and groups."""
+        """Return room for `count` states of `width` finishes and some groups."""
         groups = max(1, groups)
         return cls(
             np.empty(count, dtype=np.int64),
@@ -95,12 +97,12 @@ class Choices(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What states must keep to. latest[r]: finish of the stage's points; start: least start of the stage;
-    arrays: most that the stages so far may take.
+    """Limits that states must keep to. latest[r]: finish of the stage's points; start: least start of the
+    stage; arrays: most that the stages so far may take.
 
-    For every price number l: paid[l]: target + price * (spare + least arrays so far) is what a state may come
-    to, with price[l] for every array, and ahead[l, c] ticks and payments from the start of the stage to the
-    end, after[l, c] from its finish.
+    For every price number l: paid[l]: target + price * (spare + least arrays so far) is the most that a state
+    may pay, with price[l] for every array. ahead[l, c]: ticks and payments from the start of the stage to the
+    end; after[l, c]: from its finish.
     """
 
     latest: Any
@@ -229,11 +231,16 @@ def _passes(
         passed = choices.lag[e] + ticks
         for r in range(end + 1):
             if at[r] >= 0:
+                # The point before the needed window is `beyond` windows away: at least that many batches of
+                # the producer pass between them. Inverse and period are the least of the merged states, so
+                # the time is a lower bound.
                 time = begun[at[r]] + np.int64((beyond[r] + 0.5) * inverse) * period + passed
                 own[r] = max(own[r], time)
     finish = 0
     for r in range(end + 1):
         finish = max(finish + gap[r], own[r])
+        # The latest finish holds for every allocation in the box that meets the target, so the state is
+        # dropped.
         if finish > limits.latest[r]:
             return False, r + 1
         own[r] = finish
@@ -242,7 +249,7 @@ def _passes(
 
 @compiled_inline
 def _slot_of(table: Any) -> int:
-    """Where a state as in table.row stands in the table, or may be put."""
+    """Return the place of a state as in table.row in the table, or a free one."""
     key = _FIRST_HASH
     for f in range(len(table.features)):
         value = np.int64(table.row[table.features[f]] * table.per_tick)
@@ -284,6 +291,7 @@ def _add_row(new: Any, count: int, arrays: int, table: Any) -> int:
         for g in range(new.ticks.shape[1]):
             new.inverse[count, g], new.ticks[count, g] = 1.0, _LATE
         return count
+    # States of one key become one with the least of everything: it relaxes both, so no allocation is lost.
     new.arrays[j] = min(new.arrays[j], arrays)
     for x in range(len(table.row)):
         new.finish[j, x] = min(new.finish[j, x], table.row[x])
@@ -317,6 +325,7 @@ def expand(
     while s < len(old.arrays):
         while c < len(choices.low):
             arrays = old.arrays[s] + choices.arrays[c]
+            # Choices come with rising arrays: all further ones exceed the budget too.
             if arrays > limits.arrays:
                 break
             if count == room:
@@ -351,7 +360,7 @@ def _covers(finish: Any, other: Any, telling: Any, slack: int) -> bool:
 
 @compiled_inline
 def _covered(states: Any, near: Any, count: int, centres: Any, j: int, telling: Any, slack: int) -> int:
-    """The first centre that covers state j, -1 if none does; most fail at the telling finishes."""
+    """Return the first centre that covers state j, -1 if none does; most fail at the telling finishes."""
     finish, first, second, third = states.finish, near[0], near[1], near[2]
     a, b, c = finish[j, telling[0]] + slack, finish[j, telling[1]] + slack, finish[j, telling[2]] + slack
     for begin in range(0, count, LANES):
@@ -386,6 +395,8 @@ def cover(
         j = order[x]
         k = _covered(states, near, count, centres, j, telling, slack)
         work[2] += count if k < 0 else k + 1
+        # No centre is near: the state becomes one. Each state is within `slack` of its centre, so merging
+        # makes no finish more than that much earlier than it was.
         if k < 0:
             if count == len(centres):
                 return count + 1
@@ -403,6 +414,8 @@ def merge(states: Any, centre: Any, merged: Any) -> None:
     for j in range(len(centre)):
         k = centre[j]
         for r in range(states.finish.shape[1]):
+            # The minimum is a valid lower bound for both, so a refutation of the merged state refutes all its
+            # members.
             merged.finish[k, r] = min(merged.finish[k, r], states.finish[j, r])
         for g in range(states.ticks.shape[1]):
             merged.inverse[k, g] = min(merged.inverse[k, g], states.inverse[j, g])

@@ -14,7 +14,7 @@ from rramalloc.compiled import compiled_part
 
 
 def generator(seed: int) -> npt.NDArray[np.uint64]:
-    """The state of a generator, from which `draw` goes on."""
+    """Return the state of a generator, from which `draw` goes on."""
     return np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], dtype=np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""What compiled searches keep to: copies of every stage, arrays, tiles; and steps between breakpoints."""
+"""Limits of compiled searches: copies of every stage, arrays, tiles; and steps between breakpoints."""
 
 from __future__ import annotations
 
@@ -56,17 +56,18 @@ def arrays_of(demand: Any, copies: Any) -> int:
 
 @compiled_part
 def batches_of(windows: int, copies: int) -> int:
-    """Batches that so many copies take."""
+    """Return the batches of `copies`."""
     return (windows + copies - 1) // copies
 
 
 @compiled_part
 def with_batches(windows: int, batches: int) -> int:
-    """Fewest copies with at most so many batches; 1 ... windows."""
+    """Return the fewest copies with at most `batches`; 1 ... windows."""
     if batches < 1:
         return windows
     if batches > windows:
         return 1
+    # ceil(W / b) copies take at most b batches, and one copy fewer takes more than b.
     return (windows + batches - 1) // batches
 
 

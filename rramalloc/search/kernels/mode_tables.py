@@ -1,4 +1,4 @@
-"""Compiled bounds over labels: what sets of modes of two stages make each other wait, and the cheapest paths.
+"""Compiled bounds over labels: waits between sets of modes of two stages, and the cheapest paths.
 
 A label is a set of modes of a stage. For a pair (p, i) of stages that wait for each other, with labels k and
 m, every allocation whose modes are in these labels has
@@ -9,10 +9,10 @@ and start_i >= finish_p + beyond where `whole(m)`: the first batch of i needs th
 the least time from the finish of a batch of p to the start of one of i that waits for it: over all paths of
 edges, the lags of the edges and the least periods of the stages between.
 
-All of them rest on what single pixels need, whatever the order in which blocks compute them, and on these
+All of them rest on the needs of single pixels, whatever the order in which blocks compute them, and on two
 facts about a mode with low ... high copies that take the same number of batches, each of at least `period`
-ticks: the batch with block x finishes (x // high + 1) * period ticks after its stage's start or later, and
-from its start to the end of the stage at least (batches - x // low) * period ticks pass.
+ticks. The batch with block x finishes (x // high + 1) * period ticks after its stage's start or later. From
+its start to the end of the stage at least (batches - x // low) * period ticks pass.
 
 Source: docs/sources/model.md 4 and 10; tested against exhaustive search over modes.
 """
@@ -27,13 +27,13 @@ from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, co
 from rramalloc.search.kernels.cuts import potentials
 from rramalloc.search.kernels.prices import with_slack
 
-_FAR = 1e18
+_FAR = 1e18  # stands for an infinite time: above every sum of ticks and payments
 _MOST = 2**60
-_BISECTIONS = 10
+_BISECTIONS = 10  # of the slack of labels: exact to a thousandth of its range, a larger slack is valid too
 
 
 class LabelledModes(NamedTuple):
-    """Modes of all stages that are left, those of stage i from first[i] to first[i + 1] - 1; int64.
+    """Modes of all stages that may still meet the target, first[i] to first[i + 1] - 1 of stage i; int64.
 
     label: of each mode within its stage; size[i]: labels of stage i; height, width: of the stages.
     """
@@ -111,7 +111,7 @@ def _cover_within(features: Any, most: int, slack: float, centres: Any, label: A
 
 @compiled_maker
 def cover(features: Any, most: int, largest: float, label: Any) -> int:
-    """Cut modes into at most so many labels; label: int64, written; how many there are.
+    """Cut modes into at most `most` labels and return how many there are; label: int64, written.
 
     A label is what one of its modes dominates up to a slack in every feature (smaller is better), and that
     slack, at most `largest`, is about the smallest that needs no more labels. So a label is hardly better
@@ -132,7 +132,7 @@ def cover(features: Any, most: int, largest: float, label: Any) -> int:
 
 
 class _Reaches(NamedTuple):
-    """What the modes of a label have in common, for every stage and label m: see `_fill_reaches`.
+    """Least reaches that all modes of a label share, for every stage and label m: see `_fill_reaches`.
 
     Rows and columns are counted from the top and from the left. first_row, first_column: least that the first
     batch reaches to; above: least rows above the row of blocks that it ends in; bottom[:, :, y]: least rows
@@ -201,10 +201,13 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
         tallest = max(tallest, modes.height[i])
         checks = max(checks, pairs.check_first[i + 1] - pairs.check_first[i])
     reaches = _Reaches(
-        np.full((n, labels), _MOST), np.full((n, labels), _MOST), np.full((n, labels), _MOST),
-        np.full((n, labels, checks), _MOST), np.full((n, labels, checks), _MOST),
+        np.full((n, labels), _MOST),
+        np.full((n, labels), _MOST),
+        np.full((n, labels), _MOST),
+        np.full((n, labels, checks), _MOST),
+        np.full((n, labels, checks), _MOST),
         np.full((n, tallest, labels), _MOST),
-    )  # fmt: skip
+    )
     _fill_reaches(modes, fastest, pairs, reaches)
     first_row, first_column = np.empty(labels, dtype=np.int64), np.empty(labels, dtype=np.int64)
     whole_row = np.empty(labels, dtype=np.int64)
@@ -342,7 +345,7 @@ def price_labels(
 ) -> None:
     """Remove labels (kept becomes False) that must miss the target at the price of an `Offer`.
 
-    Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest, so
+    Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest. So
     ticks and payments on a path through a label, less that, bound the makespan of all that use it.
     """
     for i in range(len(size)):
@@ -372,7 +375,7 @@ class Potentials(NamedTuple):
 @compiled_maker
 def separate_waits(
     pairs: Any, tables: Any, size: Any, solution: Any, ends: bool, floor: float, out: Any
-) -> None:  # fmt: skip
+) -> None:
     """Fill `out` for the waits (ends False: start to start) or the middles (True: start to finish).
 
     floor: entries below are as good as this, since no start is that long before another.

@@ -24,31 +24,35 @@ from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 from rramalloc.timing.stage_graph import FlatEdges
 
-_P_BLOCK, _P_FASTER, _P_COPY = 0.25, 0.4, 0.5
-"""Shares of changes: up to the first another block, up to the second fewer batches, up to the third a copy
-more or less; the rest takes arrays from a stage."""
-_P_STAIRS, _P_SWITCH = 0.5, 0.25
-"""Share of changes of batches that also take the block with the fewest arrays for them, and of these those
-between all blocks and the lowest ones."""
-_LONGEST_RAISE, _LONGEST_LOWER = 0.15, 0.1
-"""Batches that a change adds or takes at most, as a part of a stage's; small changes are the rule."""
+# Shares of changes, cumulative: a draw below the first tries another block, and so on; the rest takes arrays
+# from a stage.
+_P_BLOCK = 0.25  # another block
+_P_FASTER = 0.4  # fewer batches
+_P_COPY = 0.5  # one copy more or less
+_P_STAIRS = 0.5  # share of changes of batches that also take the block with the fewest arrays for them
+_P_SWITCH = 0.25  # share of these that go from the lowest blocks to all blocks, or back
+_LONGEST_RAISE = 0.15  # largest part of a stage's batches that a change removes; small changes are the rule
+_LONGEST_LOWER = 0.1  # largest part of a stage's batches that a change adds
 _STEPS_AHEAD = 4
 """Steps of a staircase that a climb looks at."""
-_WORK_PER_BATCH, _WORK_PER_STAGE = 5, 150
-"""Of a round of rebalancing, in batches timed."""
-_SHORTENINGS, _SHORTER = 60, 0.995
-"""How often all stages are shortened until a target is met, and the part of their batches left at most."""
+_WORK_PER_BATCH = 5  # work of a round of rebalancing per batch, in batches timed: times, deadlines, rooms
+_WORK_PER_STAGE = 150  # work of a round of rebalancing per stage, in batches timed
+_SHORTENINGS = 60  # times that all stages are shortened until a target is met: each by at least 0.5 %
+_SHORTER = 0.995  # most of their batches that one shortening leaves, so that it always makes progress
 _WORK_PER_CLIMB = 4
-"""Of a step of a climb, for each batch."""
-NS_PER_BATCH, _NS_PER_CHANGE = 4.0, 500.0
-"""Of a batch timed, and of a change drawn: a count of work, not a clock."""
+"""Work of a step of a climb, for each batch."""
+NS_PER_BATCH = 4.0  # work charged for a batch timed
+_NS_PER_CHANGE = 500.0  # work charged for a change drawn
 
 
-REBALANCE, CLIMB, SHORTEN, ANNEAL = range(4)
+REBALANCE = 0  # number of the search that balances the slack of all stages
+CLIMB = 1  # number of the search along critical chains
+SHORTEN = 2  # number of the search that shortens all stages
+ANNEAL = 3  # number of the search by simulated annealing
 
 
 class Run(NamedTuple):
-    """Which search, and its settings; each says which of them it reads.
+    """Compiled search and its settings; each search says which of them it reads.
 
     target: a makespan; rounds: of the search, at most; weight: of the newest room beside that of the rounds
     before, 0 ... 1; most_work: batches timed; hot, cold: first and last temperature, in arrays.
@@ -72,7 +76,7 @@ class State(NamedTuple):
 
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
-    """Arrays that so many copies of a block take."""
+    """Return the arrays of `copies` of a block."""
     sharing = max(blocks.sharing[block], 1)
     return (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
 
@@ -96,7 +100,7 @@ def used_by(blocks: Any, state: Any) -> int:
 
 @compiled_part
 def step_with(stairs: Any, i: int, length: int) -> int:
-    """The step of a staircase with the fewest arrays for at most this length; the last one if none is."""
+    """Return the step of a staircase with the fewest arrays for at most this length, or the last one."""
     low, high = stairs.first[i], stairs.first[i + 1] - 1
     while low < high:  # lengths fall
         middle = (low + high) // 2
@@ -117,7 +121,7 @@ def _set(blocks: Any, state: Any, i: int, block: int, copies: int) -> int:
 
 @compiled_part
 def _staircase(tall: Any, stairs: Any, block: Any, i: int, rng: Any) -> int:
-    """A staircase of stage i: mostly that of the lowest blocks if its block is one, else that of all."""
+    """Return a staircase of stage i: mostly of the lowest blocks if its block is one, else of all."""
     low = i + len(block)
     is_low = tall[block[i]] == tall[stairs.block[stairs.first[low]]]
     return low if is_low == (draw(rng) >= _P_SWITCH) else i
@@ -125,7 +129,7 @@ def _staircase(tall: Any, stairs: Any, block: Any, i: int, rng: Any) -> int:
 
 @compiled_inline
 def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
-    """Give stage i at most the length of so many of its batches, with its own or the cheapest block.
+    """Give stage i at most the length of `batches` of its batches, with its own or the cheapest block.
 
     Returns the arrays that this adds.
     """
@@ -162,7 +166,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
 
 
 class MenuTables(NamedTuple):
-    """What the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
+    """Tables that the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
 
     climbed: number of the first stage's staircase among those that are climbed, see Stairs; room: TileRoom,
     None where any placement will do; slots: of an archive that keeps what is fastest for its number of
@@ -203,10 +207,18 @@ class Scratch(NamedTuple):
         n = len(edges.height)
         whole = np.empty((11, n), dtype=np.int64)
         return cls(
-            Shapes(*whole[:6]), whole[6], Schedule.of_modes(edges), Deadlines.of(edges),
-            State(whole[7], whole[8]), whole[9], np.empty(n), whole[10], np.empty(n + 1, dtype=np.int64),
-            np.zeros(n, dtype=np.bool_), packing_scratch(room),
-        )  # fmt: skip
+            Shapes(*whole[:6]),
+            whole[6],
+            Schedule.of_modes(edges),
+            Deadlines.of(edges),
+            State(whole[7], whole[8]),
+            whole[9],
+            np.empty(n),
+            whole[10],
+            np.empty(n + 1, dtype=np.int64),
+            np.zeros(n, dtype=np.bool_),
+            packing_scratch(room),
+        )
 
 
 @compiled_part
@@ -264,7 +276,7 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
 @compiled_inline
 def _anneal(
     edges: Any, menu: Any, run: Any, rng: Any, current: Any, best: Any, scratch: Any
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float]:
     """Anneal the arrays of `current`, which meets the target, until they fit the budget.
 
     The state that fits, or else takes the fewest arrays, is in `best`. Returns the changes tried, at most
@@ -350,7 +362,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
 
 @compiled_part
 def _wanted(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> int:
-    """The cheapest mode of every stage for its room + `extra`; the arrays they take."""
+    """Write the cheapest mode of every stage for its room + `extra` and return the arrays they take."""
     used = 0
     for i in range(len(room)):
         step = step_with(stairs, climbed + i, max(room[i] + extra, 1))
@@ -360,10 +372,8 @@ def _wanted(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> in
 
 
 @compiled_inline
-def _rebalance(
-    edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any
-) -> tuple[int, float]:  # fmt: skip
-    """Iterate from `current` for so many rounds: (makespan of the best state, nanoseconds); it is in `best`.
+def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any) -> tuple[int, float]:
+    """Iterate `rounds` times from `current`: (makespan of the best state, nanoseconds); it is in `best`.
 
     Each round simulates exactly, finds when every stage starts and when it must end at the latest, and
     gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
@@ -408,7 +418,7 @@ def _rebalance(
 @compiled_part
 def _critical_batches(
     edges: Any, shapes: Any, ticks: Any, copies: Any, starts: Any, first: Any, eager: bool, counts: Any
-) -> None:  # fmt: skip
+) -> None:
     """Batches of every stage on one chain of batches that wait for each other from time 0 to the end.
 
     eager: go on to the producer wherever a batch waits for it, else stay in the stage as long as possible.
@@ -445,9 +455,7 @@ def _critical_batches(
 
 
 @compiled_inline
-def _climb(
-    edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any
-) -> tuple[int, float]:  # fmt: skip
+def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any) -> tuple[int, float]:
     """Climb the staircases from `current` along critical chains: (makespan, nanoseconds).
 
     Each round gives arrays to the stage of a critical chain that saves most of its batches there per array,
@@ -495,7 +503,7 @@ def _climb(
 @compiled
 def search(
     edges: Any, menu: Any, run: Any, rng: Any, current: Any, best: Any, scratch: Any
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float]:
     """Run one of the searches from `current`, which it changes in place: (makespan, nanoseconds counted).
 
     Of annealing, the changes tried in place of the makespan. rng: uint64 of length 1, not 0, the generator's

@@ -20,13 +20,13 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, compiled_part
 
 _NEVER = -1e18
-_NO_WEIGHT = 1e-7
+_NO_WEIGHT = 1e-7  # a label of less weight in the relaxation is not in use: the tolerance of the solver
 
 
 class PathPoints(NamedTuple):
-    """Where paths may enter and leave stages; int64.
+    """Places at which paths enter and leave stages; int64.
 
-    Stage i is entered at the ends of its rows row[k], enter[i] <= k < enter[i + 1], and left at the pixels
+    Stage i is entered at the ends of its rows row[k], enter[i] <= k < enter[i + 1]. It is left at the pixels
     leave_row[q], leave_column[q], leave[i] <= q < leave[i + 1], of which the first is its last pixel.
     awaited[at[e] + k - enter[i]]: the q of the producer of edge e into i for which k waits, -1 for none.
     """
@@ -119,9 +119,7 @@ def _add_legs(points: Any, modes: Any, i: int, target: int, weights: Any, costs:
 
 
 @compiled_maker
-def longest_paths(
-    edges: Any, points: Any, modes: Any, target: int, solution: Any, longest: Any
-) -> None:  # fmt: skip
+def longest_paths(edges: Any, points: Any, modes: Any, target: int, solution: Any, longest: Any) -> None:
     """Fill `longest` for a fractional solution. The modes of a stage are sorted by label."""
     for i in range(len(modes.size)):
         enter, leave = points.enter[i], points.leave[i]

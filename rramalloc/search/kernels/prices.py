@@ -1,13 +1,13 @@
 """Compiled bounds along whole paths: a price per array lets the spare budget be shared by all stages.
 
 A Lagrangian relaxation of the budget: an allocation that meets it pays at most price * spare in all for
-arrays beyond low, so a path whose waits, runs, tails and payments exceed target + price * spare proves
+arrays beyond low. So a path whose waits, runs, tails and payments exceed target + price * spare proves
 that no allocation in the box meets the target.
 
 `price_paths` takes every stage's cheapest copies on their own. `cut_intervals` also sees that a wait depends
 on the copies on both sides of an edge: every stage's box is cut into intervals at breakpoints of ceil(W / d).
-With d_i in an interval from `low` up and d_p in one up to `high`, the first batch of i holds windows
-0 ... low - 1, so it starts at least (need(p, i, low - 1) // high + 1) * t + beyond ticks after the first
+Let d_i be in an interval from `low` up and d_p in one up to `high`. The first batch of i holds windows
+0 ... low - 1. So it starts at least (need(p, i, low - 1) // high + 1) * t + beyond ticks after the first
 batch of p, with t the least ticks of a batch of p in its interval. An interval in which a stage cannot meet
 the target on any path through it is cut off.
 
@@ -26,9 +26,9 @@ from rramalloc.search.kernels.limits import next_breakpoint
 
 _FEW = 16
 """Copies of which each is tried; of more the minimum is found by its formula."""
-_FAR = 1e18
-_SLACK, _EXACT = 1e-6, 2.0**16
-"""Of sums of rounded numbers, for targets up to so many ticks; of longer ones in proportion."""
+_FAR = 1e18  # stands for an infinite time: above every sum of ticks and payments
+_SLACK = 1e-6  # a bound must pass a target by this: sums of rounded numbers may exceed the true sum
+_EXACT = 2.0**16  # targets up to this many ticks have that slack, longer ones in proportion
 
 
 class Offer(NamedTuple):
@@ -89,26 +89,28 @@ class Pricing(NamedTuple):
 
     @classmethod
     def of(cls, stages: int, pairs: int, intervals: int) -> Pricing:
-        """For so many stages, pairs of Reach, and intervals of every stage."""
+        """Return working memory for `stages`, `pairs` of Reach, and `intervals` of every stage."""
         size = stages, intervals
         whole, numbers = np.empty((3, *size), dtype=np.int64), np.empty((6, *size))
         count, rest = np.empty((2, stages), dtype=np.int64)
         return cls(
-            Paths(*np.empty((4, stages))), Paths(*numbers[:4]),
+            Paths(*np.empty((4, stages))),
+            Paths(*numbers[:4]),
             Runs(np.empty(pairs), np.empty(pairs), np.empty(stages)),
-            Intervals(whole[0], whole[1], count, numbers[4], numbers[5], whole[2]), rest,
-        )  # fmt: skip
+            Intervals(whole[0], whole[1], count, numbers[4], numbers[5], whole[2]),
+            rest,
+        )
 
 
 @compiled_inline
 def with_slack(target: int) -> float:
-    """What a bound must pass to refute a target."""
+    """Return the value that a bound must pass to refute a target."""
     return float(target + _SLACK * max(1.0, target / _EXACT))
 
 
 @compiled_part
 def _cheapest(work: int, price: float, low: int, high: int) -> float:
-    """At most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
+    """Return at most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
     if price <= 0.0 or low == high:
         return float((work + high - 1) // high)
     if high - low <= _FEW:
@@ -116,6 +118,8 @@ def _cheapest(work: int, price: float, low: int, high: int) -> float:
         for d in range(low + 1, high + 1):
             least = min(least, (work + d - 1) // d + price * (d - low))
         return least
+    # Without rounding up, work / d + price * (d - low) is convex in d: its minimum over whole d is beside the
+    # square root, and is at most the minimum with rounding up.
     best = min(max(np.sqrt(work / price), float(low)), float(high))
     d = np.floor(best)
     under = work / d + price * (d - low)
@@ -125,16 +129,14 @@ def _cheapest(work: int, price: float, low: int, high: int) -> float:
 
 @compiled_inline
 def _cheapest_ticks(rules: Any, times: Any, price: float, i: int, work: int, low: Any, high: Any) -> float:
-    """Least ticks of stage i for so many windows, and payment for its arrays; one batch at least."""
+    """Return the least ticks of stage i for `work` windows and its payment; one batch at least."""
     ticks = times.ticks[i]
     batches = _cheapest(work, price * rules.demand[i] / ticks, low[i], high[i])
     return float(ticks * max(1.0, batches))
 
 
 @compiled_part
-def _priced_forward(
-    rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any, runs: Any
-) -> None:  # fmt: skip
+def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> None:
     """Along every path from the input, with a price per array that a stage takes beyond low:
 
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
@@ -181,6 +183,8 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
         after[i] = 0.0
         ahead[i] = 0.0
     for i in range(len(windows) - 1, -1, -1):
+        # `bought` is what the budget can pay at most at this price: a path that needs more than the target
+        # plus this is in no allocation that meets both.
         total = runs.all[i]
         room = limit - before[i] - after[i] + bought
         if total > room or done[i] + after[i] - bought > limit or room < times.ticks[i]:
@@ -219,6 +223,7 @@ def intervals_of(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, c
             low[i, m], high[i, m] = d, after - 1
             d = after
             m += 1
+        # Too many breakpoints: coarser intervals bound worse, but cover the same copies.
         if d <= highest[i]:
             m = _equal_ratios(lowest[i], highest[i], low[i], high[i])
         count[i] = m
@@ -264,6 +269,8 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
                     wait = _FAR
                     for k in range(count[p]):
                         batches = np.int64((window + 0.5) * inverse[p, k]) + 1
+                        # The best interval of p bounds the wait from below whatever p takes; 0.5 keeps the
+                        # product with the inverse on the right side of whole numbers.
                         wait = min(wait, before[p, k] + paid[p, k] + batches * ticks[p, k])
                     before[i, m] = max(before[i, m], wait + beyond)
                     if window == windows[p] - 1:
@@ -323,6 +330,8 @@ def _fill_intervals(rules: Any, price: float, lowest: Any, highest: Any, interva
     for i in range(len(count)):
         for m in range(count[i]):
             paid[i, m] = price * rules.demand[i] * (low[i, m] - lowest[i])
+            # The fewest arrays, the most copies and the least ticks of an interval: each bounds all copies in
+            # it.
             inverse[i, m] = 1.0 / high[i, m]
             ticks[i, m] = ticks_of(rules.clock, i, low[i, m])
 

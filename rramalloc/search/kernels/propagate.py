@@ -2,15 +2,15 @@
 
 All rules hold under exact timing (docs/sources/model.md 4) with handoff "next" for every allocation in the
 box, and tighten when the box shrinks. Availability of a pixel is its finish. Checkpoints are chosen windows
-of a stage (row ends, the last window always). Per stage i and window w:
+of a stage: row ends, and the last window always. Per stage i and window w:
 
   finish(i, w) >= start(i) + ceil((w + 1) / high) * t            the batch of w is number floor(w / d)
   finish(i, w) >= finish(i, v) + floor((w - v) / high) * t       for v < w: batches are t ticks apart
   finish(i, w) >= available(p, need(p, i, w)) + lag(p, i) + t    for every producer p
   start(i)     >= available(p, need(p, i, low - 1)) + lag(p, i)  the first batch holds windows 0 ... low - 1
 
-with t the ticks of a batch of `low` copies of i, 1 where all stages step together; and the same backwards
-from the target for the latest finish. A stage whose copies are fixed (low = high) is
+with t the ticks of a batch of `low` copies of i, 1 where all stages step together. The same rules hold
+backwards from the target for the latest finish. A stage whose copies are fixed (low = high) is
 treated batch by batch.  Source: docs/sources/model.md 4; tested against exhaustive search.
 """
 
@@ -24,19 +24,18 @@ from rramalloc.compiled import compiled_inline, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.prices import Offer, cut_intervals, price_paths, with_slack
 
-_PASSES = 12
-_ROUNDS = 4
+_PASSES = 12  # over the rules of time; a box that is not at the fixed point is wider, so still valid
+_ROUNDS = 4  # of times and prices in turn; fewer leave a wider box, which is still valid
 _ENOUGH = 0.98
 """A round that leaves more than this part of the box is the last one."""
 _RATIO = 1.5
-"""Of successive prices that are tried."""
-_CHEAPEST, _DEAREST = 1.0 / 8.0, 8.0
-"""Prices that are tried, in steps per array: from target / budget times the first on, up to times the second
-for every stage, which buys no array beyond the least."""
+"""Ratio of successive prices that are tried."""
+_CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
+_DEAREST = 8.0  # last price for every stage, in target / budget: it buys no array beyond the least
 
 
 class Rules(NamedTuple):
-    """What propagation reads of a problem.
+    """Parts of a problem that propagation reads.
 
     graph: FlatEdges; clock: Clock; reach: Reach; checkpoints: Checkpoints; demand: int64 of length n;
     intervals: per stage for the pruning of `cut_intervals`, 0 for none.
@@ -64,7 +63,7 @@ class Times(NamedTuple):
 
     @classmethod
     def of(cls, stages: int, checkpoints: int) -> Times:
-        """For so many stages and checkpoints."""
+        """Return working memory for `stages` and `checkpoints`."""
         return cls(*(np.empty(size, dtype=np.int64) for size in (stages, checkpoints, checkpoints, stages)))
 
 
@@ -94,14 +93,23 @@ def _finish_of(checkpoints: Any, times: Any, stage: int, at: int, window: int, h
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Least start of every stage and least finish of every checkpoint, producers first."""
     windows, pointer, producer, offset, need, lag = (
-        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need, graph.lag,
-    )  # fmt: skip
+        graph.windows,
+        graph.pointer,
+        graph.producer,
+        graph.offset,
+        graph.need,
+        graph.lag,
+    )
     points, first, start, finish = checkpoints.points, checkpoints.first, times.start, times.finish
     needed_at, edge_first = checkpoints.needed_at, checkpoints.edge_first
     for i in range(len(windows)):
+        # `ticks` are those of the fewest copies: more copies never take fewer, so every bound below holds
+        # for all allocations in the box.
         begin, most, fixed, ticks = 0, high[i], low[i] == high[i], times.ticks[i]
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
+            # The first batch holds windows 0 ... low - 1 whatever the copies are, and waits for all of their
+            # needs.
             window = need[offset[edge] + low[i] - 1]
             if window >= 0:
                 at = _last_at_most(points, first[p], first[p + 1], window)
@@ -109,10 +117,14 @@ def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> No
         start[i] = begin
         for r in range(first[i], first[i + 1]):
             window = points[r]
+            # With at most `most` copies a batch, window w is in batch number w // most or a later one.
             bound = begin + (window + most) // most * ticks
             if r > first[i]:
                 gap = window // most - points[r - 1] // most if fixed else (window - points[r - 1]) // most
+                # Two windows are at least that many batches apart; fixed copies give the exact number.
                 bound = max(bound, finish[r - 1] + gap * ticks)
+            # A batch waits for the needs of its last window. With copies not fixed only w itself is sure to
+            # be in it.
             last = min((window // most + 1) * most, windows[i]) - 1 if fixed else window
             for edge in range(pointer[i], pointer[i + 1]):
                 p = producer[edge]
@@ -139,12 +151,16 @@ def backward(graph: Any, checkpoints: Any, target: int, high: Any, times: Any) -
     for i in range(len(high) - 1, -1, -1):
         end, ticks = first[i + 1] - 1, times.ticks[i]
         for r in range(end - 1, first[i] - 1, -1):
+            # From the batch of one checkpoint to that of the next at least floor(distance / high) batches
+            # pass.
             bound = min(latest[r], latest[r + 1] - (points[r + 1] - points[r]) // high[i] * ticks)
             latest[r] = min(bound, latest[end] - (points[end] - points[r]) // high[i] * ticks)
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             shift = edge_first[edge] + first[i + 1] - first[i] - first[p]
             for r in range(first[p], first[p + 1]):
+                # `window` is the first of the consumer that needs checkpoint r: it must start a batch after r
+                # is there.
                 window = user[shift + r]
                 if window >= 0:
                     at = user_at[shift + r]
@@ -155,13 +171,16 @@ def backward(graph: Any, checkpoints: Any, target: int, high: Any, times: Any) -
 
 @compiled_part
 def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
-    """Copies that every stage needs to be in time; False if that is more than it may have."""
+    """Raise low to the copies that every stage needs to be in time; False if that exceeds high."""
     points, first = checkpoints.points, checkpoints.first
     start, finish, latest, ticks = times
     for i in range(len(low)):
         copies = low[i]
         end = first[i + 1] - 1
         for r in range(first[i], end + 1):
+            # Until its latest finish a window has room for that many batches, so windows 0 ... w need at
+            # least ceil((w + 1) / room) copies; the windows after it must go into the batches left until the
+            # end.
             room = (latest[r] - start[i]) // ticks[i]
             left = (latest[end] - finish[r]) // ticks[i]
             if room <= 0 or finish[r] > latest[r] or left < 0:
@@ -179,10 +198,17 @@ def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
 def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Fewer copies where the first batch would wait so long that the rest is late."""
     windows, pointer, producer, offset, need = (
-        graph.windows, graph.pointer, graph.producer, graph.offset, graph.need,
-    )  # fmt: skip
+        graph.windows,
+        graph.pointer,
+        graph.producer,
+        graph.offset,
+        graph.need,
+    )
     points, first, latest = checkpoints.points, checkpoints.first, times.latest
     for i in range(len(low)):
+        # No copies in the box run the stage faster than `high`, so its first batch must start by `limit`.
+        # More copies put more windows into the first batch, which then waits longer: the largest that is in
+        # time is found by bisection.
         rest = (windows[i] + high[i] - 1) // high[i] * times.ticks[i]
         limit = latest[first[i + 1] - 1] - rest
         for edge in range(pointer[i], pointer[i + 1]):
@@ -204,7 +230,7 @@ def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -
 
 @compiled_part
 def width(low: Any, high: Any) -> int:
-    """Copies by which the two ends of a box differ, of all stages."""
+    """Return the copies by which the two ends of a box differ, of all stages."""
     copies = 0
     for i in range(len(low)):
         copies += high[i] - low[i]
@@ -219,6 +245,8 @@ def share_budget(demand: Any, budget: int, low: Any, high: Any) -> int:
         spare -= demand[i] * low[i]
     if spare >= 0:
         for i in range(len(low)):
+            # All other stages need their fewest copies at least, so one stage can take the whole spare budget
+            # at most.
             high[i] = min(high[i], low[i] + spare // demand[i])
     return spare
 
@@ -232,7 +260,7 @@ def least_ticks(clock: Any, low: Any, ticks: Any) -> None:
 
 @compiled_inline
 def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> bool:
-    """The rules of this module in turn, until none of them tightens the box; False if nothing is left."""
+    """Apply the rules of this module until none of them tightens the box; False if it is empty."""
     graph, checkpoints = rules.graph, rules.checkpoints
     for _ in range(_PASSES):
         before = width(low, high)
@@ -269,12 +297,10 @@ def price_of(target: int, budget: int, number: int) -> float:
 
 
 @compiled_inline
-def _tighten_prices(
-    rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any
-) -> int:  # fmt: skip
-    """The spare budget is shared by all: each price per array that is violated tightens the box.
+def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any) -> int:
+    """Tighten the box by each price per array that is violated: all stages share the spare budget.
 
-    Returns the number of the price that bounds best, -1 if nothing is left.
+    Returns the number of the price that bounds best, -1 if the box is empty.
     """
     n, demand, budget = len(low), rules.demand, rules.budget
     for i in range(n):
@@ -290,6 +316,7 @@ def _tighten_prices(
             return -1
         if spare == 0:
             return best
+        # By weak duality every price >= 0 gives a valid bound; the prices differ only in strength.
         offer = Offer(target, price, spare)
         if not price_paths(rules, offer, low, high, times, pricing.paths, pricing.runs):
             return -1
@@ -306,9 +333,7 @@ def _tighten_prices(
 
 
 @compiled_inline
-def propagate(
-    rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any
-) -> int:  # fmt: skip
+def propagate(rules: Any, target: int, near: int, low: Any, high: Any, times: Any, pricing: Any) -> int:
     """Shrink the box to a fixed point; -1 if no allocation in it meets target and budget.
 
     near: number of the price that bound best before, only its neighbours are tried, -1 for all. Returns the

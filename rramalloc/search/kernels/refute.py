@@ -13,7 +13,9 @@ from rramalloc.search.kernels.limits import copy_to, packing_scratch, placeable
 from rramalloc.search.kernels.propagate import least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 
-NO_ALLOCATION, FOUND, UNDECIDED = 0, 1, 2
+NO_ALLOCATION = 0  # outcome: a proof that no allocation meets the target
+FOUND = 1  # outcome: an allocation that meets it
+UNDECIDED = 2  # outcome: the nodes allowed were used up
 _MOST_ENTRIES = 2**22
 """Copies on the stack of open boxes, where there are many stages; depth 64 per stage where there are few."""
 
@@ -34,20 +36,28 @@ class OpenBoxes(NamedTuple):
 
     @classmethod
     def of(
-        cls, windows: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64],
-        near: int, room: Any, most_nodes: int,
-    ) -> OpenBoxes:  # fmt: skip
-        """A box to begin with, room for as many as that many nodes can leave open.
+        cls,
+        windows: npt.NDArray[np.int64],
+        low: npt.NDArray[np.int64],
+        high: npt.NDArray[np.int64],
+        near: int,
+        room: Any,
+        most_nodes: int,
+    ) -> OpenBoxes:
+        """Return a box to begin with, and room for as many as that many nodes can leave open.
 
         near: number of a price near which to look, -1 for all; room: TileRoom or None.
         """
         n = len(low)
         deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n, most_nodes + 3)
         boxes = cls(
-            np.array([1, NO_ALLOCATION]), np.empty((deepest, 2, n), dtype=np.int64),
-            np.full(deepest, near), np.empty(int((-(-windows // low)).sum()), dtype=np.int64),
-            np.empty(n + 1, dtype=np.int64), packing_scratch(room),
-        )  # fmt: skip
+            np.array([1, NO_ALLOCATION]),
+            np.empty((deepest, 2, n), dtype=np.int64),
+            np.full(deepest, near),
+            np.empty(int((-(-windows // low)).sum()), dtype=np.int64),
+            np.empty(n + 1, dtype=np.int64),
+            packing_scratch(room),
+        )
         boxes.stack[0] = low, high
         return boxes
 
@@ -62,7 +72,7 @@ def _never_placeable(room: Any, copies: Any, scratch: Any) -> bool:
 
 @compiled_inline
 def _most_at_stake(demand: Any, low: Any, high: Any) -> int:
-    """The stage whose box holds the most arrays, -1 if every box holds one allocation only."""
+    """Return the stage whose box holds the most arrays, -1 if every box holds one allocation only."""
     chosen, stake = -1, 0
     for i in range(len(low)):
         if demand[i] * (high[i] - low[i]) > stake:
@@ -73,9 +83,11 @@ def _most_at_stake(demand: Any, low: Any, high: Any) -> int:
 @compiled_inline
 def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
     """Both halves of a box, cut at the geometric middle; the one with fewer copies on top."""
+    # Batches fall with the ratio of copies, so the geometric middle halves what the box can still gain.
     middle = np.int64(np.sqrt(float(low[chosen]) * high[chosen]))
     middle = min(max(middle, low[chosen]), high[chosen] - 1)
     for i in range(len(low)):
+        # The halves cover the box and share nothing: no allocation is lost, none is looked at twice.
         for half in range(2):
             stack[depth + half, 0, i] = low[i]
             stack[depth + half, 1, i] = high[i]
@@ -85,9 +97,17 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 
 @compiled
 def refute(
-    rules: Any, room: Any, target: int, low: Any, high: Any, most_nodes: int, found: Any, boxes: Any,
-    times: Any, pricing: Any,
-) -> tuple[int, int, int]:  # fmt: skip
+    rules: Any,
+    room: Any,
+    target: int,
+    low: Any,
+    high: Any,
+    most_nodes: int,
+    found: Any,
+    boxes: Any,
+    times: Any,
+    pricing: Any,
+) -> tuple[int, int, int]:
     """Depth-first search of the open boxes for an allocation that meets the target: (outcome, nodes, price).
 
     With most_nodes = 0 a box is not split: low and high are what propagation leaves of it, and `times`
@@ -102,6 +122,7 @@ def refute(
     depth, doubt = at
     nodes, price = 0, -1
     while depth:
+        # Open boxes stay on the stack, so that the next call goes on where this one ends.
         if 0 < most_nodes <= nodes or depth + 2 > len(near):
             at[0], at[1] = depth, doubt
             return UNDECIDED, nodes, price
@@ -110,17 +131,22 @@ def refute(
         copy_to(low, stack[depth, 0])
         copy_to(high, stack[depth, 1])
         price = propagate(rules, target, near[depth], low, high, times, pricing)
+        # The box is refuted: no allocation in it meets target and budget, or none fits the tiles.
         if price < 0 or _never_placeable(room, low, packing):
             continue
         if most_nodes == 0:
             return UNDECIDED, nodes, price
         least_ticks(rules.clock, low, times.ticks)
+        # The lower corner takes the fewest arrays of the box: if it meets the target, it is an answer. Its
+        # exact timing is a certificate, whatever the bounds said.
         if batch_starts(rules.graph, None, times.ticks, low, NEXT_STEP, starts, first) <= target:
             placed = placeable(room, low, packing)
             if placed or doubt == NO_ALLOCATION:
                 copy_to(found, low)
             if placed:
                 return FOUND, nodes, price
+            # The target is met, but it is open whether the copies fit the tiles: the box is neither refuted
+            # nor an answer.
             doubt = UNDECIDED
             continue
         chosen = _most_at_stake(rules.demand, low, high)

@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
 
 
 def two_places(most: Ints) -> tuple[Ints, Ints]:
-    """Where two places for so many batches of every stage begin, one after the other."""
+    """Return the two places for the batches of every stage, one after the other, at most `most` in each."""
     begin = 2 * (np.cumsum(most) - most)
     return begin, begin + most
 
@@ -62,9 +62,18 @@ def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) ->
     begin, makespan, work = schedule.begin, 0, len(copies)
     for i in range(len(copies)):
         finish, batches = run_stage(
-            edges, shapes, ticks, i, copies, begin, begin[i], NEXT_STEP, NEVER, schedule.starts,
+            edges,
+            shapes,
+            ticks,
+            i,
+            copies,
+            begin,
+            begin[i],
+            NEXT_STEP,
+            NEVER,
+            schedule.starts,
             schedule.needs,
-        )  # fmt: skip
+        )
         schedule.finish[i] = finish
         work += batches * (1 + edges.pointer[i + 1] - edges.pointer[i])
         if finish > makespan:
@@ -75,18 +84,27 @@ def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) ->
 @compiled_inline
 def run_apart(
     edges: Any, shapes: Any, ticks: Any, copies: Any, stage: int, limit: int, schedule: Any, needs: Any
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """As `run_stage`, in the other place of the stage."""
     return run_stage(
-        edges, shapes, ticks, stage, copies, schedule.begin, schedule.spare[stage], NEXT_STEP, limit,
-        schedule.starts, needs,
-    )  # fmt: skip
+        edges,
+        shapes,
+        ticks,
+        stage,
+        copies,
+        schedule.begin,
+        schedule.spare[stage],
+        NEXT_STEP,
+        limit,
+        schedule.starts,
+        needs,
+    )
 
 
 @compiled_part
 def retime(
     edges: Any, shapes: Any, ticks: Any, reshaped: Any, old: Any, new: Any, limit: int, schedule: Any
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """(makespan, work) after the copies `old` became `new`; only what depends on the change is timed again.
 
     edges, shapes, ticks: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed
@@ -129,7 +147,7 @@ def retime(
 
 @compiled_part
 def differ(times: Any, one: int, other: int, count: int) -> bool:
-    """Whether so many times from two places on are not the same."""
+    """Return True if `count` times from two places on are not the same."""
     same = 0
     while same < count and times[one + same] == times[other + same]:
         same += 1
