@@ -29,7 +29,7 @@ class _PresetRow(NamedTuple):
 
 
 def networks(*, output_format: Format = "table") -> None:
-    """List the networks that ship with the package, each with its source.
+    """List the networks of the package, each with its source.
 
     Example: rramalloc networks --format json
     """

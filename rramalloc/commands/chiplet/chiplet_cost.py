@@ -39,7 +39,8 @@ from rramalloc.units import count
 def placed_cost(
     graph: StageGraph, placement: Placement, measured: MeasuredSteps | None = None
 ) -> ChipletCost:
-    """Cost in ns of a network as it is placed; measured: step times instead of those of the hardware.
+    """Return the cost in ns of a network as it is placed; measured: step times instead of those of the
+    hardware.
 
     graph: with the stages' own clocks if the hardware has them.
     Raises SpecError without [chip], or [timing] where nothing is measured.
@@ -109,7 +110,7 @@ class _Rates:
 
 
 def _levels(graph: StageGraph) -> list[list[str]]:
-    """Stages by the most stages on a way to them; in each, in network order."""
+    """Return the stages by the most stages on a way to them; in each, in network order."""
     depth = [0] * len(graph.names)
     for edge in graph.edges:
         depth[edge.consumer] = max(depth[edge.consumer], depth[edge.producer] + 1)
@@ -127,7 +128,8 @@ def chiplet_cost(
     latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
 ) -> ChipletCost:
-    """Inference cost on chiplets: of a description or its file, or of a network as its allocation is placed.
+    """Return the inference cost on chiplets: of a description or its file, or of a network as its allocation
+    is placed.
 
     latency_table: measured step times of a network, those of the allocation unless given.
     Raises RramallocError: FileError, SpecError, MisplacedError, UnsupportedError.
@@ -190,7 +192,7 @@ class ChipletComparison(ResultRecord):
 
 
 def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> ChipletComparison:
-    """Costs of several descriptions side by side.
+    """Return the costs of several descriptions side by side.
 
     Raises
     ------

@@ -141,7 +141,7 @@ def _left_out(chip: Chip) -> Iterator[str]:
 def _splits(
     network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, windows: int
 ) -> Iterator[Split]:
-    """All ways whose share fits in a tile. Raises SpecError if none does."""
+    """Yield all ways whose share fits in a tile. Raises SpecError if none does."""
     whole = WeightMatrix.of(network, stage, hardware)
     where = f"{network.where}: node {stage.name[:60]!r}"
     output = network.shapes[stage.name]
@@ -251,11 +251,12 @@ class ChipletSchedule(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per operator: group (from 0), operator, strategy, units, first, last, and its cost."""
+        """Return a data frame with one row per operator: group (from 0), operator, strategy, units, first,
+        last, and its cost."""
         return frame_of(self.rows(), ScheduledOperator._fields)
 
     def rows(self) -> list[ScheduledOperator]:
-        """Operators in the order of their groups."""
+        """Return the operators in the order of their groups."""
         rows = []
         for number, (names, costs) in enumerate(zip(self.description.groups, self.cost.groups, strict=True)):
             for name in names:
@@ -403,7 +404,7 @@ def _warnings(problem: ScheduleProblem) -> Sequence[str]:
 
 
 def _starts(problem: ScheduleProblem, search: ScheduleSearch) -> tuple[list[GroupSchedule], dict[str, float]]:
-    """Schedules to search from, and what those cost that need no search."""
+    """Return the schedules to search from, and what those cost that need no search."""
     described = problem.start()
     starts = [] if described is None else [GroupSchedule(*described)]
     if described is None:

@@ -62,7 +62,7 @@ def cost(
     output: str | None = None,
     quiet: bool = False,
 ) -> None:
-    """Cost of a description, or of an allocation as it is placed; of several descriptions side by side.
+    """Compute the cost of a description, or of an allocation as it is placed; of several, side by side.
 
     Example: rramalloc chiplet cost schedule.json
     """
@@ -178,7 +178,7 @@ app = typer.Typer(cls=Group, no_args_is_help=True)
 
 @app.callback()
 def _chiplet() -> None:
-    """Inference cost on a topology of chiplets.
+    """Compute or minimise the cost of inference on chiplets.
 
     Example: rramalloc chiplet cost schedule.json
     """

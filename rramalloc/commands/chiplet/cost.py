@@ -51,7 +51,7 @@ class Work(NamedTuple):
 
 
 def systolic_cycles(work: Work, side: int) -> float:
-    """Cycles on a systolic array of `side` x `side` cells.
+    """Return the cycles on a systolic array of `side` x `side` cells.
 
     m * k * n / side^2 + 2 * (side - 1), the ratio not rounded, if m or n exceeds the side; else, and where
     one equals it, m + k + n - 1.  Source: docs/sources/companions.md 2.
@@ -124,11 +124,11 @@ class ChipletCost(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per operator, with the fields of ComputedOperator."""
+        """Return a data frame with one row per operator, with the fields of ComputedOperator."""
         return frame_of(self.rows(), ComputedOperator._fields)
 
     def rows(self) -> list[ComputedOperator]:
-        """Operators in the order of their groups."""
+        """Return the operators in the order of their groups."""
         return [
             ComputedOperator(number, name, **dict(cost))
             for number, group in enumerate(self.groups)
@@ -214,7 +214,7 @@ def check_submeshes(description: Description, where: str) -> None:
 
 
 def described_cost(description: Description, where: str) -> ChipletCost:
-    """Cost of a description in cycles; `where` names it in messages. Raises SpecError."""
+    """Return the cost of a description in cycles; `where` names it in messages. Raises SpecError."""
     return _Described(description, where).cost()
 
 
@@ -253,7 +253,8 @@ class _Described:
         return units
 
     def _submesh(self, name: str, operator: ChipletOperator, submesh: Submesh) -> Units:
-        """All chiplets in full, the one with the largest coordinates only as far as the submesh says."""
+        """Return all units of a submesh, of the chiplet with the largest coordinates only those of the
+        submesh."""
         (tall, wide), first, last = submesh.chiplets, submesh.first, submesh.last
         if tall * wide > 1 and first[1] != (0, 0):
             raise self._fault(
@@ -291,7 +292,7 @@ class _Described:
         return Terms(compute_cycles(operator, operator.strategy, self.chip, where), communication, routing)
 
     def _reduced(self, name: str) -> bool:
-        """Whether the result of an operator is in its last unit alone."""
+        """Return True if the result of an operator is in its last unit alone."""
         operator = self.description.operators[name]
         reduced = entry(operator.reduce_to, operator.strategy) == "last"
         if reduced and name not in self.units:
@@ -299,7 +300,7 @@ class _Described:
         return reduced
 
     def _warnings(self) -> Iterator[str]:
-        """Operators that share units although they run at the same time."""
+        """Yield a warning for operators that share units although they run at the same time."""
         for index, group in enumerate(self.description.groups):
             owner: dict[Unit, str] = {}
             for name in group:

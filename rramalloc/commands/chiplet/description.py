@@ -25,7 +25,7 @@ def _each(value: Any) -> Any:
 
 
 def _each_size(value: Any) -> Any:
-    """As `_each`, of values that are lists themselves."""
+    """Return the same as `_each`, for values that are lists themselves."""
     if not isinstance(value, list | tuple):
         return value
     several = bool(value) and all(isinstance(item, list | tuple) for item in value)

@@ -32,7 +32,7 @@ class Topology(NamedTuple):
     units: Place
 
     def holds(self, unit: Unit) -> bool:
-        """Whether there is such a unit."""
+        """Return True if there is such a unit."""
         return all(
             0 <= at < extent
             for place, extents in zip(unit, self, strict=True)
@@ -40,7 +40,7 @@ class Topology(NamedTuple):
         )
 
     def along(self, unit: Unit, axis: int) -> int:
-        """Row (0) or column (1) of a unit in the mesh of all units."""
+        """Return the row (0) or column (1) of a unit in the mesh of all units."""
         return unit[0][axis] * self.units[axis] + unit[1][axis]
 
 
@@ -52,7 +52,7 @@ class Hops(NamedTuple):
     moving: int
 
     def cycles(self, transfers: int, inside: float, between: float) -> float:
-        """h1 * r1 + h2 * r2, h = transfers * hops / pairs that move; 0 if none does."""
+        """Return h1 * r1 + h2 * r2, h = transfers * hops / pairs that move; 0 if none does."""
         if not self.moving:
             return 0.0
         return transfers * (self.inside * inside + self.between * between) / self.moving
@@ -83,7 +83,7 @@ class Units:
 
 
 def hops_of_pairs(topology: Topology, pairs: Iterable[tuple[Unit, Unit]]) -> Hops:
-    """Hops of pairs listed one by one."""
+    """Return the hops of pairs listed one by one."""
     inside = between = moving = 0
     for start, end in pairs:
         crossed = sum(abs(start[0][axis] - end[0][axis]) for axis in (0, 1))
@@ -93,7 +93,7 @@ def hops_of_pairs(topology: Topology, pairs: Iterable[tuple[Unit, Unit]]) -> Hop
 
 
 def hops_of_sets(sources: Units, destinations: Units) -> Hops:
-    """Hops of all pairs of a source and a destination, without listing them."""
+    """Return the hops of all pairs of a source and a destination, without listing them."""
     steps = crossed = 0
     for (here, here_chiplet), (there, there_chiplet) in zip(sources.counts, destinations.counts, strict=True):
         steps += _distances(here, there)
@@ -151,7 +151,7 @@ class Submesh(NamedTuple):
 
 
 def submeshes(chip: ChipletChip, count: int) -> Iterator[Submesh]:
-    """Every submesh of `count` units: shapes first, then places of the first unit in raster order.
+    """Yield every submesh of `count` units: shapes first, then places of the first unit in raster order.
 
     The number of chiplets follows from the count, as all but the last are in full; a submesh of several
     begins at unit (0, 0) of its first chiplet.
@@ -167,7 +167,7 @@ def submeshes(chip: ChipletChip, count: int) -> Iterator[Submesh]:
 
 
 def _rectangles(count: int, within: Place) -> Iterator[Place]:
-    """(rows, columns) of that many cells that fit, the squarest first."""
+    """Yield (rows, columns) of that many cells that fit, the squarest first."""
     shapes = [(rows, count // rows) for rows in range(1, within[0] + 1) if count % rows == 0]
     return iter(sorted((s for s in shapes if s[1] <= within[1]), key=lambda s: (abs(s[0] - s[1]), s)))
 
@@ -198,7 +198,8 @@ class Places:
 
     @classmethod
     def of(cls, chip: ChipletChip, counts: Iterable[int], needed: Iterable[Submesh]) -> Places:
-        """All places of some numbers of units, and those that are needed in any case. Raises SpecError."""
+        """Return all places of some numbers of units, and those that are needed in any case. Raises
+        SpecError."""
         units = chip.chiplets[0] * chip.chiplets[1] * chip.units[0] * chip.units[1]
         if units > MOST_UNITS:
             raise SpecError("chip", f"has {units} units, schedules are sought for up to {MOST_UNITS}")
@@ -297,7 +298,8 @@ def _apart(here: npt.NDArray[np.float32], there: npt.NDArray[np.float32]) -> Flo
 
 
 def _spread(some: Sequence[Submesh], count: int) -> list[Submesh]:
-    """Evenly spread over the list, the squarest shapes first: half of them from the first shape."""
+    """Return submeshes evenly spread over the list, the squarest shapes first: half of them from the first
+    shape."""
     first = [submesh for submesh in some if submesh[:2] == some[0][:2]]
     rest = some[len(first) :]
     most = min(len(first), max(count // 2, count - len(rest)))

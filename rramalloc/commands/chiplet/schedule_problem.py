@@ -111,7 +111,8 @@ class ScheduleProblem:
         return tuple(index[name] for group in self.description.groups for name in group)
 
     def link_costs(self, link: EdgeLink, here: Ints, there: Ints) -> Floats:
-        """Costs of an edge for some options of its source (rows) and some of its reader (columns)."""
+        """Return the costs of an edge for some options of its source (rows) and some of its reader
+        (columns)."""
         source, to = self.options[link.source], self.options[link.to]
         cycles, within = self._hops(link, here, there)
         costs = link.transfers * cycles
@@ -139,12 +140,12 @@ class ScheduleProblem:
         return np.where(within, 1 / (inside or np.inf), 1 / (between or np.inf))
 
     def edge_total(self, chosen: Sequence[int]) -> float:
-        """Cost of all edges for one option of every operator."""
+        """Return the cost of all edges for one option of every operator."""
         one = [np.array([option], dtype=np.int64) for option in chosen]
         return sum(float(self.link_costs(link, one[link.source], one[link.to])[0, 0]) for link in self.links)
 
     def group_total(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> float:
-        """Cost of the slowest operator of every group, summed."""
+        """Return the cost of the slowest operator of every group, summed."""
         return sum(max(float(self.options[v].cost[chosen[v]]) for v in group) for group in groups)
 
     def start(self) -> tuple[list[list[int]], list[int]] | None:
@@ -164,7 +165,7 @@ class ScheduleProblem:
         return (groups, chosen) if self.disjoint(groups, chosen) else None
 
     def disjoint(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> bool:
-        """Whether the operators of every group have units of their own."""
+        """Return True if the operators of every group have units of their own."""
         used = [self.options[v].place[chosen[v]] for v in range(len(chosen))]
         return all(self.places.members[[used[v] for v in group]].sum(axis=0).max() <= 1 for group in groups)
 
@@ -188,7 +189,8 @@ class ScheduleProblem:
 
 
 def _strategy_limits(description: Description) -> dict[str, int]:
-    """Strategies of every operator: as many as it lists, or else as all tables of its edges have entries."""
+    """Return the strategies of every operator: as many as it lists, or else as all tables of its edges have
+    entries."""
     limits = {name: operator.listed for name, operator in description.operators.items()}
     tables: dict[str, int] = {}
     for edge in description.edges:
@@ -203,7 +205,8 @@ def _strategy_limits(description: Description) -> dict[str, int]:
 
 
 def _counts(description: Description, name: str, strategies: int) -> Iterator[int]:
-    """Units that the strategies of an operator take: those given, or as many as it is described on."""
+    """Yield the units that the strategies of an operator take: those given, or as many as it is
+    described on."""
     operator = description.operators[name]
     submesh = Submesh.of(operator)
     if operator.units is not None:
@@ -216,7 +219,7 @@ def _options(
     description: Description, name: str, places: Places, submesh: Submesh | None, strategies: int,
     listed: set[str], where: str,
 ) -> OperatorOptions:  # fmt: skip
-    """Every strategy at every place with as many units as it takes."""
+    """Return every strategy at every place with as many units as it takes."""
     operator, chip = description.operators[name], description.chip
     rows: list[tuple[int, Ints]] = []
     for strategy in range(strategies):

@@ -51,7 +51,7 @@ def lower_bound(problem: ScheduleProblem) -> float:
 
 
 def _heaviest_path(problem: ScheduleProblem) -> list[int]:
-    """Operators along the path of edges whose least costs sum to most."""
+    """Return the operators along the path of edges whose least costs sum to most."""
     least = [float(options.cost.min()) for options in problem.options]
     total, before = list(least), [-1] * len(least)
     for v in problem.order:
@@ -91,7 +91,8 @@ def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
 
 
 def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
-    """For every option of the source the least of the edge and `below`, which is by option of the reader.
+    """Return for every option of the source the least of the edge and `below`, which is by option of the
+    reader.
 
     Hops depend on places alone, tables on strategies alone: the least over the places of each strategy of
     the reader is taken once for all strategies of the source.
@@ -122,7 +123,7 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
 def nearest(
     cycles: Any, within: Any, rows: Any, columns: Any, below: Any, transfers: float, least: Any
 ) -> None:
-    """For every row the least transfers * cycles + below over the columns, into `least`.
+    """Write into `least` for every row the least transfers * cycles + below over the columns.
 
     least: float64 of shape (2, rows), written: over the columns in another chiplet, and in the same.
     """
@@ -172,7 +173,7 @@ class GroupSchedule:
     chosen: list[int]
 
     def copy(self) -> GroupSchedule:
-        """Another one that may change."""
+        """Return a copy that may change."""
         return GroupSchedule([list(group) for group in self.groups], list(self.chosen))
 
     def place(self, v: int) -> int:
@@ -202,19 +203,21 @@ class ScheduleSearch:
             self._ancestors[v] = self._before[v].union(*(self._ancestors[u] for u in self._before[v]))
 
     def total(self, schedule: GroupSchedule) -> float:
-        """Cost of a schedule."""
+        """Return the cost of a schedule."""
         problem = self.problem
         return problem.group_total(schedule.groups, schedule.chosen) + problem.edge_total(schedule.chosen)
 
     def greedy(self, *, alone: bool = False) -> GroupSchedule:
-        """Operators in order, each with the option and group that add least; alone: one group each."""
+        """Return a schedule of operators in order, each with the option and group that add least; alone: one
+        group each."""
         schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             self._insert(schedule, v, self._edges(schedule, v), alone=alone)
         return schedule
 
     def random_schedule(self) -> GroupSchedule:
-        """Operators in order, each with an option at random, in the last group if that has room, or alone."""
+        """Return a schedule of operators in order, each with an option at random, in the last group if that
+        has room, or alone."""
         schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             option = int(self.random.integers(len(self._every[v])))
@@ -284,7 +287,7 @@ class ScheduleSearch:
                     waiting.insert(0, u)
 
     def _edges(self, schedule: GroupSchedule, v: int) -> Floats:
-        """Cost of the edges of an operator for each of its options."""
+        """Return the cost of the edges of an operator for each of its options."""
         costs = np.zeros(len(self._every[v]))
         for link in self.problem.entering[v]:
             if schedule.chosen[link.source] >= 0:
@@ -299,7 +302,7 @@ class ScheduleSearch:
         return costs
 
     def _conflicts(self, schedule: GroupSchedule, v: int, group: Sequence[int]) -> Ints:
-        """Whether each option of an operator shares units with some operators."""
+        """Return True for each option of an operator that shares units with some operators."""
         places = self.problem.places
         used = [self.problem.options[u].place[schedule.chosen[u]] for u in group]
         shared = places.members @ places.members[used].sum(axis=0)
@@ -401,7 +404,8 @@ class ScheduleSearch:
         return list(touched)
 
     def _near(self, schedule: GroupSchedule) -> list[int]:
-        """Operators of one group, or an operator and some around it, or any where there are too few."""
+        """Return the operators of one group, or an operator and some around it, or any where there are too
+        few."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:

@@ -21,7 +21,8 @@ _TERMS = {
 
 
 def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
-    """As `chiplet_section`, with the bound, other schedules, and where every operator runs."""
+    """Return the section as `chiplet_section`, with the bound, other schedules, and where every operator
+    runs."""
     section = chiplet_section(schedule.cost, detail)
     unit = schedule.cost.unit
     bound = Fact(
@@ -44,7 +45,7 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
 
 
 def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
-    """Headline, stacked terms of the groups, operators and edges."""
+    """Return the section: headline, stacked terms of the groups, operators and edges."""
     moved = sum(cost.between)
     facts: tuple[Fact, ...] = (
         Fact("Total", f"{count(cost.total)} {cost.unit}"),

@@ -53,7 +53,7 @@ def compare(
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:
-    """Every method on the same network and budget: exact makespan, and ratio to `auto`.
+    """Run every method on the same network and budget: exact makespan, and ratio to `auto`.
 
     Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg
     """

@@ -55,7 +55,8 @@ def compare(
     ending: CancelToken | None = None,
     **given: Unpack[SearchArguments],
 ) -> Comparison:
-    """All methods side by side on one network at one budget or several, every allocation simulated exactly.
+    """Compare all methods side by side on one network at one budget or several, every allocation simulated
+    exactly.
 
     arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
     methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
@@ -80,7 +81,7 @@ def compare(
 
 
 def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
-    """Methods that compete, each once, `auto` first; None: all that are compared by default.
+    """Return the methods that compete, each once, `auto` first; None: all that are compared by default.
 
     Raises SpecError, UnknownNameError.
     """

@@ -41,7 +41,7 @@ _SHOWN = tuple(
 
 
 def comparison_section(comparison: Comparison, detail: Detail) -> Section:
-    """Headline, bars of ratios, and all rows."""
+    """Return the section: headline, bars of ratios, and all rows."""
     rows, budgets = comparison.rows, comparison.budgets
     facts = [
         Fact("Methods", f"{len({row.method for row in rows}):,}"),
@@ -94,7 +94,7 @@ def _distance(comparison: Comparison, row: Row) -> str:
 
 
 def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) -> Chart:
-    """Ratio of every method to the reference, a panel a budget.
+    """Chart the ratio of every method to the reference, a panel a budget.
 
     Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
     others end at the end of the axis; their numbers are written next to them.
@@ -123,7 +123,7 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
 
 
 def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) -> Panel:
-    """One budget: a bar of equal height for every method."""
+    """Return the panel of one budget: a bar of equal height for every method."""
     ratios = sorted(row.ratio for row in rows)
     end = max(_LEAST_END, min(ratios[-1], _BEYOND * ratios[len(ratios) // 2]))
     layers: list[Marks] = []

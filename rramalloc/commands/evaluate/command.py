@@ -80,7 +80,7 @@ def evaluate(
     quiet: bool = False,
     **shared: Unpack[NetworkArguments],
 ) -> None:
-    """Many strategies at once, layer after layer: who does what, how long it takes, and what holds it back.
+    """Time many strategies at once, layer after layer: who does what, how long, and what holds it back.
 
     Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4
     """

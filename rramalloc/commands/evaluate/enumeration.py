@@ -63,7 +63,7 @@ def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator
 
 
 def _stirling(units: int) -> list[int]:
-    """Ways to part `units` distinct units into 0, 1, ... non-empty blocks."""
+    """Return the numbers of ways to part `units` distinct units into 0, 1, ... non-empty blocks."""
     row = [1] + [0] * units
     for _ in range(units):
         row = [0, *(row[blocks - 1] + blocks * row[blocks] for blocks in range(1, units + 1))]
@@ -72,7 +72,8 @@ def _stirling(units: int) -> list[int]:
 
 @lru_cache(maxsize=2 * MAX_ENUMERATED)  # one list is often the start of the next
 def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
-    """Ways to deal 0 ... `units` distinct units to distinct subtasks, each with its needs or more."""
+    """Return the numbers of ways to deal 0 ... `units` distinct units to distinct subtasks, each with its
+    needs or more."""
     if not needs:
         return (1,) + (0,) * units
     shorter = _deals(units, needs[:-1])
@@ -83,7 +84,7 @@ def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _partitions(units: int, blocks: int) -> Iterator[tuple[int, ...]]:
-    """Block of every unit, blocks numbered by their first unit, in lexicographic order."""
+    """Yield the block of every unit, blocks numbered by their first unit, in lexicographic order."""
 
     def extend(labels: tuple[int, ...], opened: int) -> Iterator[tuple[int, ...]]:
         left = units - len(labels)
@@ -98,7 +99,8 @@ def _partitions(units: int, blocks: int) -> Iterator[tuple[int, ...]]:
 
 
 def _dealings(units: int, missing: list[int]) -> Iterator[tuple[int, ...]]:
-    """Subtask of every storage unit, in lexicographic order; missing: units each subtask still needs."""
+    """Yield the subtask of every storage unit, in lexicographic order; missing: units each subtask still
+    needs."""
     labels = [0] * units
 
     def extend(place: int, needed: int) -> Iterator[tuple[int, ...]]:
@@ -299,7 +301,8 @@ class Enumeration(ColumnSource):
         )
 
     def _look_at_all(self) -> None:
-        """Every way, with the routes between its units; alike are those with equal routes and storage."""
+        """Classify every way, with the routes between its units; alike are those with equal routes and
+        storage."""
         if self.ways > MAX_WAYS:
             raise SpecError(
                 "enumerate",
@@ -348,7 +351,7 @@ class Enumeration(ColumnSource):
                 self._best[place] = Best(_named(some[column], split), parts, _busiest(task, parts))
 
     def _merge(self, classes: Sequence[WayClass], times: Times) -> None:
-        """One class for all of equal times, in the order of their first ways."""
+        """Merge all classes of equal times, in the order of their first ways."""
         _, first, kind = np.unique(times, axis=1, return_index=True, return_inverse=True)
         totals = [0] * len(first)
         for each, number in zip(classes, kind.ravel().tolist(), strict=True):
@@ -427,7 +430,7 @@ def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
 
 
 def _refuse(storage: int, tasks: Sequence[LayerTask], unit_bytes: int) -> None:
-    """One subtask needs least in all: if not even that fits, say by how much."""
+    """Raise SpecError if not even one subtask fits, which needs least in all: say by how much."""
     (whole,) = tasks[0].even_shares(1, "windows")
     task = max(tasks, key=lambda task: task.need_bytes(whole, "windows", keeps_weights=True))
     need = task.need_bytes(whole, "windows", keeps_weights=True)

@@ -83,7 +83,8 @@ def plan_of_copies(
 
 
 def _split(task: LayerTask, copies: int, demand: int, first: int, chip: ChipPerformance) -> Split:
-    """Consecutive units for each copy, from compute unit `first` on; all of them where nothing is stored."""
+    """Return the consecutive units for each copy, from compute unit `first` on; all of them where nothing is
+    stored."""
     each, more = divmod(chip.storage_units, copies)
     subtasks, stored = [], 1
     for copy, share in enumerate(task.even_shares(copies, "windows")):
@@ -111,7 +112,8 @@ class Given(NamedTuple):
 
 
 def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
-    """Allocations with names: that of the file, with its folder where two files have the same name."""
+    """Return the allocations with names: that of the file, with its folder where two files have the same
+    name."""
     named = []
     for number, allocation in enumerate(allocations, 1):
         source = read_allocation(allocation, f"allocation {number}")
@@ -127,7 +129,7 @@ def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
 def _demands(
     network: Network, tasks: Sequence[LayerTask], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
-    """Arrays of one copy of every task; 0 for operators without weights."""
+    """Return the arrays of one copy of every task; 0 for operators without weights."""
     stages = {stage.name: stage for stage in timed_stages(network, options.fc)}
     layers = [stages[task.name] for task in tasks if task.is_layer]
     needs = iter(demands(network, layers, hardware, options))
@@ -201,7 +203,8 @@ def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) ->
 
 
 def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
-    """Whether storage dealt out evenly holds the input and output of every copy, larger shares first."""
+    """Return True if storage dealt out evenly holds the input and output of every copy, larger
+    shares first."""
     each, more = divmod(chip.storage_units, copies)
     shares = task.even_shares(copies, "windows")
     large = task.windows % copies or copies
@@ -224,7 +227,7 @@ def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnect
 
 
 def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Precision:
-    """Bits of the values that all hardware has in common. Raises SpecError."""
+    """Return the bits of the values that all hardware has in common. Raises SpecError."""
     for machine, allocation in zip(hardware, given, strict=False):
         if machine.precision != hardware[0].precision:
             raise SpecError(
@@ -250,7 +253,8 @@ def evaluate(
     latency_table: LatencyTableLike | None = None,
     **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
-    """Strategies side by side, layer after layer: load matrix, performance matrix, and the best there is.
+    """Compare strategies side by side, layer after layer: load matrix, performance matrix, and the best there
+    is.
 
     Parameters
     ----------
@@ -315,7 +319,7 @@ def evaluate(
 
 
 def _units(machines: Sequence[Hardware]) -> ChipPerformance:
-    """[units] of the hardware. Raises SpecError."""
+    """Return the [units] of the hardware. Raises SpecError."""
     if machines[0].units is None:
         raise SpecError(
             f"hardware {machines[0].name[:60]!r}",
@@ -326,7 +330,7 @@ def _units(machines: Sequence[Hardware]) -> ChipPerformance:
 
 
 def _machines(given: Sequence[Given], hardware: Hardware | None, crossbar: str | None) -> list[Hardware]:
-    """Hardware of every allocation, or of none: the given one, or its own, or the default."""
+    """Return the hardware of every allocation, or of none: the given one, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))
     own = [allocation.source.machine or DEFAULT_PRESET for allocation in given] or [DEFAULT_PRESET]

@@ -194,7 +194,7 @@ def _line(cells: Sequence[str]) -> bytes:
 
 
 def _numbers(row: npt.NDArray[np.float64]) -> bytes:
-    """Shortest texts that read back as the same numbers; equal numbers are written out once."""
+    """Return the shortest texts that read back as the same numbers; equal numbers are written out once."""
     values, places = np.unique(row, return_inverse=True)
     texts = np.array([repr(value) for value in values.tolist()], dtype=object)
     return ",".join(texts[places].tolist()).encode()

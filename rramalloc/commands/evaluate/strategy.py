@@ -33,7 +33,7 @@ _NEEDED = ("task", "compute", "storage")
 
 
 def _marks(value: Any) -> Any:
-    """Also {"compute": [3], "storage": [4]} for ["C3", "D4"]."""
+    """Return ("C3", "D4") for {"compute": [3], "storage": [4]}, another value as a tuple."""
     if isinstance(value, dict) and value.keys() <= {"compute", "storage"}:
         kinds = (("C", value.get("compute", [])), ("D", value.get("storage", [])))
         if all(isinstance(ids, list) for _, ids in kinds):
@@ -125,7 +125,7 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
 
 
 def _tasks(text: str, where: str) -> dict[str, list[dict[str, Any]]]:
-    """Entries by task from a table with one row per subtask."""
+    """Return the entries by task from a table with one row per subtask."""
     tasks: dict[str, list[dict[str, Any]]] = {}
     for place, row in csv_rows(text, where, COLUMNS, _NEEDED):
         _add(tasks.setdefault(row["task"], []), row, place)
@@ -226,7 +226,7 @@ class _Part(NamedTuple):
 def plan_of(
     strategy: Strategy, tasks: Sequence[LayerTask], chip: ChipPerformance, where: str
 ) -> StrategyPlan:
-    """Work a strategy out for every task.
+    """Return the strategy worked out for every task.
 
     Within a task subtasks have units of their own, together all of them but those marked idle; shares sum
     to 1; storage holds the data. Raises SpecError for the first rule that is broken, naming task and unit.
@@ -310,7 +310,7 @@ def _number(unit: UnitId, kind: _Kind, where: str) -> int:
 def _idle(
     marked: Sequence[UnitId], kinds: Sequence[_Kind], owners: Sequence[dict[int, int]], place: str
 ) -> list[set[int]]:
-    """Units of each kind that are marked idle; a plain number stands for the units of both kinds.
+    """Return the units of each kind that are marked idle; a plain number stands for the units of both kinds.
 
     Raises SpecError for a mark of no unit, or only of units that a subtask has.
     """
@@ -337,7 +337,7 @@ def _idle(
 
 
 def _check_all_used(kind: _Kind, owners: dict[int, int], idle: set[int], place: str) -> None:
-    """Every unit has a subtask or is marked idle."""
+    """Check that every unit has a subtask or is marked idle."""
     used = len(owners.keys() | idle)
     if used < kind.count:
         first = next(unit for unit in range(1, kind.count + 1) if unit not in owners and unit not in idle)
@@ -381,10 +381,11 @@ def _split(parts: tuple[_Part, ...], task: LayerTask, chip: ChipPerformance) -> 
 
 
 def _split_of(split: SplitBy, task: LayerTask) -> SplitBy:
-    """Operators without weights need only their own channels, so it makes no difference to them."""
+    """Return the split of a task; operators without weights need only their own channels, so they split by
+    windows."""
     return split if task.is_layer else "windows"
 
 
 def _bare(unit: UnitId) -> int:
-    """3 for 3, C3, C_3 and D3."""
+    """Return 3 for 3, C3, C_3 and D3."""
     return unit if isinstance(unit, int) else int(unit[1:].lstrip("_"))

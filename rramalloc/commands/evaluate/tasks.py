@@ -73,7 +73,8 @@ class LayerTask(NamedTuple):
         return TaskTerms(read / rates.in_gb_s, part * self.compute_ns, part * self.bytes_out / rates.out_gb_s)
 
     def need_bytes(self, share: Fraction, split: SplitBy, *, keeps_weights: bool) -> int:
-        """Storage that a subtask needs for its input, output and, if it keeps them there, weights."""
+        """Return the storage that a subtask needs for its input, output and, if it keeps them
+        there, weights."""
         if share == 0:
             return 0
         weights = self.bytes_working if keeps_weights else 0
@@ -84,7 +85,7 @@ class LayerTask(NamedTuple):
         return -(-moved.numerator // moved.denominator) + whole
 
     def even_shares(self, subtasks: int, split: SplitBy) -> tuple[Fraction, ...]:
-        """Whole windows or channels dealt out as evenly as they go, the larger shares first."""
+        """Return whole windows or channels dealt out as evenly as they go, the larger shares first."""
         return _even(self.windows if split == "windows" else self.outputs, subtasks)
 
 
@@ -102,7 +103,7 @@ def tasks_of(
     machine: Hardware | None = None,
     measured: MeasuredSteps | None = None,
 ) -> tuple[LayerTask, ...]:
-    """Tasks in execution order; classifiers are left out with fc "host".
+    """Return the tasks in execution order; classifiers are left out with fc "host".
 
     machine: a window of a weight layer whose cost the chip does not name takes a step of it; measured: what
     a window of every weight layer takes, whatever the chip says.

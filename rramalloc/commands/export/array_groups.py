@@ -48,7 +48,8 @@ class ArrayGroups(NamedTuple):
 
 
 def first_fit(groups: Iterable[tuple[int, int]], cores: int, arrays: int) -> list[int] | None:
-    """Arrays left in each core when groups (count, width) are placed in order; None if one has no place."""
+    """Return the arrays left in each core when groups (count, width) are placed in order; None if one has no
+    place."""
     left = [arrays] * cores
     first: dict[int, int] = {}
     for count, width in groups:

@@ -57,7 +57,8 @@ def json_file(name: str, document: object, about: str) -> ExportedFile:
 
 
 def run_script(name: str, about: str) -> ExportedFile:
-    """run.py of an export: the script `runs/run_NAME.py`, which needs nothing but the folder and the tool."""
+    """Return run.py of an export: the script `runs/run_NAME.py`, which needs nothing but the folder and the
+    tool."""
     text = read_text(_RUNS / f"run_{name}.py", _SCRIPT_LIMIT_BYTES)
     return ExportedFile(name="run.py", text=text, about=about)
 

@@ -75,7 +75,7 @@ def _print_remarks(made: Export, *, quiet: bool) -> None:
 
 
 def _tell(made: Export, *, quiet: bool) -> None:
-    """Remarks on all layers, and the number of those on single layers."""
+    """Print the remarks on all layers, and the number of those on single layers."""
     for remark in made.remarks:
         if remark.layer is None:
             note(f"note: {remark.text}", quiet=quiet)

@@ -23,7 +23,7 @@ _OWN = Path(__file__).parent / "targets"
 
 
 def target_names() -> tuple[str, ...]:
-    """Names of all targets, sorted; own ones first."""
+    """Return the names of all targets, sorted; own ones first."""
     own = sorted(path.stem for path in _OWN.glob("[a-z]*.py"))
     return (*own, *sorted(set(foreign(GROUP)) - set(own)))
 

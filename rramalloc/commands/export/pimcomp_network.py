@@ -60,7 +60,8 @@ class NodeList:
 
 
 def node_list(subject: Subject) -> NodeList:
-    """Nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot express."""
+    """Return the nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot
+    express."""
     return _Writer(subject).write()
 
 
@@ -193,7 +194,7 @@ class _Writer:
 
 
 def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:
-    """Operation and `param` of a node. Raises UnsupportedError."""
+    """Return the operation and `param` of a node. Raises UnsupportedError."""
     match node:
         case Input():
             return "OP_INPUT", {}
@@ -276,6 +277,6 @@ def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
 
 
 def _window(geometry: Geometry, *fields: str) -> Fields:
-    """Keys of `param` for these fields, by default those of a pooling."""
+    """Return the keys of `param` for these fields, by default those of a pooling."""
     kept = fields or ("kernel", "stride", "pads")
     return {key: getattr(geometry, field)[place] for key, (field, place) in WINDOW.items() if field in kept}

@@ -92,7 +92,7 @@ class Subject:
         return replace(self, hardware=self.hardware.model_copy(update={"precision": common}), tool=tool)
 
     def arrays(self, stage: Stage, copies: int) -> int:
-        """Arrays that copies of a stage take together; with mapping "sdk" they may share some."""
+        """Return the arrays that copies of a stage take together; with mapping "sdk" they may share some."""
         if self.options.mapping == "sdk":
             modes = block_arrays(self.network, stage, self.hardware, self.blocks[stage.name])
             return modes.arrays(copies)
@@ -110,7 +110,8 @@ class Subject:
         return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1
 
     def dense_arrays(self, stage: Stage, columns: int) -> int:
-        """Arrays of one copy as tools count them: in im2col, a grouped convolution as if it were dense.
+        """Return the arrays of one copy as tools count them: in im2col, a grouped convolution as if it were
+        dense.
 
         columns: outputs that lie side by side on an array.
         """
@@ -132,7 +133,8 @@ class Subject:
 
 
 def is_dilated(node: Node) -> bool:
-    """Whether a window skips pixels: dilation matters only along axes with more than one kernel row."""
+    """Return True if a window skips pixels: dilation matters only along axes with more than one
+    kernel row."""
     kernel, dilation = getattr(node, "kernel", (1, 1)), getattr(node, "dilation", (1, 1))
     return any(k > 1 and step > 1 for k, step in zip(kernel, dilation, strict=True))
 

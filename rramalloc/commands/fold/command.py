@@ -99,7 +99,7 @@ _OF_A_NETWORK = "hardware crossbar mapping fc input_shapes allow_partial onnx"
 
 
 def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:
-    """One of the two ways, with its own options alone."""
+    """Check that one of the two ways is given, with its own options alone."""
     if (network is None) == (filter_ is None):
         raise typer.BadParameter("give either a NETWORK or --filter")
     names, whose = (_OF_A_NETWORK, "a NETWORK") if network is None else (_OF_A_FILTER, "--filter")

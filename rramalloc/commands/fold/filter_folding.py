@@ -356,7 +356,7 @@ def fold(
     seed: int = 0,
     **given: Unpack[NetworkArguments],
 ) -> NetworkFold:
-    """Every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
+    """Fold every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
 
     mapping: `best` chooses im2col, kernel_split with its fold, whole_kernel or sdk for every layer: that
     with the fewest array-steps, then the fewest arrays, and never more arrays than im2col;
@@ -457,7 +457,7 @@ def _best_layouts(
 def _layer(
     network: Network, stage: Stage, layout: LayerLayout, before: int, tried: tuple[bool | None, str] | None
 ) -> FoldedLayer:
-    """before: arrays of one copy; tried: the result of a check, None without one."""
+    """Return the folded layer. before: arrays of one copy; tried: the result of a check, None without one."""
     whole = filter_of(network, stage)
     fold = Fold.of(whole, layout.size) if whole.refusal is None else None
     checked, reason = tried or (None, fold_refusal(network, stage) or "")
@@ -474,14 +474,15 @@ def _layer(
 
 
 def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
-    """Height and width of a stage's input, and its pads."""
+    """Return the height and width of a stage's input, and its pads."""
     shape = network.input_shape(stage)
     pads = stage.geometry.pads if isinstance(stage, Conv) else Pads(0, 0, 0, 0)
     return (shape.height, shape.width), pads
 
 
 def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
-    """Fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and pads."""
+    """Return the fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and
+    pads."""
     shape = whole.shape if fold is None else fold.shape
     n_h, n_w = UNFOLDED if fold is None else fold.size
     return {
@@ -507,7 +508,7 @@ def _folded_input(fold: Fold | None, read: tuple[Pair, Pads] | None) -> tuple[in
 
 
 def _checked(network: Network, stage: Stage, size: Pair, seed: int) -> tuple[bool | None, str]:
-    """(whether shown equal, why it was not tried). Raises SolverError."""
+    """Return (whether shown equal, why it was not tried). Raises SolverError."""
     fold = Fold.of(filter_of(network, stage), size)
     try:
         return _proven(fold, *_input_of(network, stage), seed, stage.name), ""

@@ -36,7 +36,7 @@ def inspect(
     quiet: bool = False,
     **shared: Unpack[MappedArguments],
 ) -> None:
-    """Stages, windows, demand, utilisation of the arrays, and the smallest budget.
+    """Show stages, windows, demand, utilisation of the arrays, and the smallest budget.
 
     Example: rramalloc inspect resnet18 --hardware isaac
     """

@@ -170,7 +170,7 @@ def fit(
     output_format: Format = "table",
     quiet: bool = False,
 ) -> None:
-    """Overhead of the device and latency of each layer from samples.
+    """Fit the overhead of the device and the latency of each layer to samples.
 
     Example: rramalloc latency fit t.json.samples.jsonl --method subtract
     """
@@ -248,7 +248,7 @@ def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
 
 app = typer.Typer(
     cls=Group,
-    help="Latency of layers on a device that can only be timed from outside.\n\n"
+    help="Time layers on a device that can only be timed from outside.\n\n"
     "Example: rramalloc latency measure squeezenet --device simulated -o t.json",
     no_args_is_help=True,
 )

@@ -41,7 +41,7 @@ _OTHER = ("input", "concat", "softmax", "batchnorm", *_WINDOWED, *FREE)
 
 
 def unsupported(network: Network) -> str | None:
-    """Why a network cannot be built, None if it can."""
+    """Return why a network cannot be built, None if it can."""
     for node in network.nodes:
         if node.op not in _PLAIN and node.op not in _OTHER:
             return f"{node.name[:60]}: {node.op} is no single ONNX operator"
@@ -193,7 +193,7 @@ def _value_name(place: int) -> str:
 
 
 def _random(shape: tuple[int, ...]) -> Any:
-    """Weights that keep values in range through many layers: denormal numbers would be slow."""
+    """Return weights that keep values in range through many layers: denormal numbers would be slow."""
     inputs = int(np.prod(shape[1:]))
     centred = np.random.default_rng(0).random(shape, dtype=np.float32) - np.float32(0.5)
     return centred * np.float32(np.sqrt(24.0 / inputs))
@@ -238,7 +238,8 @@ class OnnxRuntimeDevice:
         self.name = f"ONNX Runtime {onnxruntime.__version__}, CPU, {clock}, no fusion"
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Operators that ONNX does not have, models that protobuf cannot hold."""
+        """Return why a network cannot be timed: operators that ONNX does not have, models that protobuf
+        cannot hold."""
         network = self._built(run)
         if _weight_bytes(network) > _MODEL_BYTES:
             return "its weights are more than one ONNX model holds"
@@ -306,7 +307,7 @@ class Device(Protocol):
     method: OverheadMethod
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Why it cannot do a run, None if it can."""
+        """Return why it cannot do a run, None if it can."""
         ...
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
@@ -415,7 +416,7 @@ class SimulatedDevice:
         self.name = f"simulated, seed {seed}, {values}"
 
     def refusal(self, run: TimedRun) -> str | None:
-        """None: it can do everything."""
+        """Return None: it can do everything."""
         return None
 
     def latency_ns(self, layer: MeasuredLayer) -> float:

@@ -75,7 +75,7 @@ def fit_latency(
 
 
 def check_date(date: str | None) -> None:
-    """Fail before long work if a date is none. Raises SpecError."""
+    """Raise SpecError before long work if a date is none."""
     if date is not None and re.fullmatch(DATE, date) is None:
         raise SpecError("date", f"must be YYYY-MM-DD, got {brief(date)}")
 
@@ -130,7 +130,7 @@ class Corrected(NamedTuple):
 
     @classmethod
     def of(cls, item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Corrected:
-        """All corrections that the measurements allow.
+        """Return all corrections that the measurements allow.
 
         "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that
         the layer reads beyond those of the auxiliary layer.

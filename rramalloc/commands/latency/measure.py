@@ -42,7 +42,7 @@ class Repetition:
             raise SpecError("least", f"{self.least} executions at least, but {self.most} at most")
 
     def enough(self, times_ns: list[float]) -> bool:
-        """Whether a run needs no more times."""
+        """Return True if a run needs no more times."""
         if len(times_ns) >= self.most:
             return True
         return len(times_ns) >= self.least and TimeSummary.of(times_ns).width <= self.width

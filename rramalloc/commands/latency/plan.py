@@ -247,7 +247,8 @@ class MeasurePlan(Record):
         auxiliary: AuxiliaryLayer | Sequence[AuxiliaryLayer],
         only: Collection[str] = (),
     ) -> MeasurePlan:
-        """Each distinct layer once with every kind of auxiliary layer, which is timed alone as well.
+        """Return a plan with each distinct layer once with every kind of auxiliary layer, which is timed
+        alone as well.
 
         only: names of the layers to time, all of them and the whole network if there are none.
         Raises SpecError for a name that no timed layer has.
@@ -292,7 +293,8 @@ def behind(auxiliary: AuxiliaryLayer, shape: Shape) -> MeasuredLayer:
 
 
 def calibration(auxiliary: AuxiliaryLayer, largest_bytes: int) -> list[MeasuredLayer]:
-    """Auxiliary layers whose input and output sizes vary apart from each other, up to `largest_bytes`.
+    """Return the auxiliary layers whose input and output sizes vary apart from each other, up to
+    `largest_bytes`.
 
     Without that the cost of a byte in and of a byte out could not be separated.
     """
@@ -333,7 +335,7 @@ def network_run(network: Network) -> TimedRun:
 
 
 def outputs_of(network: Network) -> list[Node]:
-    """Nodes whose values a run of the network fetches: those that no other reads, inputs apart."""
+    """Return the nodes whose values a run of the network fetches: those that no other reads, inputs apart."""
     return [node for node in network.nodes if not (network.consumers[node.name] or isinstance(node, Input))]
 
 
@@ -347,7 +349,7 @@ def _layer(operator: str, shape: Shape, parameters: dict[str, Any]) -> MeasuredL
 
 
 def read_bytes(layer: MeasuredLayer) -> int:
-    """Bytes of all inputs of a layer."""
+    """Return the bytes of all inputs of a layer."""
     return _bytes(layer.shapes)
 
 

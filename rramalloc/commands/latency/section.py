@@ -9,7 +9,7 @@ from rramalloc.units import counted, duration, rounded
 
 
 def latency_section(result: LatencyTable, detail: Detail) -> Section:
-    """Latencies of the layers, and the overhead that was taken off."""
+    """Return the section: latencies of the layers, and the overhead that was taken off."""
     layers = [row for row in result.rows if row.operator != "network"]
     total = sum(row.latency_ns for row in layers)
     facts = [Fact("Layers", f"{len(layers):,}", f"{duration(total)} together, each distinct one once")]

@@ -86,7 +86,7 @@ def optimize(
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:
-    """Best replication of every layer for a number of crossbar arrays.
+    """Find the best replication of every layer for a number of arrays.
 
     Example: rramalloc optimize alexnet --arrays 400 -o a.json
     """

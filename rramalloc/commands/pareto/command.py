@@ -47,7 +47,7 @@ def pareto(
     quiet: bool = False,
     **shared: Unpack[CaseArguments],
 ) -> None:
-    """All non-dominated points of arrays and latency up to a budget, each with its bound.
+    """Find all non-dominated points of arrays and latency up to a budget, each with its bound.
 
     Example: rramalloc pareto alexnet --arrays 1000 --figure front.svg
     """

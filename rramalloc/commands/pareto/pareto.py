@@ -54,7 +54,8 @@ def pareto(
     stop: Work | None = None,
     **given: Unpack[CaseArguments],
 ) -> ParetoFront:
-    """All non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a bound.
+    """Find all non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a
+    bound.
 
     objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
     need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
@@ -144,7 +145,8 @@ def _checked(across: Quantity, along: Quantity, point: Point) -> FrontPoint:
 def _beside(
     objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint], stop: Work
 ) -> Iterator[BaselinePoint]:
-    """Results of other methods at some of the front's budgets; methods that do not apply are left out."""
+    """Yield the results of other methods at some of the front's budgets; methods that do not apply are left
+    out."""
     problem = objective.problem
     chosen = sorted({round(place) for place in np.linspace(0, len(points) - 1, _BASELINE_BUDGETS)})
     for request in requests:

@@ -33,7 +33,7 @@ _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 
 def front_section(front: ParetoFront, detail: Detail) -> Section:
-    """Headline, the staircase, and its points."""
+    """Return the section: headline, the staircase, and its points."""
     points = front.points
     facts = [
         Fact("Points", f"{len(points):,}", f"{front.proven:,} proven"),

@@ -83,7 +83,8 @@ class Filled:
         return cls(stage.copy(), arrays.copy(), tile.copy())
 
     def dealt(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Stage, arrays, set and tile of the pieces of every set of `together` arrays of a stage."""
+        """Return the stage, arrays, set and tile of the pieces of every set of `together` arrays of
+        a stage."""
         runs: list[list[Run]] = [[] for _ in together]
         for row in np.lexsort((-self.arrays, self.tile, self.stage)).tolist():
             runs[int(self.stage[row])].append((int(self.tile[row]), int(self.arrays[row])))
@@ -236,7 +237,7 @@ def _packed(
 
 
 def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
-    """Mean stage of the arrays in a tile."""
+    """Return the mean stage of the arrays in a tile."""
     arrays = [each.arrays * each.copies for each in content]
     mean = sum(each.stage * n for each, n in zip(content, arrays, strict=True)) / sum(arrays)
     return mean, content
@@ -301,7 +302,7 @@ def arrange(
 def _filled(
     graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, widths: dict[str, int] | None
 ) -> Filled:
-    """widths: arrays of a row block of every layer where it must lie in one tile."""
+    """Return the filling. widths: arrays of a row block of every layer where it must lie in one tile."""
     chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
@@ -362,7 +363,7 @@ class Masses(NamedTuple):
 
 
 def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
-    """Bytes x hops that no placement of these arrays undercuts.
+    """Return the bytes x hops that no placement of these arrays undercuts.
 
     It holds for any assignment of arrays to tiles, also of those that let copies straddle.
     """
@@ -384,7 +385,7 @@ def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) 
 
 
 def _tiles_within(mesh: Mesh) -> list[tuple[float, int]]:
-    """(hops, most tiles nearer than them to any tile), both rising from the nearest neighbours on."""
+    """Return (hops, most tiles nearer than them to any tile), both rising from the nearest neighbours on."""
     rows, columns, chip_rows, chip_columns = (
         min(extent, 2 * _MOST_LEVELS + 1) for extent in (*mesh.tiles, *mesh.chips)
     )
@@ -407,7 +408,7 @@ def _tiles_within(mesh: Mesh) -> list[tuple[float, int]]:
 
 
 def _mean_hops(levels: list[tuple[float, int]], arrays_per_tile: int, one: int, other: int) -> float:
-    """Least mean of hops between `one` arrays of a stage and `other` of another."""
+    """Return the least mean of hops between `one` arrays of a stage and `other` of another."""
     terms, before = [], 0.0
     for hops, tiles in levels:
         near = (tiles * arrays_per_tile - 1) / max(one, other)
@@ -421,6 +422,7 @@ def _mean_hops(levels: list[tuple[float, int]], arrays_per_tile: int, one: int, 
 
 
 def _from_middle(extent: int) -> Ints:
-    """Lines at distance 0, 1, ... from the middle one of `extent`, the one with most lines near."""
+    """Return the lines at distance 0, 1, ... from the middle one of `extent`, the one with most
+    lines near."""
     distance = np.abs(np.arange(extent, dtype=np.int64) - extent // 2)
     return np.bincount(distance).astype(np.int64)

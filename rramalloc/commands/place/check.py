@@ -93,7 +93,7 @@ class _Need:
         return _Size(last // self.groups - replica + 1, held * self.rows, held * self.columns)
 
     def blocks(self, copies: int) -> Iterator[tuple[int, int, int]]:
-        """Replica, row_block and column_block of every block."""
+        """Yield the replica, row_block and column_block of every block."""
         if not self.room:
             for replica in range(copies):
                 for row_block, column_block in self.sizes:
@@ -121,7 +121,7 @@ def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Nee
 def _need(
     network: Network, stage: Stage, placement: Placement, fold: Pair, block: Pair | None, where: str
 ) -> _Need:
-    """Wordlines and bitlines of every array.
+    """Return the wordlines and bitlines of every array.
 
     Source: docs/sources/model.md 3 and 10, docs/sources/companions.md 3.
     """
@@ -187,7 +187,8 @@ def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
 
 
 def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pair, where: str) -> int:
-    """Blocks that cover the output of a stage. Raises MisplacedError for a block that it cannot have."""
+    """Return the number of blocks that cover the output of a stage. Raises MisplacedError for a block that it
+    cannot have."""
     shape, count = network.shapes[stage.name], 1
     for axis, extent in enumerate((shape.height, shape.width)):
         lead, most = 0, extent if isinstance(stage, Conv) else 1
@@ -210,7 +211,7 @@ def _lengths(whole: int, most: int) -> list[int]:
 
 
 def _check_places(placement: Placement, where: str) -> None:
-    """Every physical array exists, and is used at most once."""
+    """Check that every physical array exists, and is used at most once."""
     chip = placement.hardware.chip
     if chip is None:
         raise MisplacedError(where, "hardware", "has no [chip], so nothing can be placed on it")
@@ -268,7 +269,7 @@ def _check_layers(
 
 
 def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Every block of every copy is present once and takes as many lines as it needs."""
+    """Check that every block of every copy is present once and takes as many lines as it needs."""
     copies = placement.replication
     seen: dict[tuple[str, int, int, int, int], int] = {}
     for number, array in enumerate(placement.arrays):

@@ -63,7 +63,7 @@ class _Map:
         return cls(placement, mesh, corner, number, room)
 
     def middle(self, chip: Place, tile: Place) -> Place:
-        """Row and column of a tile on the drawing."""
+        """Return the row and column of a tile on the drawing."""
         return self.corner[chip][0] + tile[0], self.corner[chip][1] + tile[1]
 
     def colour(self) -> Spec:
@@ -80,7 +80,8 @@ class _Map:
 
 
 def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
-    """Arrays one by one if the detail allows, else the layers of a tile as bands as high as their share."""
+    """Draw arrays one by one if the detail allows, else the layers of a tile as bands as high as
+    their share."""
     drawing = _Map.of(placement)
     high = max(row for row, _ in drawing.corner.values()) + drawing.mesh[0]
     wide = max(column for _, column in drawing.corner.values()) + drawing.mesh[1]
@@ -120,7 +121,7 @@ def _mesh(placement: Placement) -> Place:
 
 
 def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: Spec, **more: Any) -> Marks:
-    """Boxes of one width and height around the columns x and y."""
+    """Return boxes of one width and height around the columns x and y."""
     across, down = sides[0] / 2, sides[1] / 2
     edges = {"left": f"datum.x - {across}", "right": f"datum.x + {across}"}
     edges |= {"low": f"datum.y - {down}", "high": f"datum.y + {down}"}

@@ -64,7 +64,7 @@ def place(
 
 
 def _show(placement: Placement, *, quiet: bool) -> None:
-    """Busiest links and summary below the table of layers."""
+    """Print the busiest links and the summary below the table of layers."""
     typer.echo()
     rows = [
         ("chips" if link.chip is None else f"chip {_at(link.chip)}", _at(link.start), _at(link.end),

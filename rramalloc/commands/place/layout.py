@@ -111,7 +111,7 @@ class _CutCopy(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _CutCopy:
-        """sizes: arrays of every piece, in the order in which the blocks fill them."""
+        """Return the cut copy. sizes: arrays of every piece, in the order in which the blocks fill them."""
         piece_of = np.repeat(np.arange(len(sizes)), sizes).tolist()
         held: dict[int, list[tuple[int, int, int]]] = {}
         columns: dict[int, int] = {}
@@ -242,9 +242,8 @@ class Layout:
     sites: Ints
 
     def tree_hops(self, flows: Flows) -> tuple[Ints, Ints]:
-        """Hops to all tiles of each unit from each array that gives, of each edge: within chips, and between
-        chips (unweighted).
-        """
+        """Return the hops to all tiles of each unit from each array that gives, of each edge: within chips,
+        and between chips (unweighted)."""
         place, units = self.sites[self.site], self.pieces.units
         _, rows = np.unique(np.stack([units[:, 1], self.site[units[:, 2]]]), axis=1, return_index=True)
         unit, sites = units[rows, 1], place[units[rows, 2]]
@@ -265,7 +264,8 @@ class Layout:
         return within, between
 
     def mean_hops(self, flows: Flows, mesh: Mesh) -> Floats:
-        """Mean of the weighted hops over pairs of an array that gives and a unit that takes, of each edge."""
+        """Return the mean of the weighted hops over pairs of an array that gives and a unit that takes, of
+        each edge."""
         within, between = self.tree_hops(flows)
         stage, number, _, weight = self.pieces.units.T
         first = np.unique(number, return_index=True)[1]
@@ -275,7 +275,7 @@ class Layout:
         return mean
 
     def cost(self, flows: Flows, mesh: Mesh) -> float:
-        """Bytes x hops of all edges and of all partial sums."""
+        """Return the bytes x hops of all edges and of all partial sums."""
         return math.fsum((flows.size_bytes * self.mean_hops(flows, mesh)).tolist()) + self._of_sums(mesh)
 
     def _of_sums(self, mesh: Mesh) -> float:
@@ -286,7 +286,7 @@ class Layout:
         return math.fsum((sums.size_bytes[sent[0]] * (within + mesh.chip_hop * between)).tolist())
 
     def _apart(self, flows: Flows, among: Any, place: Ints, tree: Tree, stage_of: Ints) -> Ints:
-        """Hops of each edge, from the pieces `among` all at their places of a mesh.
+        """Return the hops of each edge, from the pieces `among` all at their places of a mesh.
 
         A way is as long as the cuts between lines that it passes.
         """

@@ -56,7 +56,7 @@ class Loads:
         own += route.pairs * per_pair
 
     def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
-        """(load, chip or None, start, end) of every link with a load, the busiest first."""
+        """Return (load, chip or None, start, end) of every link with a load, the busiest first."""
         links = []
         for key, loads in self.of_key.items():
             for direction, row, column in np.argwhere(loads > 0).tolist():
@@ -90,7 +90,8 @@ class Readers(NamedTuple):
         return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
 
     def within(self, chip: tuple[int, int]) -> tuple[_Targets, _Targets]:
-        """Tiles of a chip that its own tiles send to, and those that other chips send to by its tile (0, 0).
+        """Return the tiles of a chip that its own tiles send to, and those that other chips send to by its
+        tile (0, 0).
 
         Units with tiles elsewhere have tile (0, 0) among the first.
         """
@@ -132,7 +133,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, targets: _Targets) -> Tree:
-        """To these places."""
+        """Return the tree to these places."""
         row, column = targets.place.T
         table = np.stack([row, column, targets.weight, targets.unit], axis=1)
         left, right = _ends(table[np.lexsort((column, targets.unit))], [3])
@@ -186,7 +187,7 @@ def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRou
 
 
 def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
-    """legs: rows of start, end and what is carried; nothing if none of them moves."""
+    """Yield the routes. legs: rows of start, end and what is carried; nothing if none of them moves."""
     places = legs[:, :4].reshape(-1, 2)
     low, extent = places.min(axis=0), np.ptp(places, axis=0) + 1
     if extent.max() == 1:
@@ -238,7 +239,7 @@ def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
 
 
 def _routes(key: Key, source: _Grid, targets: _Targets) -> Iterator[LinkRoute]:
-    """Pairs over each link of the smallest rectangle around both; nothing if there are none."""
+    """Yield the pairs over each link of the smallest rectangle around both; nothing if there are none."""
     if not source.arrays.sum() or not len(targets.unit):
         return
     place = np.concatenate([source.place, targets.place])

@@ -49,13 +49,13 @@ class Mesh:
         return self.tiles_of_chip * self.chips[0] * self.chips[1]
 
     def distances(self, sites: Ints) -> npt.NDArray[np.float64]:
-        """Hops between all pairs of sites; shape (k, 4) to (k, k)."""
+        """Return the hops between all pairs of sites; shape (k, 4) to (k, k)."""
         within, between = hops_apart(sites[:, None], sites[None])
         hops: npt.NDArray[np.float64] = within + self.chip_hop * between
         return hops
 
     def curves(self, needed: int) -> Iterator[Ints]:
-        """Orders of at least `needed` tiles, shape (k, 4), in which neighbours follow each other.
+        """Yield orders of at least `needed` tiles, shape (k, 4), in which neighbours follow each other.
 
         Chip after chip, the chips in a snake. Within a chip: snakes and a space-filling curve over the whole
         mesh unless it is much too large, and over near-square parts of it that are large enough.
@@ -74,13 +74,14 @@ class Mesh:
         return np.hstack([visited.repeat(len(walk), axis=0), np.tile(walk, (len(visited), 1))])
 
     def all_sites(self) -> Ints:
-        """Every tile of every chip, shape (count, 4)."""
+        """Return every tile of every chip, shape (count, 4)."""
         grids = np.indices((*self.chips, *self.tiles), dtype=np.int64)
         return grids.reshape(4, -1).T.copy()
 
 
 def hops_apart(one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Hops within chips and between chips from sites to others; shapes (..., 4) that broadcast to (...)."""
+    """Return the hops within chips and between chips from sites to others; shapes (..., 4) that broadcast to
+    (...)."""
     gap = np.abs(one - other)
     between = gap[..., 0] + gap[..., 1]
     by_gates = one[..., 2] + one[..., 3] + other[..., 2] + other[..., 3]
@@ -88,7 +89,7 @@ def hops_apart(one: Ints, other: Ints) -> tuple[Ints, Ints]:
 
 
 def _square(needed: int, extent: tuple[int, int], *, tall: bool = True) -> tuple[int, int]:
-    """Rows and columns of a near-square part of a mesh with room for `needed`, taller or wider."""
+    """Return the rows and columns of a near-square part of a mesh with room for `needed`, taller or wider."""
     side = max(1, math.isqrt(needed - 1) + 1)
     if tall:
         wide = min(extent[1], max(-(-needed // side), -(-needed // extent[0])))
@@ -98,7 +99,7 @@ def _square(needed: int, extent: tuple[int, int], *, tall: bool = True) -> tuple
 
 
 def _snake(rows: int, columns: int) -> Ints:
-    """Row by row, every second one backwards; shape (rows * columns, 2)."""
+    """Return a mesh row by row, every second one backwards; shape (rows * columns, 2)."""
     row, column = np.divmod(np.arange(rows * columns, dtype=np.int64), columns)
     return np.stack([row, np.where(row % 2, columns - 1 - column, column)], axis=1)
 

@@ -134,7 +134,7 @@ def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: EndM
 
 @compiled
 def _first_in(e: int, k: int, tile: int, nets: Nets, site: Any) -> bool:
-    """Whether none of the sources of net e before the k-th lies in a tile."""
+    """Return True if none of the sources of net e before the k-th lies in a tile."""
     if not nets.apart[e]:
         for other in range(nets.first[e], k):
             if site[nets.source[other]] == tile:
@@ -144,7 +144,7 @@ def _first_in(e: int, k: int, tile: int, nets: Nets, site: Any) -> bool:
 
 @compiled
 def _only_in(e: int, i: int, tile: int, nets: Nets, site: Any) -> bool:
-    """Whether no source of net e but piece i lies in a tile."""
+    """Return True if no source of net e but piece i lies in a tile."""
     if not nets.apart[e]:
         for k in range(nets.first[e], nets.first[e + 1]):
             if nets.source[k] != i and site[nets.source[k]] == tile:
@@ -218,7 +218,7 @@ def _clear(moved: EndMasses, n: int) -> None:
 
 @compiled
 def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
-    """Piece i leaves the list of tile a and heads that of b."""
+    """Move piece i from the list of tile a to the head of that of b."""
     before, after, head = pieces.before, pieces.after, tiles.head
     tiles.room[a] += pieces.size[i]
     tiles.room[b] -= pieces.size[i]
@@ -258,7 +258,8 @@ def _accept_moves(
     pieces: PieceLists, tiles: TileLists, pull: Pull, nets: Nets, distance: Any, moved: EndMasses, state: Any,
     proposals: int,
 ) -> int:  # fmt: skip
-    """Threshold accepting: random moves, exchanges of pieces and of tiles; the change of the cost in all.
+    """Try random moves, exchanges of pieces and of tiles by threshold accepting; return the change of the
+    cost in all.
 
     Any change up to a threshold is taken, which falls from a share of the usual change to 0 after two
     thirds of the `proposals`.
@@ -360,7 +361,7 @@ class _Ends(NamedTuple):
 
     @classmethod
     def of(cls, flows: Flows, pieces: Pieces, scale: float) -> _Ends:
-        """scale: of bytes in weights."""
+        """Return the ends. scale: of bytes in weights."""
         stage, arrays, gives = pieces.stage, pieces.arrays, pieces.gives
         uneven = gives * pieces.taken[stage] != arrays * pieces.given[stage]
         apart = np.bincount(stage[uneven], minlength=pieces.stages) > 0
@@ -378,7 +379,7 @@ class _Ends(NamedTuple):
 
 
 def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
-    """scale: of bytes in weights."""
+    """Return the nets. scale: of bytes in weights."""
     sums, net = pieces.sums, pieces.sums.net
     several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
     sizes = pieces.arrays[sums.source]
@@ -411,7 +412,7 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int) -> Kernel:
-        """For any layout of the same pieces on the same tiles."""
+        """Return the kernel for any layout of the same pieces on the same tiles."""
         # parts of a hop, so that the weight of a hop between chips is kept
         parts = 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
         hops = np.rint(mesh.distances(layout.sites) * parts).astype(np.int64)

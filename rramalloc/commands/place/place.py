@@ -52,7 +52,7 @@ from rramalloc.version import __version__
 
 
 def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
-    """One record per array in use, by chip, tile and index; names: of the stages.
+    """Return one record per array in use, by chip, tile and index; names: of the stages.
 
     Sets of arrays that lie together are numbered in the order of their tiles, and the arrays of a tile are
     filled stage after stage, set after set, block after block.
@@ -171,7 +171,8 @@ def place(
     work: int = DEFAULT_WORK,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
-    """Every array of every chip: which layer, replica, row block and column block it holds.
+    """Place an allocation: return which layer, replica, row block and column block every array of every chip
+    holds.
 
     allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
     given; latency_table: measured step times, or their file, to tell how busy links are, those of the
@@ -190,7 +191,7 @@ def place(
 
 
 def place_network(network: Network, source: AllocationInput, *, work: int, seed: int) -> Placement:
-    """Every block of every copy on an array of the allocation's hardware, with little traffic; checked.
+    """Place every block of every copy on an array of the allocation's hardware, with little traffic; checked.
 
     Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
     """
@@ -255,7 +256,7 @@ def _layers(
 
 
 def _mode(graph: StageGraph, stage: int, held: StoredCopies, source: AllocationInput) -> dict[str, Any]:
-    """Block and utilisation, where copies have a mode."""
+    """Return the block and utilisation, where copies have a mode."""
     if source.options.mapping != "sdk":
         return {}
     arrays = len(held) * held.together
@@ -264,7 +265,7 @@ def _mode(graph: StageGraph, stage: int, held: StoredCopies, source: AllocationI
 
 
 def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
-    """transfer_ns and busy of every way, as far as the hardware gives what they need."""
+    """Return transfer_ns and busy of every way, as far as the hardware gives what they need."""
     hardware, measured = source.hardware, source.measured
     if missing_of_transfer(hardware):
         return [{} for _ in ways]
@@ -302,7 +303,7 @@ def _links(ways: Ways) -> tuple[Link, ...]:
 
 
 def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
-    """Tiles in use, by chip and tile; `arrays` is in that order."""
+    """Return the tiles in use, by chip and tile; `arrays` is in that order."""
     size, chip = hardware.crossbar.wordlines * hardware.crossbar.bitlines, chip_of(hardware)
     used: dict[tuple[tuple[int, int], tuple[int, int]], list[int]] = {}
     for array in arrays:

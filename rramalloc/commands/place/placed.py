@@ -152,7 +152,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
 
 
 def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
-    """Lags between stages on arrays as those of the edges between all stages.
+    """Return the lags between stages on arrays as those of the edges between all stages.
 
     A digital node with a rate has no tile of its own: what leaves it is as late as the slowest transfer to
     its consumer from a stage on arrays that it got pixels of.

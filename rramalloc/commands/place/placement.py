@@ -174,7 +174,8 @@ class Placement(ResultRecord):
         return {layer.name: layer.replication for layer in self.layers}
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per array: chip_row, chip_column, tile_row, tile_column, then the fields of PlacedArray."""
+        """Return a data frame with one row per array: chip_row, chip_column, tile_row, tile_column, then the
+        fields of PlacedArray."""
         import pandas as pd
 
         names = [name for name in PlacedArray.model_fields if name not in ("chip", "tile", *self.left_out)]

@@ -10,7 +10,7 @@ from rramalloc.units import counted, rounded, share, size
 
 
 def placement_section(placement: Placement, detail: Detail) -> Section:
-    """Headline, chip map, layers, flows and the busiest links."""
+    """Return the section: headline, chip map, layers, flows and the busiest links."""
     traffic, chip = placement.traffic, placement.hardware.chip
     room = 0 if chip is None else chip.arrays
     facts = (

@@ -65,7 +65,8 @@ class Way(ABC):
         """Yield sources to targets: hops inside chips, between them, and pairs of arrays."""
 
     def mean_hops(self, chip_hop: float) -> float:
-        """Mean of the hops of a byte, those between chips weighted, each link of a unit's way once."""
+        """Return the mean of the hops of a byte, those between chips weighted, each link of a unit's way
+        once."""
         within, between = (
             sum(int(route.pairs.sum()) for route in self.routes if (route.key is None) is apart)
             for apart in (False, True)
@@ -78,7 +79,7 @@ class Way(ABC):
             loads.add(route, size_bytes / self.shares)
 
     def moved(self) -> Moved:
-        """Its hops, over all pairs."""
+        """Return the hops and bytes moved over all pairs."""
         found = np.zeros(3, dtype=np.int64)
         for inside, between, pairs in self.hops():
             found += ((inside * pairs).sum(), (between * pairs).sum(), pairs[inside + between > 0].sum())
@@ -215,7 +216,7 @@ class Ways:
 
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints) -> Ways:
-        """names, copies: of the stages."""
+        """Return the ways. names, copies: of the stages."""
         by_layer = ends_of(arrays)
         ends = [by_layer[name] for name in names]
         edges = zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)
@@ -303,7 +304,7 @@ class Delay(NamedTuple):
         return self.way_ns + self.queue_ns
 
     def after(self, other: Delay) -> Delay:
-        """Both, one after the other."""
+        """Return the delay of both, one after the other."""
         return Delay(self.way_ns + other.way_ns, self.queue_ns + other.queue_ns, max(self.busy, other.busy))
 
 
@@ -324,7 +325,8 @@ class EdgeTransfers:
 
     @classmethod
     def of(cls, ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> EdgeTransfers:
-        """batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
+        """Return the transfers. batch_ns: time of a batch of every stage, None where nothing is asked of how
+        busy a link is.
 
         Raises SpecError if the hardware lacks a number.
         """

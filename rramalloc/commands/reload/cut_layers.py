@@ -139,7 +139,8 @@ class _Cutter:
         return self._add(Select(name=self._name("inputs"), inputs=(source,), channels=channels))
 
     def _join(self, made: list[str], kind: type[Concat | Elementwise], name: str | None = None) -> str:
-        """One node for the outputs of several parts; named as the layer where it has its output."""
+        """Add one node for the outputs of several parts, named as the layer where it has its output; return
+        its name."""
         if len(made) == 1 and name is None:
             return made[0]
         inputs = tuple(made)

@@ -246,7 +246,8 @@ class Staircase:
         return Least(0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else Least(1, 0, 0)
 
     def near(self, length: int, steps: int) -> list[tuple[tuple[Pair, int], int]]:
-        """Modes (block, copies) that write fewer wordlines than all faster ones, with their length.
+        """Return the modes (block, copies) that write fewer wordlines than all faster ones, with their
+        length.
 
         Those about as long as `length`: so many steps of the staircase in both directions.
         """
@@ -259,7 +260,7 @@ class Staircase:
 
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
-    """Wordlines that the copies of every mode take."""
+    """Return the wordlines that the copies of every mode take."""
     if problem.block_modes is None:
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
@@ -294,8 +295,8 @@ class SegmentFloors:
     inputs: int
 
     def times(self) -> Times:
-        """Bound of each segment's time in ns; infinite where no interval fits, which may also be found out
-        later."""
+        """Return the bound of each segment's time in ns; infinite where no interval fits, which may also be
+        found out later."""
         demand = np.concatenate(([0], np.cumsum(self.problem.demand)))
         most = (np.searchsorted(demand, demand[:-1] + self.arrays, side="right") - 1).tolist()
         stages = [Staircase.of(self.problem, self.writing, stage, self.arrays) for stage in range(len(most))]
@@ -314,7 +315,8 @@ class SegmentFloors:
         return times
 
     def _ranges(self, stages: Sequence[Staircase], segments: int) -> list[tuple[int, int]]:
-        """Shortest and longest interval of each range that is looked at; all intervals where they are few."""
+        """Return the shortest and longest interval of each range that is looked at; all intervals where they
+        are few."""
         lengths = np.unique(np.concatenate([stage.modes.length for stage in stages]))
         few = max(2, _MOST_LOOKS // max(1, segments))
         if len(lengths) > few:

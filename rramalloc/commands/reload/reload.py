@@ -237,7 +237,7 @@ def _proof(search: CutSearch, total_ns: float, bound_ns: float, parts: dict[str,
 def _energy(
     hardware: Hardware, search: CutSearch, segments: Sequence[Segment], rows: int
 ) -> dict[str, float | None]:
-    """Energy for one input in the mean by the names of its fields, what is not given None."""
+    """Return the energy for one input in the mean by the names of its fields, what is not given None."""
     write_pj, inputs = search.write.write_pj, search.inputs
     model = EnergyModel(search.graph, hardware, search.case.mapping)
     moved_pj = model.crossing_bytes([end for _, end in search.best]) * (model.energy.pj_per_byte or 0.0)

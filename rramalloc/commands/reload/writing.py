@@ -37,7 +37,7 @@ class Writing:
     _known: dict[tuple[int, Pair, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
 
     def wordlines(self, blocks: tuple[Pair, ...], copies: Replication) -> Counter[int]:
-        """Arrays by the number of their wordlines that are written."""
+        """Return the arrays by the number of their wordlines that are written."""
         arrays: Counter[int] = Counter()
         for stage, count in enumerate(copies.tolist()):
             arrays.update(self.of_stage(stage, blocks[stage], count))
@@ -72,7 +72,7 @@ class Writing:
         return Counter({wordlines: copies * count for wordlines, count in each.items()})
 
     def _weights(self, stage: int, block: Pair) -> WeightMatrix | None:
-        """None of a digital node."""
+        """Return the weights of a stage, None of a digital node."""
         node = self.graph.stages[stage]
         if not isinstance(node, Stage):
             return None
@@ -112,5 +112,5 @@ class Writing:
 
 
 def written_rows(arrays: Counter[int]) -> int:
-    """Wordlines of all arrays."""
+    """Return the wordlines of all arrays."""
     return sum(wordlines * count for wordlines, count in arrays.items())

@@ -51,7 +51,7 @@ def simulate(
     quiet: bool = False,
     **shared: Unpack[AllocationArguments],
 ) -> None:
-    """Exact timing: start, finish and stalls of every stage, buffers, and what holds the network back.
+    """Time an allocation exactly: start, finish and stalls of every stage, buffers, and the bottleneck.
 
     Example: rramalloc simulate alexnet --allocation a.json
     """
@@ -72,7 +72,7 @@ def simulate(
 
 
 def _show(result: Simulation, *, quiet: bool) -> None:
-    """Buffers and summary below the table of layers."""
+    """Print the buffers and the summary below the table of layers."""
     unit = result.time_unit
     edges = [(edge.producer, edge.consumer, edge.buffer_pixels, edge.buffer_bytes) for edge in result.edges]
     names = ("producer", "consumer", "buffer pixels", "buffer bytes")

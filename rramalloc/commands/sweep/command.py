@@ -133,7 +133,7 @@ def _progress_words(progress: SweepProgress) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """As "75.0 s", "12 min" or "3.4 h"."""
+    """Return a duration as "75.0 s", "12 min" or "3.4 h"."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -45,7 +45,7 @@ _SHOWN = tuple(
 
 
 def sweep_section(document: SweepDocument, detail: Detail) -> Section:
-    """Headline, one line a combination, the smallest makespans, all rows."""
+    """Return the section: headline, one line a combination, the smallest makespans, all rows."""
     rows = document.rows or ()
     failed = [row for row in rows if row.error_kind is not None]
     done = [row for row in rows if row.makespan is not None and row.arrays is not None]
@@ -78,7 +78,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
 
 
 def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
-    """Rows by the values that vary besides a column, rising in the column."""
+    """Return the rows by the values that vary besides a column, rising in the column."""
     differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
     varies = differ or ["method"]
     series: dict[str, list[SweepRow]] = {}
@@ -146,7 +146,8 @@ def _named(column: str) -> str:
 
 
 def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
-    """Latency over arrays, a chart for each network and hardware, whose steps may differ in length."""
+    """Yield charts of latency over arrays, a chart for each network and hardware, whose steps may differ in
+    length."""
     groups: dict[tuple[str, str], list[SweepRow]] = {}
     for row in rows:
         groups.setdefault((row.network, row.hardware), []).append(row)

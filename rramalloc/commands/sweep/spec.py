@@ -238,7 +238,7 @@ class Spec(Record):
         return SweepPoint._make((*chosen.values(), self.work))
 
     def points(self) -> Iterator[SweepPoint]:
-        """All points in the order of the grid."""
+        """Yield all points in the order of the grid."""
         return map(self.point, range(self.size))
 
     @cached_property
@@ -318,7 +318,8 @@ class Sources(NamedTuple):
 
 
 def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
-    """Hash of everything that a point's row depends on: two sweeps share a row if they share its key."""
+    """Return the hash of everything that a point's row depends on: two sweeps share a row if they share its
+    key."""
     asked = (point.mapping, point.fc, point.arrays, point.objective, point.method, point.seed, point.work)
     values = [__version__, network.name, network.sha256, machine.sha256, *asked]
     if network.measured is not None:
@@ -369,7 +370,7 @@ def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = F
 
 
 def _changed(hardware: Hardware, changes: Changes) -> Hardware:
-    """Hardware with another array, or other values; None keeps a value.
+    """Return the hardware with another array, or other values; None keeps a value.
 
     Raises SpecError for a value of a table that the hardware does not have, or that contradicts others.
     """
@@ -407,7 +408,7 @@ def _read(read: Callable[[str], T], entry: str, folder: str) -> T:
 
 @contextmanager
 def _entry(where: str) -> Iterator[None]:
-    """Errors name the entry of the spec."""
+    """Name the entry of the spec in errors."""
     try:
         yield
     except RramallocError as error:

@@ -164,7 +164,7 @@ def read_state(folder: str) -> SavedState:
 
 
 def read_rows(folder: str) -> Iterator[SweepRow]:
-    """All rows of a sweep in the order of the grid. Raises FileError, SpecError."""
+    """Yield all rows of a sweep in the order of the grid. Raises FileError, SpecError."""
     with _reading(folder) as store:
         yield from _rows(store)
 
@@ -260,7 +260,7 @@ class SweepResult(Result):
         return SweepPlots(self)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows in the order of the grid, one at a time in memory."""
+        """Yield all rows in the order of the grid, one at a time in memory."""
         return (row.to_dict() for row in read_rows(self.folder))
 
     def to_dict(self) -> dict[str, Any]:
@@ -272,7 +272,8 @@ class SweepResult(Result):
         return self.document.json_parts(read_rows(self.folder))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per point, columns as COLUMNS names them; what a failed point lacks is NA."""
+        """Return a data frame with one row per point, columns as COLUMNS names them; what a failed point
+        lacks is NA."""
         import pandas as pd
 
         dtypes = {int: "Int64", float: "float64", bool: "boolean"}

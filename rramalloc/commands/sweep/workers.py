@@ -57,7 +57,7 @@ class Workers(Closing):
 
     @abstractmethod
     def width(self) -> int:
-        """Points that may be under way at a time. Raises WorkerError if the workers are lost."""
+        """Return the points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
     def submit(self, task: Task) -> Future[Row]:
@@ -130,11 +130,11 @@ class LocalWorkers(Workers):
         self._pool = self._started()
 
     def width(self) -> int:
-        """Two for each process, so that none waits for the driver."""
+        """Return two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
     def submit(self, task: Task) -> Future[Row]:
-        """Have the next process that is free compute a point; dead processes are replaced first."""
+        """Make the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
                 return self._pool.submit(compute, *task.arguments)
@@ -187,7 +187,7 @@ def _begin(living: Connection) -> None:
 
 @contextlib.contextmanager
 def _starting() -> Iterator[None]:
-    """Have processes that start meanwhile leave Ctrl-C to the driver, and not import its main module.
+    """Make processes that start meanwhile leave Ctrl-C to the driver, and not import its main module.
 
     A script that calls `sweep` outside of `if __name__ == "__main__"` would start sweeps in its workers.
     """
@@ -241,7 +241,7 @@ class ClusterWorkers(Workers):
         return self._width
 
     def submit(self, task: Task) -> Future[Row]:
-        """Have the cluster compute a point."""
+        """Make the cluster compute a point."""
         future: Future[Row] = self._executor.submit(operator.call, self._compute, *task.arguments)
         return future
 

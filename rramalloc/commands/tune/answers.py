@@ -39,7 +39,7 @@ _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 def subject(
     network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str
 ) -> dict[str, object]:
-    """All that a figure depends on besides the allocation. simulator: its name."""
+    """Return all that a figure depends on besides the allocation. simulator: its name."""
     return {
         "network": network.sha256,
         "hardware": hardware.to_dict(),

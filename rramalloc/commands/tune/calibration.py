@@ -71,12 +71,12 @@ class Clocks(NamedTuple):
     per_copy: Floats
 
     def lengths(self, copies: Replication) -> Floats:
-        """Length of a batch of every stage."""
+        """Return the length of a batch of every stage."""
         return self.batch + self.per_copy * copies
 
 
 def active_batches(graph: StageGraph, form: Form, copies: Replication, lengths: Floats) -> Floats:
-    """Batches of each stage that make up the time: the derivative of the time by the lengths."""
+    """Return the batches of each stage that make up the time: the derivative of the time by the lengths."""
     batches = -(-graph.windows // copies)
     if form == "sum":
         return batches.astype(np.float64)
@@ -134,7 +134,7 @@ class Calibration:
         return cls(graph, form, clocks, residual, process)
 
     def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the logarithm of every figure."""
+        """Return the mean and standard deviation of the logarithm of every figure."""
         timed = _timed(self.graph, copies, self.clocks)
         return self.process.expect(_description(self.graph, copies), timed)
 
@@ -144,7 +144,8 @@ class Calibration:
 
 
 def _description(graph: StageGraph, copies: Sequence[Replication]) -> Floats:
-    """Logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the slowest."""
+    """Return the logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the
+    slowest."""
     given = np.array(copies)
     batches = -(-graph.windows // given)
     makespans = [makespan_of(graph, each) for each in copies]
@@ -154,7 +155,7 @@ def _description(graph: StageGraph, copies: Sequence[Replication]) -> Floats:
 
 
 def _timed(graph: StageGraph, copies: Sequence[Replication], clocks: dict[Form, Clocks]) -> Floats:
-    """Logarithm of what the clocks of every form predict, a column for each."""
+    """Return the logarithm of what the clocks of every form predict, a column for each."""
     times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
     logarithms: Floats = np.log(np.maximum(times, 1e-300))
     return logarithms
@@ -165,7 +166,8 @@ def _time(graph: StageGraph, form: Form, copies: Replication, clocks: Clocks) ->
 
 
 def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], figures: Floats) -> Clocks:
-    """Non-negative least squares of relative errors, repeated along the critical paths that it finds."""
+    """Return the non-negative least squares of relative errors, repeated along the critical paths that it
+    finds."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
 
     stages = len(graph.windows)
@@ -204,7 +206,7 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
 
 
 def importance(figures: Floats) -> Floats:
-    """Weights of answers: what is far from the best need not be explained well."""
+    """Return the weights of answers: what is far from the best need not be explained well."""
     weights: Floats = figures.min() / figures
     return weights
 
@@ -232,7 +234,7 @@ class KernelShape(NamedTuple):
         return 0.5 * ((math.log(self.together) / _DOUBT) ** 2 + (math.log(self.single) / _DOUBT) ** 2)
 
     def kernel(self, first: _Points, second: _Points) -> Floats:
-        """Covariance between points, relative to the variance."""
+        """Return the covariance between points, relative to the variance."""
         squares, single = np.zeros((2, len(first.at), len(second.at)))
         for one, other in zip(first.at.T, second.at.T, strict=True):
             distance = np.abs(one[:, None] - other)
@@ -246,7 +248,7 @@ class KernelShape(NamedTuple):
         return kernel
 
     def _fall(self, distance: Floats) -> Floats:
-        """Correlation at a distance."""
+        """Return the correlation at a distance."""
         if not self.smooth:
             return np.exp(-distance)
         scaled = math.sqrt(5) * distance
@@ -323,7 +325,7 @@ class GaussianProcess:
         return cls(points, centre, scale, shape, level, variance, root, weights, likelihood)
 
     def expect(self, at: Floats, timed: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at every point."""
+        """Return the mean and standard deviation at every point."""
         points = _scaled(at, timed, self.centre, self.scale)
         kernel = self.shape.kernel(points, self.points)
         explained = np.linalg.solve(self.root, kernel.T)
@@ -333,13 +335,13 @@ class GaussianProcess:
 
 
 def _scaled(at: Floats, timed: Floats, centre: _Points, scale: _Points) -> _Points:
-    """Coordinates, what clocks predict among them, in standard deviations."""
+    """Return the coordinates, what clocks predict among them, in standard deviations."""
     predicted = (timed - centre.timed) / scale.timed
     return _Points(np.c_[(at - centre.at) / scale.at, predicted], predicted)
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Rank correlation with mean ranks for ties; None if either side is constant."""
+    """Return the rank correlation with mean ranks for ties; None if either side is constant."""
     from scipy.stats import rankdata  # type: ignore[import-untyped]
 
     if len(first) < 3:

@@ -56,7 +56,8 @@ _HOPE = 1e-5
 
 
 def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) -> Iterator[Start]:
-    """Near-optimal allocations of several objectives, budgets and limits of copies, and of baselines."""
+    """Yield near-optimal allocations of several objectives, budgets and limits of copies, and of
+    baselines."""
     fastest: Replication | None = None
     for objective in _OBJECTIVES:
         found = _searched(problem, stop(), Request(objective=objective, seed=seed))
@@ -118,7 +119,7 @@ class Neighbourhood:
         return self._fitted(copies, stages, fill=not lower_only and draw.random() < P_FILL)
 
     def mixed(self, first: Replication, second: Replication) -> Replication:
-        """Every stage as in one of two allocations, lowered to fit."""
+        """Return the copies of every stage as in one of two allocations, lowered to fit."""
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
@@ -151,7 +152,7 @@ class Neighbourhood:
         return self._draw.randrange(count)
 
     def chance(self, probability: float) -> bool:
-        """Whether something happens that does with this probability."""
+        """Return True with this probability."""
         return self._draw.random() < probability
 
     def _step(self, copies: list[int], stage: int, way: int) -> None:
@@ -213,7 +214,7 @@ def proposals(
     calibration: Calibration, near: Neighbourhood, ranked: Sequence[Replication], best: float,
     seen: Mapping[tuple[int, ...], object], count: int,
 ) -> list[tuple[Replication, float]]:  # fmt: skip
-    """Allocations with the highest expected improvement, with the figure that is expected of each.
+    """Return allocations with the highest expected improvement, with the figure that is expected of each.
 
     ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
     is not to be proposed. The best of one generation of children of the best are chosen, and none of their
@@ -243,7 +244,7 @@ def proposals(
 def _expected(
     calibration: Calibration, children: Sequence[Replication]
 ) -> list[tuple[Replication, float, float]]:
-    """Each child with mean and deviation of the logarithm of its figure."""
+    """Return each child with mean and deviation of the logarithm of its figure."""
     if not children:
         return []
     means, deviations = calibration.expect(children)
@@ -251,7 +252,8 @@ def _expected(
 
 
 def expected_improvement(best: float, mean: float, deviation: float) -> float:
-    """Mean amount by which a normal variable is below `best` (Jones 1998, doi:10.1023/A:1008306431147)."""
+    """Return the mean amount by which a normal variable is below `best` (Jones 1998,
+    doi:10.1023/A:1008306431147)."""
     deviation = max(deviation, 1e-12)
     score = (best - mean) / deviation
     density = math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi)

@@ -27,7 +27,8 @@ _HIGHEST = 3.0
 
 
 def tuning_section(tuning: Tuning, detail: Detail) -> Section:
-    """Headline, best figure over evaluations, the choices side by side, and every allocation."""
+    """Return the section: headline, best figure over evaluations, the choices side by side, and every
+    allocation."""
     facts = [Fact("Tuned", f"{rounded(tuning.figure)}", counted(tuning.allocation.arrays.used, "array"))]
     for name, figure, words in _others(tuning):
         facts.append(Fact(name, f"{rounded(figure)}", words))
@@ -77,7 +78,8 @@ def _others(tuning: Tuning) -> list[tuple[str, float, str]]:
 
 
 def tuning_chart(tuning: Tuning, detail: Detail = FIGURE) -> Chart:
-    """Figures in the order of questions, the best so far, and the figures that tuning began with."""
+    """Chart the figures in the order of questions, the best so far, and the figures that tuning
+    began with."""
     rows = [row for row in tuning.judged if row.figure is not None]
     figures = [row.figure or 0.0 for row in rows]
     so_far = list(accumulate(figures, min))

@@ -60,7 +60,7 @@ class Chooser(Protocol):
     """Simulator whose tool also chooses an allocation."""
 
     def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
-        """Its choice and the figure of that. Raises SimulatorError."""
+        """Return its choice and the figure of that. Raises SimulatorError."""
 
 
 @runtime_checkable
@@ -290,12 +290,12 @@ class Tool(NamedTuple):
     exported: str = ""
 
     def surroundings(self) -> Surroundings:
-        """Hardware and mapping that the tool counts with."""
+        """Return the hardware and mapping that the tool counts with."""
         return Surroundings(self.hardware(), self.mapping)
 
 
 def _pimsyn_hardware() -> Hardware:
-    """Arrays of 256 x 256 cells of 4 bits, a weight in each; grouped convolutions count as dense."""
+    """Return arrays of 256 x 256 cells of 4 bits, a weight in each; grouped convolutions count as dense."""
     plain = load_hardware("plain").with_crossbar(256, 256)
     precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
     crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
@@ -305,7 +305,7 @@ def _pimsyn_hardware() -> Hardware:
 
 
 def _mesh_of_64() -> Hardware:
-    """PIMCOMP's chip with the 8 x 8 cores of the mesh that pimsim-nn ships."""
+    """Return PIMCOMP's chip with the 8 x 8 cores of the mesh that pimsim-nn ships."""
     preset = load_hardware("pimcomp")
     if preset.chip is None:
         return preset
@@ -368,12 +368,12 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
 
 
 def simulator_names() -> tuple[str, ...]:
-    """Names that `--simulator` takes besides commands; those of other packages last."""
+    """Return the names that `--simulator` takes besides commands; those of other packages last."""
     return (*TOOLS, *sorted(set(foreign(GROUP)) - set(TOOLS)))
 
 
 def _checkouts(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Folders of a tool's sources. Raises SpecError."""
+    """Return the folders of a tool's sources. Raises SpecError."""
     programs, variable = TOOLS[name].checkouts, f"RRAMALLOC_{name.upper()}"
     if not given:
         given = [part for part in os.environ.get(variable, "").split(os.pathsep) if part]

@@ -314,7 +314,7 @@ class Tuner:
         return Calibration.fit(self.problem.graph, copies, figures)
 
     def _ranked(self) -> list[_Candidate]:
-        """Candidates that have a figure, the best first."""
+        """Return the candidates that have a figure, the best first."""
         done = [(each.figure, key) for key, each in self.candidates.items() if each.figure is not None]
         return [self.candidates[key] for _, key in sorted(done)]
 
@@ -377,7 +377,7 @@ class Tuner:
             self.on_progress(self.asked, self.options.evaluations, ranked[0].figure if ranked else None)
 
     def _evaluated(self, questions: Sequence[_Candidate]) -> Iterable[tuple[_Candidate, Answer]]:
-        """Each question with its answer, as they come; those that an interruption ends are left out.
+        """Yield each question with its answer, as they come; those that an interruption ends are left out.
 
         Threads are not waited for at the end: one that hangs must not keep the program alive.
         """

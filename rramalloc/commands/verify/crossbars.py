@@ -4,7 +4,7 @@ With n = ceil(weight_bits / cell_bits) slices, slice k of a stored value v is (v
 2**cell_bits. A weight w of weight_bits bits is stored as
 
     offset         n bitlines with the slices of w + 2**(weight_bits - 1); digital logic subtracts the share
-                   of the offset in a sum, 2**(weight_bits - 1) times the sum of the inputs
+                   of the offset in a sum, 2**(weight_bits - 1) times the sum of the inputs.
     differential   n bitlines with the slices of max(w, 0), then n with those of max(-w, 0)
 
 Slices in arrays of their own take no bitlines: each of these arrays, a plane of the block, holds one of them;
@@ -131,14 +131,16 @@ class Storage:
         return np.concatenate([powers, -powers]) if both else powers
 
     def on_wordlines(self, values: npt.NDArray[Any], positions: int) -> npt.NDArray[Any]:
-        """Values by row of a matrix, (..., channels * positions), for each wordline of every row."""
+        """Return the values by row of a matrix, (..., channels * positions), for each wordline of
+        every row."""
         if self.polarities != "rows":
             return values
         apart = values.reshape(*values.shape[:-1], -1, positions)
         return np.repeat(apart, 2, axis=-2 if self.by_channel else -1).reshape(*values.shape[:-1], -1)
 
     def stored(self, weights: Ints, positions: int) -> Ints:
-        """Weights (groups, outputs, rows) for each wordline; of two, each has the weights of its polarity."""
+        """Return the weights (groups, outputs, rows) for each wordline; of two, each has the weights of its
+        polarity."""
         if self.polarities != "rows":
             return weights
         apart = weights.astype(np.int64).reshape(*weights.shape[:2], -1, positions)
@@ -146,7 +148,7 @@ class Storage:
         return both.reshape(*weights.shape[:2], -1)
 
     def block(self, block: Block, weights: Ints, plane: int) -> Cells:
-        """Values of the cells of one array; weights: as `stored` gives them."""
+        """Return the values of the cells of one array; weights: as `stored` gives them."""
         cells = np.zeros((block.rows, block.columns), dtype=self.cell_type)
         for part in block.parts:
             lines = slice(part.wordline, part.wordline + len(part.rows))
@@ -269,7 +271,7 @@ class Converters:
         return total
 
     def _reads(self, inputs: Real) -> Iterator[tuple[Real, float, int]]:
-        """(levels on the wordlines, what a unit is worth, the largest level) of every read."""
+        """Yield (levels on the wordlines, what a unit is worth, the largest level) of every read."""
         whole = inputs.astype(np.int64)
         for low in range(0, self.width - 1, self.dac_bits):
             bits = min(self.dac_bits, self.width - 1 - low)

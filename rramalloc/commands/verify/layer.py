@@ -59,7 +59,8 @@ class Line(NamedTuple):
     step: int
 
     def of_blocks(self, blocks: Ints, extent: int) -> Ints:
-        """Pixels that blocks read, (blocks, pixels of one); `extent` for what lies beyond the input."""
+        """Return the pixels that blocks read, (blocks, pixels of one); `extent` for what lies beyond the
+        input."""
         pixels = self.origin + blocks[:, None] * self.step + self.pixels
         return np.where((pixels >= 0) & (pixels < extent), pixels, extent)
 
@@ -103,7 +104,8 @@ class ParallelWindow:
         return np.ascontiguousarray(read.transpose(1, 0, 2)).reshape(len(rows), -1)
 
     def shifted(self, kernels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Kernels (groups, outputs, inputs, K_h, K_w) of all windows of a block, 0 where they meet nothing.
+        """Return the kernels (groups, outputs, inputs, K_h, K_w) of all windows of a block, 0 where they meet
+        nothing.
 
         Returns (groups, windows * outputs, inputs * positions).
         """
@@ -210,7 +212,7 @@ class EmulatedLayer:
         return np.ascontiguousarray(cut.transpose(2, 0, 1))
 
     def _folded(self, tensor: Ints, fold: Fold) -> Ints:
-        """Pixels folded into channels, the border of a convolution included."""
+        """Return the pixels folded into channels, the border of a convolution included."""
         pads = self.stage.pads if isinstance(self.stage, Conv) else Pads(0, 0, 0, 0)
         pixels = fold_input(np.moveaxis(tensor, 0, -1), fold, (pads[0], pads[1], pads[2], pads[3]))
         return np.moveaxis(pixels, -1, 0)
@@ -232,7 +234,7 @@ class EmulatedLayer:
             yield range(first, end), team
 
     def _batches(self, copies: range, channels: int) -> Iterator[Ints]:
-        """Numbers of the blocks that copies compute, (batches, copies), a few batches at a time.
+        """Yield the numbers of the blocks that copies compute, (batches, copies), a few batches at a time.
 
         A number past the last block stands for none.
         """
@@ -250,7 +252,7 @@ class EmulatedLayer:
         return self.grid.block[0] * self.grid.block[1] * self.channels * len(self.storage.factors)
 
     def _type(self) -> type[np.floating[Any]]:
-        """Single precision where the sums of an array are exact in it."""
+        """Return single precision where the sums of an array are exact in it."""
         most = max((array.block.rows for array in self.arrays), default=1).bit_length()
         bits = most + self.storage.most.bit_length() + self.converters.width - 1
         return np.float32 if bits <= EXACT_SINGLE_BITS and self.converters.exact else np.float64
@@ -258,7 +260,7 @@ class EmulatedLayer:
     def _read(
         self, source: Real, blocks: Ints, copies: range, arrays: list[ProgrammedArray]
     ) -> tuple[npt.NDArray[np.float64], Real]:
-        """Bitlines of all groups and the inputs they come from, one row per block in `blocks`.
+        """Return the bitlines of all groups and the inputs they come from, one row per block in `blocks`.
 
         Partial sums are added over the row blocks of a copy. All copies in an array are read at once.
         """
@@ -290,7 +292,7 @@ class EmulatedLayer:
             own[:, _slice(part.columns)] += read * worth
 
     def _weighted(self, bitlines: npt.NDArray[np.float64], inputs: Real) -> Ints:
-        """Slices shifted and added, and the offset taken off; (blocks, height, width, channels)."""
+        """Add the shifted slices and subtract the offset; (blocks, height, width, channels)."""
         factors, count = self.storage.factors, len(bitlines)
         sums = (bitlines.reshape(-1, len(factors)) @ factors).reshape(count, self.groups, -1)
         if self.storage.offset:

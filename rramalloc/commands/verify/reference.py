@@ -250,7 +250,7 @@ def convolved(node: Stage, tensor: Ints, weights: npt.NDArray[Any], output: Shap
 def _shifted(
     node: Stage | Pool, tensor: npt.NDArray[Any], output: Shape, fill: int
 ) -> Iterator[tuple[tuple[int, int], npt.NDArray[Any]]]:
-    """For every kernel position the values that it meets at each output pixel, where it meets any."""
+    """Yield for every kernel position the values that it meets at each output pixel, where it meets any."""
     bordered = np.pad(tensor, ((0, 0), (0, 1), (0, 1)), constant_values=fill)
     height, width = tensor.shape[1:]
     for y in range(node.kernel[0]):
@@ -308,7 +308,7 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
 
 
 def _pooled(node: Pool, tensor: Ints, output: Shape, width: Width) -> Ints:
-    """Maximum, or mean over the whole kernel rounded down."""
+    """Return the maximum, or mean over the whole kernel rounded down."""
     fill = width.low if node.op == "maxpool" else 0
     result = np.full(output, fill, dtype=np.int64)
     for _, image in _shifted(node, tensor, output, fill):

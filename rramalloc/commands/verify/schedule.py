@@ -91,7 +91,7 @@ class BatchSchedule:
         return self.timing.graph.grids[self.stage[layer]]
 
     def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:
-        """Step from which each pixel of a node's output can be read. Raises EarlyReadError."""
+        """Return the step from which each pixel of a node's output can be read. Raises EarlyReadError."""
         output, lags, reached = network.shapes[node.name], self.timing.graph.lags, Written()
         for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
             steps = [own.get(source, np.full_like(next(iter(own.values())), NEVER)) for own in inputs]
@@ -119,7 +119,7 @@ class BatchSchedule:
 
 
 def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:
-    """When all that a pixel of a digital node is made of can be read."""
+    """Return the steps from which all inputs of a pixel of a digital node can be read."""
     grid = (output.height, output.width)
     if not inputs:
         return np.zeros(grid, dtype=np.int64)

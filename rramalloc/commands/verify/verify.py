@@ -128,7 +128,8 @@ class Comparison:
         return None
 
     def _both(self, node: Node, inputs: list[Values], image: int) -> Values:
-        """Values as expected and as the accelerator yields them; one tensor where no array lies between."""
+        """Return the values as expected and as the accelerator yields them; one tensor where no array lies
+        between."""
         if isinstance(node, Input):
             drawn = self.width.drawn(self.network, node, self.converters.seed, image)
             return Values(drawn, drawn)
@@ -184,7 +185,7 @@ class Task(NamedTuple):
 
 
 def _to_place(network: Network, source: AllocationInput) -> Task:
-    """Placed by the placer on a chip, block after block where there is none."""
+    """Return the task placed on a chip, block after block where there is none."""
     if source.hardware.chip is not None:
         return _placed_task(network, source, place_network(network, source, work=0, seed=0), "placer")
     stored = StoredNetwork.of(network, source)
@@ -193,7 +194,7 @@ def _to_place(network: Network, source: AllocationInput) -> Task:
 
 
 def _as_placed(network: Network, source: AllocationInput, placement: PlacementLike) -> Task:
-    """On the arrays of a placement, which is checked."""
+    """Return the task on the arrays of a placement, which is checked."""
     where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
     given = as_placement(placement)
     check(given, network, source.replication, where, source.blocks)
@@ -220,7 +221,7 @@ def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:
 
 
 def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
-    """Every block of every copy on an array, one after the other in a single tile.
+    """Place every block of every copy on an array, one after the other in a single tile.
 
     where: the file of the allocation. Raises SpecError for more arrays than a placement can have.
     """

@@ -129,7 +129,7 @@ def edited(path: Path, parameters: dict[str, Any]) -> str:
 
 
 def edits(name: str, parameters: dict[str, Any]) -> list[tuple[str, str, int]]:
-    """Patterns to replace in a source."""
+    """Return the patterns to replace in a source."""
     if name != "Param.cpp":
         return SOURCES.get(name, [])
     values = {key: str(value).lower() for key, value in parameters.items()}

@@ -253,7 +253,7 @@ def build(checkout: Path, folder: Path) -> Path:
 
 
 def sources(checkout: Path) -> list[Path]:
-    """Files of the checkout that a build can need."""
+    """Return the files of the checkout that a build can need."""
     folders = [path for path in checkout.iterdir() if path.is_dir() and path.name not in KEPT_OUT]
     paths = [*checkout.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
     return sorted(path for path in paths if path.is_file())
@@ -360,7 +360,7 @@ def simulate(checkout: Path, instructions: Path, work: Path) -> str:
 
 
 def limit() -> None:
-    """Cap the stack of the tool; where memory runs out, the tool is ended and nothing else."""
+    """Limit the stack of the tool; where memory runs out, the tool is ended and nothing else."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     soft = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))

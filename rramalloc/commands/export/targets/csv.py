@@ -17,7 +17,7 @@ _PLACES = ("chip", "tile")
 
 
 def export(subject: Subject) -> Bundle:
-    """allocation.csv, with a placement also placement.csv; lists are written as 3x3."""
+    """Export allocation.csv, with a placement also placement.csv; lists are written as 3x3."""
     stages = [layer.model_dump() for layer in layers(subject)]
     cells = ([_cell(value) for value in stage.values()] for stage in stages)
     files = [_file("allocation.csv", list(stages[0]), cells)]

@@ -88,7 +88,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
 
 
 def export(subject: Subject) -> Bundle:
-    """One file, export.json."""
+    """Export one file, export.json."""
     network, graph = subject.network, subject.graph
     place = {stage: order for order, stage in enumerate(graph.network_order)}
     pairs = [(edge.producer, edge.consumer) for edge in graph.edges]

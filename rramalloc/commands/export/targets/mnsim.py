@@ -109,12 +109,12 @@ class _MnsimLayer:
     copies: int
 
     def tiles(self, pes_of_tile: int) -> int:
-        """Tiles that it takes; a pooling layer has one of its own."""
+        """Return the tiles that it takes; a pooling layer has one of its own."""
         return 1 if self.fields["type"] == "pooling" else -(-self.pes * self.copies // pes_of_tile)
 
 
 def export(subject: Subject) -> Bundle:
-    """SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
+    """Export SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("MNSIM")
     storage = _storage(subject)
     layers = _layers(subject, storage)
@@ -382,7 +382,7 @@ def _grid(kind: str, source: Shape, output: Shape, window: dict[str, int]) -> di
 
 
 def _square(subject: Subject, node: Node, kernel: Pair, stride: Pair, pads: Pads) -> dict[str, int]:
-    """Kernel, stride and padding as single numbers. Raises UnsupportedError."""
+    """Return the kernel, stride and padding as single numbers. Raises UnsupportedError."""
     for what, values in (("kernel", kernel), ("stride", stride), ("padding", pads)):
         if len(set(values)) > 1:
             shown = " x ".join(str(value) for value in values)

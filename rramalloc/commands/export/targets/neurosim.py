@@ -73,7 +73,7 @@ class _Place(NamedTuple):
 
 
 def export(subject: Subject) -> Bundle:
-    """NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
+    """Export NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("NeuroSim")
     rows, remarks = _rows(subject)
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
@@ -203,7 +203,8 @@ class Floorplan:
 
     @classmethod
     def of(cls, layers: Sequence[Matrix], wordlines: int, bitlines: int, slices: int) -> Floorplan | None:
-        """Novel mapping, NeuroSim's default, where it can be built, else the conventional one; None: neither.
+        """Return the floorplan of novel mapping, NeuroSim's default, where it can be built, else of the
+        conventional one; None: neither.
 
         slices: columns of a weight.
         """
@@ -230,13 +231,14 @@ class Floorplan:
         return [-(-copies // free) * free for copies, free in zip(wanted, self.free_copies, strict=True)]
 
     def tiles_taken(self, wanted: Sequence[int]) -> list[int]:
-        """Tiles of each layer when NeuroSim is asked for as many copies."""
+        """Return the tiles of each layer when NeuroSim is asked for as many copies."""
         made = zip(self.copies_made(wanted), self.free_copies, self.tiles, strict=True)
         return [copies // free * tiles for copies, free, tiles in made]
 
 
 def _novel(layers: Sequence[Matrix], wordlines: int) -> frozenset[int]:
-    """Layers with the commonest kernel size above 1 (the first of equals) that fill an array's rows."""
+    """Return the layers with the commonest kernel size above 1 (the first of equals) that fill an array's
+    rows."""
     counts = Counter(layer.positions for layer in layers if layer.positions > 1)
     positions = max(counts, key=lambda size: counts[size]) if counts else 1
     return frozenset(
@@ -279,7 +281,7 @@ def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[_Place]:
 
 
 def _arrays(side: int, arrays: _Block) -> int:
-    """Arrays of a PE."""
+    """Return the arrays of a PE."""
     return -(-side // arrays.rows) * -(-side // arrays.columns)
 
 
@@ -301,7 +303,7 @@ def _tiles(blocks: Sequence[_Block], side: int) -> int:
 
 
 def _use(blocks: Sequence[_Block], side: int) -> Fraction:
-    """Share of the cells in use when blocks lie in squares of `side`."""
+    """Return the share of the cells in use when blocks lie in squares of `side`."""
     cells = sum(block.rows * block.columns for block in blocks)
     return Fraction(cells, _tiles(blocks, side) * side * side)
 

@@ -47,7 +47,7 @@ class _Cores(NamedTuple):
 
 
 def export(subject: Subject) -> Bundle:
-    """network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
+    """Export network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("PIMCOMP")
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused("starts at one input, this network has several")
@@ -80,7 +80,7 @@ def export(subject: Subject) -> Bundle:
 
 
 def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
-    """Cores of the groups of every layer, stored classifiers among them."""
+    """Return the cores of the groups of every layer, stored classifiers among them."""
     by_name, stages = nodes.by_name, subject.network.stages
     return {str(by_name[stage.name]["index"]): cores for stage, cores in zip(stages, laid, strict=True)}
 
@@ -98,7 +98,8 @@ def _about_cores(spread_out: bool) -> Remark:
 
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
-    """Index and output pixels of the node whose result is written back. Raises UnsupportedError."""
+    """Return the index and output pixels of the node whose result is written back. Raises
+    UnsupportedError."""
     by_name = nodes.by_name
     last = [entry for entry in nodes.entries if not entry["consumer"]]
     if len(last) > 1:
@@ -123,7 +124,7 @@ def _groups(subject: Subject, stage: Stage, columns: int) -> ArrayGroups:
 
 
 def _logical_columns(subject: Subject) -> int:
-    """Weights that a row of an array holds."""
+    """Return the weights that a row of an array holds."""
     bitlines, taken = subject.hardware.crossbar.bitlines, subject.hardware.columns_per_weight
     if taken > bitlines:
         raise subject.refused(
@@ -181,7 +182,7 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
 
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
-    """All fields that its back end reads; it takes the bits of a number from `adc_count`."""
+    """Return all fields that its back end reads; it takes the bits of a number from `adc_count`."""
     crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
     matrix = {
         "xbar_size": [crossbar.wordlines, columns],

@@ -22,7 +22,7 @@ _RESOLUTIONS: Final = (1, 2, 4)
 
 
 def export(subject: Subject) -> Bundle:
-    """network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
+    """Export network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("PIMSYN")
     _check_arrays(subject)
     for node in subject.network.nodes:
@@ -80,13 +80,13 @@ def _check_arrays(subject: Subject) -> None:
 
 
 def _resolution(subject: Subject) -> int:
-    """Bits of a cell that PIMSYN has: ours, else the most it has."""
+    """Return the bits of a cell that PIMSYN has: ours, else the most it has."""
     bits = subject.hardware.crossbar.cell_bits
     return bits if bits in _RESOLUTIONS else _RESOLUTIONS[-1]
 
 
 def _demand(subject: Subject, stage: Stage) -> int:
-    """Arrays of one copy as PIMSYN counts them: each slice of the weights in arrays of its own."""
+    """Return the arrays of one copy as PIMSYN counts them: each slice of the weights in arrays of its own."""
     slices = subject.hardware.slices_per_weight
     return slices * subject.dense_arrays(stage, subject.hardware.crossbar.bitlines)
 
