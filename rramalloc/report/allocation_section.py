@@ -122,7 +122,7 @@ def _gap_words(allocation: Allocation) -> str:
 
 
 def _opening(allocation: Allocation, timed: Timed | None) -> str:
-    """What a reader in a hurry asks: how fast, how much energy and area, how good, and what limits it."""
+    """Return the sentence on top: time, energy and area, the gap to the bound, and the bottleneck."""
     rate, latency_ns = allocation.throughput_per_s, allocation.latency_ns
     parts = [steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)]
     parts[0] += " for one input"
