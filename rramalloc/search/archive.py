@@ -83,9 +83,12 @@ class Archive:
         width = -(-(reach - lowest + 1) // max(1, _MOST_ENTRIES // stages))
         count = (reach - lowest) // width + 1
         self.slots = Slots(
-            lowest, width, np.full(count, NEVER, dtype=np.int64), np.zeros(count, dtype=np.int64),
+            lowest,
+            width,
+            np.full(count, NEVER, dtype=np.int64),
+            np.zeros(count, dtype=np.int64),
             np.zeros((count, stages), dtype=np.int32),
-        )  # fmt: skip
+        )
         self.bounds = np.ones(count, dtype=np.int64)
 
     @property
@@ -110,18 +113,18 @@ class Archive:
         return min((arrays - self.slots.lowest) // self.slots.width, len(self.bounds) - 1)
 
     def at(self, budget: int) -> FrontStep:
-        """The fastest allocation known for a budget, as a step that ends there."""
+        """Return the fastest allocation known for a budget, as a step that ends there."""
         slot = int(self.slots.makespan[: self.slot_of(budget) + 1].argmin())
         return FrontStep(slot, int(self.slots.arrays[slot]), int(self.slots.makespan[slot]), budget)
 
     def faster(self, step: FrontStep) -> FrontStep | None:
-        """The next step, with more arrays; None after the last one."""
+        """Return the next step, with more arrays; None after the last one."""
         after = self.slot_of(step.until) + 1
         faster = np.flatnonzero(self.slots.makespan[after:] < step.makespan)
         return self.at(self.top(after + int(faster[0]))) if len(faster) else None
 
     def replication(self, step: FrontStep) -> Replication:
-        """The allocation of a step."""
+        """Return the allocation of a step."""
         copies: Replication = self.slots.copies[step.slot].astype(np.int64)
         return copies
 
@@ -134,7 +137,7 @@ class Archive:
             slots.copies[slot] = replication
 
     def bound(self, step: FrontStep) -> int:
-        """Steps that no allocation undercuts with at most the arrays at which a step ends."""
+        """Return the steps that no allocation undercuts with at most the arrays at which a step ends."""
         return int(self.bounds[self.slot_of(step.until)])
 
     def gap(self, step: FrontStep) -> float:
@@ -142,13 +145,13 @@ class Archive:
         return (step.makespan - self.bound(step)) / step.makespan
 
     def raise_bound(self, arrays: int, bound: int) -> None:
-        """Nothing with at most so many arrays takes fewer steps; then nothing with fewer arrays does."""
+        """Raise the bound of every budget up to `arrays`: fewer arrays never take fewer steps."""
         slot = self.slot_of(arrays)
         whole = slot + 1 if arrays >= self.top(slot) else slot
         np.maximum(self.bounds[:whole], bound, out=self.bounds[:whole])
 
     def copy(self) -> Archive:
-        """An archive of its own that knows the same."""
+        """Return a copy of the archive that later changes do not reach."""
         other = copy.copy(self)
         lowest, width, makespan, arrays, copies = self.slots
         other.slots = Slots(lowest, width, makespan.copy(), arrays.copy(), copies.copy())

@@ -26,23 +26,25 @@ from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
-_FIRST_TURN_S, _GROWTH, _LONGEST_TURN_S = 0.02, 1.5, 0.5
-"""Length of the first turn, by how much turns grow, and the longest one; a long proof makes it longer."""
+_FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
+_GROWTH = 1.5  # ratio of successive turns
+_LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED, _STALLED_CHAIN, _STALLED_TURNS = 1.2, 0.15, 2
-"""A search over modes ends when so much of the work allowed has closed too little of the gap: networks with
-branches, and chains; and so many turns as long as the last one at least."""
-_MODES, _MODES_CHAIN, _PLAIN, _PLAIN_CHAIN = 2.0, 0.3, 0.2, 0.04
-"""Parts of the work allowed, of networks with branches and of chains, whose bounds close early or never: for
-modes, and for the search without modes that comes before."""
+_STALLED = 1.2  # of the work allowed: a search over modes ends when so much closes too little of the gap
+_STALLED_CHAIN = 0.15  # the same for chains, whose bounds close early or never
+_STALLED_TURNS = 2  # turns as long as the last one that must pass at least before a search ends so
+_MODES = 2.0  # of the work allowed, for the search over modes of networks with branches
+_MODES_CHAIN = 0.3  # the same for chains
+_PLAIN = 0.2  # of the work allowed, for the search without modes that comes first
+_PLAIN_CHAIN = 0.04  # the same for chains
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarmStart:
-    """What a search begins with: an allocation that fits, and a lower bound.
+    """Begin of a search: an allocation that fits, and a lower bound.
 
     slots: of an archive that keeps what is fastest for its number of arrays on the way.
     """
@@ -139,7 +141,7 @@ class AutoSearch:
                 turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
 
     def _begin(self) -> LowerSide | None:
-        """The first allocations and bounds, and what the improver starts from; None if the time is up."""
+        """Return the side of the bounds after first allocations and bounds; None if the time is up."""
         problem, timer, menu = self.problem, self.improver.timer, self.menu
         self.best = timer.allocation(menu.smallest)
         self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(replace(problem, tiles=None)))
@@ -174,7 +176,7 @@ class AutoSearch:
         return prover
 
     def _end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
-        """Learn what both sides found in so many seconds of work."""
+        """Keep what both sides found in `seconds` of work."""
         self.spent_s += seconds
         self._turn_s = seconds
         for found in (improved, *proved.found):
@@ -238,7 +240,7 @@ class AutoSearch:
         return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
     def words(self) -> str:
-        """What the bound rests on, and why the search ended."""
+        """Words for the proof of the bound, and for the reason why the search ended."""
         why = self.stop.reason(self.best.makespan, self.bound) or (
             "bounded, stopped when more work brought hardly more"
             if self._stalled
@@ -250,5 +252,5 @@ class AutoSearch:
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
-    """A thread for one side of a search if there is a core for it and it may be used."""
+    """Return a thread for one side of a search if there is a core for it and it may be used."""
     return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()

@@ -18,13 +18,13 @@ from rramalloc.timing.stage_graph import FlatEdges
 Ints = npt.NDArray[np.int64]
 
 _REACH = 7
-"""Latenesses told apart."""
+"""Number of latenesses that a beam distinguishes."""
 _PARTS_OF_TARGET = 400
 """Latenesses are counted in such parts of the target where that is more than a step."""
 _S_PER_MODE = 3e-5
-"""Of a beam before the first one: for a hundred states of each stage, and 0.3 us for each."""
-_MOST_STATES, _MOST_KEPT = 2**11, 2**23
-"""States that are kept of a stage; and of all stages, and starts of their batches."""
+"""Work charged for a beam before the first one: a hundred states of each stage, 0.3 us for each."""
+_MOST_STATES = 2**11  # states that are kept of a stage
+_MOST_KEPT = 2**23  # states of all stages and starts of their batches: bounds the memory
 
 
 @dataclass(eq=False)
@@ -67,7 +67,7 @@ class BeamSearch:
 
 
 def least_target(makespan: int) -> int:
-    """The shortest target that a guide with this makespan can lead to."""
+    """Return the shortest target that a guide with this makespan can lead to."""
     return makespan - _REACH * _unit(makespan)
 
 
@@ -76,7 +76,7 @@ def _unit(target: int) -> int:
 
 
 def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
-    """The modes of all stages, and the most batches of any of each stage."""
+    """Return the modes of all stages, and the most batches of any of each stage."""
     rows_of, each = dict[int, Ints](), list[Ints]()  # equal stages share their modes
     for i, stage in enumerate(menu.stages):
         if id(stage) not in rows_of:
@@ -103,7 +103,7 @@ def _modes_of(stage: StageModes, number: Ints, most_length: int, near: float) ->
 
 
 def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
-    """Room for the states of stages with at most so many batches."""
+    """Return room for the states of stages with at most `longest` batches."""
     n, area = len(longest), edges.height * edges.width
     last, oldest = edges.last_consumer, np.arange(n + 1)
     for i in range(n - 1, -1, -1):

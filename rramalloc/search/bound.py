@@ -20,30 +20,32 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of
 
-_NS_PER_ENTRY, _NS_PER_PAIR = 20.0, 7.0
-"""Time of a node per table entry and per pair of intervals of an edge: a count of work, not a clock."""
-_CACHED_STAGES, _NS_PER_STAGE_BEYOND = 200, 2000.0
-"""Stages whose tables stay in the cache, and what each one more adds to a node."""
+_NS_PER_ENTRY = 20.0  # work charged for a table entry of a node
+_NS_PER_PAIR = 7.0  # work charged for a pair of intervals of an edge
+_CACHED_STAGES = 200  # stages whose tables stay in the cache
+_NS_PER_STAGE_BEYOND = 2000.0  # work charged for each further stage of a node: its tables are fetched anew
 _NODES_PER_SWEEP = 15
 """Nodes that take as long as one in which all prices are tried."""
-_INTERVALS, _MOST_PAIRS = 16, 2**20
-_HOPS, _STAGES_TIMES_HOPS = 4, 1000
+_INTERVALS = 16  # intervals of copies of a stage, halved until the pairs of all edges fit
+_MOST_PAIRS = 2**20  # pairs of intervals of all edges: bounds the time of a node
+_HOPS = 4  # edges between two stages of a pair
+_STAGES_TIMES_HOPS = 1000  # fewer hops in networks of many stages: pairs grow with both
 _NO_TARGET = 2**62
 _SECONDS_PER_LOOK = 0.1
-"""Of nodes before the clock is looked at."""
-_SLOW_S, _COARSE = 0.01, 9
-"""Time of a node from which on a first bound is exact to one part in 2^9 only."""
+"""Work of nodes before the clock is looked at."""
+_SLOW_S = 0.01  # time of a node from which on a first bound is coarse
+_COARSE = 9  # such a bound is exact to one part in 2**9
 
 Box = tuple[Replication, Replication]
 
 
 def width(box: Box) -> int:
-    """Copies by which the two ends of a box differ, of all stages."""
+    """Return the copies by which the two ends of a box differ, of all stages."""
     return int((box[1] - box[0]).sum())
 
 
 class Outcome(Enum):
-    """What a search for an allocation that meets a target came to."""
+    """Result of a search for an allocation that meets a target."""
 
     REFUTED = NO_ALLOCATION
     FOUND = FOUND
@@ -98,7 +100,7 @@ class Bounder:
     _reach: Reach = field(init=False)
     _clock: Clock = field(init=False)
     _answers: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
-    """By number of intervals: the longest target that was refuted, and the shortest that was not."""
+    """For each number of intervals, the longest target refuted and the shortest that was not."""
 
     def __post_init__(self) -> None:
         self._clock = clock_of(self.problem.graph)
@@ -110,7 +112,7 @@ class Bounder:
                 self.intervals //= 2
 
     def within(self, budget: int) -> Bounder:
-        """The same questions about fewer arrays; what is known of the graph is shared."""
+        """Return the same bounder for fewer arrays; it shares what is known of the graph."""
         other = copy.copy(self)
         other._answers = {}
         other.problem = replace(self.problem, budget=budget)
@@ -151,7 +153,7 @@ class Bounder:
         return None if left is None else left.box
 
     def shrunk(self, target: int, box: Box, near: int = -1) -> Shrunk | None:
-        """What propagation leaves of a box; None if nothing in it meets the target.
+        """Return the box after propagation; None if nothing in it meets the target.
 
         near: number of a price near which to look, -1 to try all.
         """
@@ -169,16 +171,21 @@ class Bounder:
     def _rules(self, intervals: int) -> Rules:
         problem = self.problem
         return Rules(
-            problem.graph.flat_binding, self._clock, self._reach, self._tables, problem.demand,
-            problem.budget, intervals,
-        )  # fmt: skip
+            problem.graph.flat_binding,
+            self._clock,
+            self._reach,
+            self._tables,
+            problem.demand,
+            problem.budget,
+            intervals,
+        )
 
     def price(self, target: int, number: int) -> float:
         """Ticks per array of a price by its number."""
         return price_of(target, self.problem.budget, number)
 
     def ways_to_end(self, prices: npt.NDArray[np.float64], left: Shrunk) -> WaysToEnd:
-        """What the rest takes after every stage of a box, with prices in ticks for every array."""
+        """Return the least time from every stage of a box to the end, at prices in ticks per array."""
         pricing = Pricing.of(self._stages, len(self._reach.producer), self.intervals)
         pricing.rest[:] = left.rest
         ahead, after = np.empty((2, len(prices), self._stages, self.intervals))
@@ -198,7 +205,7 @@ class Bounder:
         return latest - least
 
     def ticks(self, stage: int, copies: Replication) -> Replication:
-        """Ticks of a batch of a stage with so many copies."""
+        """Return the ticks of a batch of a stage with each of these copies."""
         ticks: Replication = self._clock.of_each(np.full(len(copies), stage), copies)
         return ticks
 
@@ -217,7 +224,7 @@ class Bounder:
         return self._least(low, min(low + stride - 1, high), self.intervals, stop)
 
     def raised(self, known: int, makespan: int, near: int, stop: Work) -> tuple[int, int, int]:
-        """A bound from `known` up to `makespan` by propagation with prices near one: (bound, price, nodes).
+        """Raise a bound from `known` to `makespan` at most by propagation: (bound, price, nodes).
 
         near: number of the price, -1 to find it; cheaper than `root_bound`, and now and then a little less.
         """
@@ -248,7 +255,7 @@ class Bounder:
         return self._refutes(target, self.intervals)
 
     def _refutes(self, target: int, intervals: int) -> bool:
-        """Whether propagation with so many intervals leaves nothing of the widest box; asked once."""
+        """Return True if propagation with these intervals empties the widest box; asked once."""
         refuted, resisting = self._answers.get(intervals, (0, _NO_TARGET))
         if refuted < target < resisting:
             if self._propagated(target, self.widest, intervals) is None:
@@ -289,14 +296,20 @@ class Bounder:
         return self.problem.fits(found)
 
     def _boxes(self, low: Replication, high: Replication, near: int, most_nodes: int) -> OpenBoxes:
-        """A box to begin with. near: as of `shrunk`."""
+        """Return a box to begin with. near: as of `shrunk`."""
         windows, room = self.problem.graph.windows, self.problem.limits.room
         return OpenBoxes.of(windows, low, high, near, room, most_nodes)
 
     def _ask(
-        self, target: int, boxes: OpenBoxes, most_nodes: int, found: Replication, times: Times,
-        intervals: int, box: Box | None = None,
-    ) -> tuple[int, int, int]:  # fmt: skip
+        self,
+        target: int,
+        boxes: OpenBoxes,
+        most_nodes: int,
+        found: Replication,
+        times: Times,
+        intervals: int,
+        box: Box | None = None,
+    ) -> tuple[int, int, int]:
         """As `refute`, with the problem in the form that the kernels read, and their working memory.
 
         box: written over with the last one.
@@ -312,5 +325,5 @@ class Bounder:
 
 @lru_cache(maxsize=4)
 def bounder_of(problem: Problem) -> Bounder:
-    """The bounder of a problem: what a search has asked of it serves the check of its result."""
+    """Return the bounder of a problem: what a search has asked of it serves the check of its result."""
     return Bounder(problem)

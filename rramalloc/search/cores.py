@@ -1,4 +1,4 @@
-"""How many cores a search or a sweep may use."""
+"""Number of cores that a search or a sweep may use."""
 
 from __future__ import annotations
 

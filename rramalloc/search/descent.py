@@ -25,11 +25,11 @@ _MOST_STEPS = 200
 _OTHER_BLOCKS = 12
 """Other blocks of a stage that are tried, those with the fewest arrays for about its length."""
 _SECONDS_PER_STAGE = 5e-7
-"""Of a neighbour that keeps all blocks, per stage: a count of work, not a clock."""
+"""Work charged for a neighbour that keeps all blocks, per stage."""
 _SECONDS_PER_BLOCK = 4e-6
-"""The same of one with another block, whose tables are looked up anew."""
+"""Work charged for one with another block, whose tables are looked up anew, per stage."""
 _SECONDS_PER_LOOK = 0.01
-"""Of work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
+"""Work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from rramalloc.search.work import Work
 
 _MOST_CHOICES = 100
 """Intervals of copies of a stage."""
-_MOST_WINDOWS, _MOST_ALIVE, _MOST_GROUPS = 2**23, 32, 4
-"""Where diagrams are tried at most: windows of all stages, stages that later ones wait for in the mean, and
-groups of them."""
+_MOST_WINDOWS = 2**23  # windows of all stages: above this no diagram is tried, its tables would be too large
+_MOST_ALIVE = 32  # stages that later ones wait for, in the mean: above this states are too wide
+_MOST_GROUPS = 4  # groups of these stages: above this no diagram is tried
 _ROOM = 4
 """States found before they are merged, in widths."""
 _FINEST = 8192
@@ -40,16 +40,17 @@ _FIRST_SLACK = 2048
 """The same of the first slack that is tried beyond none."""
 _NEAR_PRICES = 2
 """Prices on either side of the best one that states are held to."""
-_NS_PER_CANDIDATE, _NS_PER_POINT, _NS_PER_CENTRE, _NS_PER_FINISH = 80.0, 1.6, 3.2, 1.6
-_S_PER_LAYER = 3e-4
-"""Time of a candidate, of a point of one, of a centre that a state is compared with, of a finish that is
-kept, and of a layer: a count of work, not a clock."""
+_NS_PER_CANDIDATE = 80.0  # work charged for a candidate
+_NS_PER_POINT = 1.6  # work charged for a point of a candidate
+_NS_PER_CENTRE = 3.2  # work charged for a centre that a state is compared with
+_NS_PER_FINISH = 1.6  # work charged for a finish that is kept
+_S_PER_LAYER = 3e-4  # work charged for a layer
 
 Stages = tuple[int, ...]
 
 
 class Layer(NamedTuple):
-    """What is the same at a stage in all diagrams of a problem; int64.
+    """Parts of a stage that are the same in all diagrams of a problem; int64.
 
     edges, places: of every entry of `Choices` an edge, and where the finishes of its producer begin in a
     state; group, lag: as in `Choices`; finishes, groups: of a state after the stage; features: as in `Table`,
@@ -114,8 +115,8 @@ class Diagram:
 
     @cached_property
     def groups(self) -> tuple[tuple[Stages, ...], ...]:
-        """After every stage, those that later ones wait for. Stages with the same points that the same ones
-        wait for in the same way are together: the latest of them is all that counts.
+        """Return for every stage those that later ones wait for. Stages with the same points for which the
+        same ones wait in the same way are together: of these only the latest matters.
         """
         graph = self.bounder.problem.graph
         edges, consumer = graph.flat_binding, graph.flat_binding.consumer
@@ -148,7 +149,7 @@ class Diagram:
         )
 
     def _layer(self, stage: int, groups: tuple[Stages, ...], following: tuple[Stages, ...]) -> Layer:
-        """Of a stage, with the groups before and after it."""
+        """Return the layer of a stage, with the groups before and after it."""
         graph, old, new = (
             self.bounder.problem.graph.flat_binding,
             self._places(groups),
@@ -172,20 +173,26 @@ class Diagram:
             [place for a, b in pairwise(new) for place in (a, (a + b) // 2, b - 1)], dtype=np.int64
         )
         return Layer(
-            np.array([*entries.values()], dtype=np.int64), old[group], group, lag,
+            np.array([*entries.values()], dtype=np.int64),
+            old[group],
+            group,
+            lag,
             Carry(source, goal, length, old_group, new_group, own_place, own_group),
-            int(new[-1]), len(following), features, np.roll(features, -3 * max(0, own_group)),
-        )  # fmt: skip
+            int(new[-1]),
+            len(following),
+            features,
+            np.roll(features, -3 * max(0, own_group)),
+        )
 
     def _places(self, groups: tuple[Stages, ...]) -> Ints:
-        """Where the finishes of every group begin in a state, and their number."""
+        """Return the places at which the finishes of every group begin in a state, and their number."""
         size = np.diff(self.points.first)
         places: Ints = np.cumsum([0, *(size[own[0]] for own in groups)])
         return places
 
 
 def _points_of(grid: BlockGrid, most: int) -> Ints:
-    """The first and the last window of a grid, and others spread evenly over its rows."""
+    """Return the first and the last window of a grid, and others spread evenly over its rows."""
     if grid.total <= most:
         return np.arange(grid.total)
     if grid.rows <= most:
@@ -234,7 +241,7 @@ class _Walk:
         self._work = np.zeros(3, dtype=np.int64)
 
     def counts(self) -> Iterator[int]:
-        """Number of states after every stage; none where the target is refuted."""
+        """Yield the number of states after every stage, until the target is refuted."""
         states = States.of(1, 0, 0)
         states.arrays[0] = 0
         for stage, layer in enumerate(self.diagram.layers):
@@ -249,36 +256,48 @@ class _Walk:
         size = int(points.first[stage + 1] - points.first[stage])
         times, looked_up = (len(low), size), (len(low), len(layer.edges), size + 1)
         choices = Choices(
-            low, high, self._bounder.ticks(stage, low), low * self._problem.demand[stage],
-            np.empty(times, dtype=np.int64), np.empty(times, dtype=np.int64), layer.group, layer.lag,
-            np.empty(looked_up, dtype=np.int64), np.empty(looked_up, dtype=np.int64),
-        )  # fmt: skip
+            low,
+            high,
+            self._bounder.ticks(stage, low),
+            low * self._problem.demand[stage],
+            np.empty(times, dtype=np.int64),
+            np.empty(times, dtype=np.int64),
+            layer.group,
+            layer.lag,
+            np.empty(looked_up, dtype=np.int64),
+            np.empty(looked_up, dtype=np.int64),
+        )
         kernels.fill_choices(graph, points, stage, layer.edges, layer.places, choices)
         self.seconds += 1e-9 * _NS_PER_FINISH * (choices.base.size + choices.at.size)
         return choices
 
     def _limits(self, stage: int, choices: Choices) -> Limits:
-        """What states after a stage must keep to, whatever the later stages do."""
+        """Return the limits that states after a stage must keep to, whatever the later stages do."""
         begin, end = self.diagram.points.first[stage], self.diagram.points.first[stage + 1]
         most = self._problem.budget - int(self._least[-1]) + int(self._least[stage])
         return Limits(
             self._bounder.latest(self.left, stage, self.diagram.points.window[begin:end]),
-            int(self.left.times.start[stage]), most,
-            self._prices, with_slack(self.target) + self._prices * most,
+            int(self.left.times.start[stage]),
+            most,
+            self._prices,
+            with_slack(self.target) + self._prices * most,
             *least_of_each(self._ways, stage, choices.low, choices.high),
-        )  # fmt: skip
+        )
 
     def _next_states(self, stage: int, layer: Layer, states: States) -> States:
-        """The states after a stage, merged to as many as there may be."""
+        """Return the states after a stage, merged to as many as there may be."""
         room, before = _ROOM * self.width, self._work.copy()
         choices = self._choices(stage, layer)
         new = States.of(room, layer.finishes, layer.groups)
         slots = 1 << (2 * room).bit_length()
         table = Table(
-            np.empty(slots, dtype=np.uint64), np.full(slots, -1), layer.features,
-            min(1.0, _FINEST / self.target), np.empty(layer.finishes, dtype=np.int64),
+            np.empty(slots, dtype=np.uint64),
+            np.full(slots, -1),
+            layer.features,
+            min(1.0, _FINEST / self.target),
+            np.empty(layer.finishes, dtype=np.int64),
             np.empty(choices.base.shape[1], dtype=np.int64),
-        )  # fmt: skip
+        )
         limits, at, count = self._limits(stage, choices), np.zeros(2, dtype=np.int64), 0
         self._slack //= 2
         while True:
@@ -300,7 +319,7 @@ class _Walk:
         return merged
 
     def _merged(self, states: States, count: int, telling: Ints) -> States:
-        """The first `count` states, merged with the least slack that leaves no more than the width."""
+        """Return the first `count` states, merged with the least slack that leaves no more than the width."""
         states = States(*(own[:count] for own in states))
         if count < 2:
             return states
@@ -318,7 +337,7 @@ class _Walk:
 
 
 def least_of_each(ways: WaysToEnd, stage: int, low: Ints, high: Ints) -> tuple[Floats, Floats]:
-    """The least times of the intervals of a stage that share copies with each choice of low ... high.
+    """Return the least times of the intervals that share copies with each choice of low ... high.
 
     Ahead and after, a row for every price.
     """

@@ -1,4 +1,4 @@
-"""Energy that no allocation undercuts with so many arrays and so much time (docs/sources/model.md 12)."""
+"""Lower bound of the energy with a least number of arrays and a least time (docs/sources/model.md 12)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rramalloc.search.menu import all_modes, listed_modes
 from rramalloc.search.problem import Problem
 from rramalloc.timing.metrics import EnergyModel
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # relative: a bound must stay below sums of the same numbers in another order
 
 
 @dataclass(frozen=True, eq=False)
 class EnergyFloor:
-    """Energy that no allocation undercuts that has so many arrays and takes so long."""
+    """Lower bound of the energy of allocations with a least number of arrays and a least time."""
 
     problem: Problem
     model: EnergyModel
@@ -52,7 +52,7 @@ class EnergyFloor:
         return sum(int((each.arrays * each.length).min()) for each in modes) * shortest_ns * (1 - _ROUNDING)
 
     def energy_pj(self, arrays: int, latency_ns: float) -> float:
-        """Of at least so many arrays and so much time."""
+        """Return the least energy with at least `arrays` and `latency_ns`."""
         leakage_mw = self.model.energy.leakage_mw or 0.0
         array_ns = max(self.model.leaking_arrays(arrays) * latency_ns, self.array_ns)
         return self.dynamic_pj + leakage_mw * array_ns

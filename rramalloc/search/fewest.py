@@ -20,8 +20,8 @@ from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 
-_WORK_PER_BUDGET, _ANNEALING = 8, 0.3
-"""Units of work for a budget that is tried, and the part of all work for annealing the arrays before."""
+_WORK_PER_BUDGET = 8  # units of work for a budget that is tried
+_ANNEALING = 0.3  # of all work, for annealing the arrays before budgets are tried
 _SAME = 1e-12
 """A latency that is longer than the target by less than this, relatively, meets it."""
 
@@ -62,7 +62,7 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Candidate:
 
 
 def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Candidate:
-    """The same for a latency in ns, where the length of a step depends on the modes.
+    """Minimise the arrays for a latency in ns, where the length of a step depends on the modes.
 
     The bound of a TargetError is 0: no search for the least latency is made.
     """
@@ -97,7 +97,7 @@ class _FewestByStep:
     target_ns: float
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
-        """Return the fewest arrays with which single boxes do not refute so many steps of this length."""
+        """Return the fewest arrays with which single boxes do not refute `steps` of this length."""
         target = int(self.target_ns * (1 + _SAME) / step_ns)
         if target < steps or _is_refuted(relaxed, target, self.stop):
             return math.inf

@@ -47,7 +47,7 @@ _PRIMES = 7919, 104729
 
 
 class Effort(NamedTuple):
-    """What each step gets: seconds of improving, nodes of branching, units of work of a whole search."""
+    """Effort for each step: seconds of improving, nodes of branching, units of work of a whole search."""
 
     improve_s: float
     nodes: int
@@ -83,7 +83,7 @@ class Tasks:
     def of_round(
         cls, number: int, menu: Menu, bounder: Bounder, stop: Work, effort: Effort, seed: int
     ) -> Tasks:
-        """The tasks of the round with that number."""
+        """Return the tasks of the round with that number."""
         return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
 
     def improve(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
@@ -162,7 +162,7 @@ class Tasks:
         return Done(spent)
 
     def _open(self, archive: Archive, budgets: Sequence[int]) -> Iterator[FrontStep]:
-        """The steps at these budgets that are not proven by the time it is their turn."""
+        """Yield the steps at these budgets that are still open when they are reached."""
         for budget in budgets:
             step = archive.at(budget)
             if archive.bound(step) < step.makespan and not self.stop.out_of_time:
@@ -178,27 +178,28 @@ class Tasks:
         return self.seed + _PRIMES[1] * budget
 
 
-DEFAULT_WORK = 800
-_FIRST_BUDGETS, _FIRST_SHARE = (4, 16), 0.3
-"""Fewest and most budgets that are searched first, and the part of all work for them."""
-_LATER_BUDGETS, _LATER_SHARE = (2, 8), 0.12
-"""As above, for the searches where the gap is widest that end a round."""
-_LEAST_WORK, _WORK_PER_PAIR = 12, 4.5e-3
-"""Units of work of one search, and per pair of stages: with less no relaxation can be afforded."""
-_IMPROVE_S, _NODES = 0.004, 32
-"""What a step gets in the first round; twice as much in every next one."""
-_IMPROVE_SHARE, _LAST_SHARE = 0.5, 0.1
-"""Parts of the work left for a round of improving, and of all work for the bounds at the very end."""
-_NARROW, _HOPELESS = 0.03, 0.02
-"""Gap up to which a step is branched on, and the part of steps that must succeed for it to go on."""
+DEFAULT_WORK = 800  # units of work of a front over all its budgets
+_FIRST_BUDGETS = (4, 16)  # fewest and most budgets that are searched first
+_FIRST_SHARE = 0.3  # of all work, for these
+_LATER_BUDGETS = (2, 8)  # fewest and most budgets of the searches that end a round, where the gap is widest
+_LATER_SHARE = 0.12  # of all work, for these
+_LEAST_WORK = 12  # units of work of one search at least
+_WORK_PER_PAIR = 4.5e-3  # units of work per pair of stages: with less no relaxation can be afforded
+_IMPROVE_S = 0.004  # seconds of improving of a step in the first round, twice as much in every next one
+_NODES = 32  # nodes of branching of a step in the first round, twice as many in every next one
+_IMPROVE_SHARE = 0.5  # of the remaining work, for a round of improving
+_LAST_SHARE = 0.1  # of all work, for the bounds at the end
+_NARROW = 0.03  # gap up to which a step is branched on
+_HOPELESS = 0.02  # part of these steps that must be closed for branching to go on
 _APART = 32
 """Steps searched in one round are this part of all steps apart."""
 _SAME = 1e-9
 """Values closer than this, relatively, are one."""
-_LEVELS, _WORK_PER_LEVEL = 48, 2
-"""Budgets at which a front over modes is looked for, with equal ratios, and the least work for each."""
-_LIMITS, _PIECES, _BUDGETS = 5, 24, 64
-"""Step lengths up to which copies are looked for; ranges of them for bounds, and budgets that are bounded."""
+_LEVELS = 48  # budgets, with equal ratios, at which a front over modes is looked for
+_WORK_PER_LEVEL = 2  # units of work for each of them at least
+_LIMITS = 5  # step lengths up to which copies are looked for
+_PIECES = 24  # ranges of step lengths for bounds
+_BUDGETS = 64  # budgets that are bounded
 _SEARCHING = 0.8
 """Part of the work for finding allocations whose steps differ in length; the rest is for bounds."""
 _BASE_SHARE = 0.6
@@ -479,7 +480,7 @@ class _FrontSearch:
         return 0.0 if self.stop.out_of_time else self._all_s - self.spent_s
 
     def _open(self) -> list[FrontStep]:
-        """Steps not proven within the gap that is good enough, most arrays first."""
+        """Return the steps not proven within the gap that is good enough, most arrays first."""
         close = self.stop.close_enough
         return [step for step in self.archive.steps if not close(step.makespan, self.archive.bound(step))][
             ::-1
@@ -500,7 +501,7 @@ class _FrontSearch:
         return sorted({least, most, *between}, reverse=True)
 
     def _widest(self) -> list[FrontStep]:
-        """Steps with the widest gaps, not too close to each other."""
+        """Return steps with the widest gaps, not too close to each other."""
         steps, effort = self._open(), self._effort(0)
         affordable = int(_LATER_SHARE * self.stop.work / effort.work)
         count = min(max(affordable, _LATER_BUDGETS[0]), _LATER_BUDGETS[1])
@@ -554,7 +555,7 @@ def _explored(
 
 
 def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem:
-    """The problem with the copies that steps of a length can feed; it holds all allocations of such steps."""
+    """Return the problem with the copies that steps of a length can feed; it holds all such allocations."""
     most = np.minimum(step_time.most_copies(longest_ns, problem.smallest), problem.graph.windows)
     return replace(problem, most=np.maximum(most, problem.smallest))
 

@@ -38,32 +38,32 @@ from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
 
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
-"""Annealing runs in turn: first and last temperature, as parts of the mean arrays of a stage, and changes of
-every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on 12
-networks were up to 1 % slower."""
-_AMBITION, LEAST_AMBITION = 0.02, 1e-4
-"""Part of the makespan that a run saves at most, and at least unless that is a step."""
-_BOLDER, _HUMBLER = 1.5, 0.5
-"""Factors of that part after a run that fits the budget, and after one that does not."""
-_WEIGHTS, _ROUNDS = (0.5, 0.25, 1.0), 30
-"""Weights of the newest room in successive rebalancings, and their rounds."""
-_SPREADS, _SMALLEST_COUNT_S = (0.0, 0.1, 0.3, 0.6), 2e-4
-"""How far a start is perturbed: batches times 1 - spread ... 1 + spread; least time of a trial."""
+"""Annealing runs, one after another: first and last temperature, as parts of the mean arrays of a stage, and
+changes of every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on
+12 networks were up to 1 % slower."""
+_AMBITION = 0.02  # part of the makespan that a run tries to save at most
+LEAST_AMBITION = 1e-4  # part of the makespan that a run tries to save at least, unless that is below a step
+_BOLDER = 1.5  # factor of that part after a run that fits the budget
+_HUMBLER = 0.5  # factor of that part after a run that does not
+_WEIGHTS = (0.5, 0.25, 1.0)  # weights of the newest room in successive rebalancings
+_ROUNDS = 30  # rounds of a rebalancing
+_SPREADS = (0.0, 0.1, 0.3, 0.6)  # perturbation of a start: batches times 1 - spread ... 1 + spread
+_SMALLEST_COUNT_S = 2e-4  # work charged for a trial at least
 _REBALANCING = 0.25
 """Part of a turn for perturbed starts."""
-_FEWEST_CHANGES, _NS_PER_STAGE, _IDLE_S = 200, 50.0, 0.01
-"""Changes of an annealing run at least; what one takes for each stage, until runs tell; and what counts for a
-run that no copies can begin."""
+_FEWEST_CHANGES = 200  # changes of an annealing run at least
+_NS_PER_STAGE = 50.0  # work of a change for each stage, until runs have measured it
+_IDLE_S = 0.01  # work charged for a run that no copies can begin
 _LONGEST_RUN_S = 1.0
-"""Of a climb or an annealing run at most, counted, since neither looks at the clock."""
+"""Counted work of a climb or an annealing run at most, since neither looks at the clock."""
 _LONGEST_BEAM_S = 2.0
-"""The same of a beam, as the one before took; with 1 s the default work of larger networks has none."""
+"""Counted work of a beam at most, judged by the one before; 1 s leaves larger networks without beams."""
 _NO_BUDGET = 2**60
 _NEAR = (0.1, 0.3)
-"""How much dearer than the cheapest the modes of beams may be: first, and once these miss the budget."""
-_OVER_BUDGET, _BEAM_SHARE, _BEAM_HUMBLER = 0.05, 0.2, 0.25
-"""Part of the budget by which a beam may pass it, to guide the next one; part of all work that one may take;
-and as `_HUMBLER` for beams."""
+"""Greatest cost of the modes of beams above the cheapest: first, and once these miss the budget."""
+_OVER_BUDGET = 0.05  # of the budget, by which a beam may pass it, to guide the next one
+_BEAM_SHARE = 0.2  # of all work, that one beam may take
+_BEAM_HUMBLER = 0.25  # as `_HUMBLER`, for beams
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class _Beams:
         return not self.timer.problem.one_block and self._until(longest).expected_s <= most_s
 
     def next(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation | None:
-        """A shorter allocation that may pass the budget a little, None if none is found."""
+        """Return a shorter allocation that may pass the budget a little, None if none is found."""
         budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
@@ -113,13 +113,13 @@ class _Beams:
         return trial
 
     def run(self, guide: TimedAllocation, target: int, most: int, stop: Work) -> TimedAllocation | None:
-        """The fewest arrays found for a target, None if more than `most`."""
+        """Return the fewest arrays found for a target, None if more than `most`."""
         state = self.timer.menu.state(guide.blocks, guide.copies)
         arrays = self._until(target).run(state, target, most, stop)
         return self.timer.allocation(state) if arrays < NO_ALLOCATION else None
 
     def _until(self, longest: int) -> BeamSearch:
-        """The search for targets that are no longer than the first one."""
+        """Return the search for targets that are no longer than the first one."""
         if self._search is None:
             edges, menu = self.timer.problem.graph.flat_extents, self.timer.menu
             self._search = BeamSearch(edges, menu, self.tables, self.scratch, longest, _NEAR[self._step])
@@ -165,12 +165,12 @@ class Improver:
                 self._starts.append(partial(self._climb, tables, climb_s))
 
     def run_starts(self, stop: Work) -> Iterator[TimedAllocation]:
-        """All that is left of `begin_at`."""
+        """Run the remaining starts of `begin_at`."""
         while self._starts and not stop.out_of_time:
             yield self._starts.popleft()(stop)
 
     def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
-        """A better allocation or `best`; ends early at `enough` steps. stop: is charged for what is done."""
+        """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for the work."""
         begun_s = stop.spent_s
         while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
             if spent < self.rebalancing * seconds:
@@ -189,7 +189,7 @@ class Improver:
     def fewer_arrays(
         self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Work
     ) -> TimedAllocation:
-        """An allocation with fewer arrays that meets a target, or `found`, which does.
+        """Return an allocation with fewer arrays that meets a target, or `found`, which does.
 
         It ends early at `enough` arrays. stop: is charged for what is done.
         """
@@ -209,14 +209,14 @@ class Improver:
         return found
 
     def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Work) -> TimedAllocation:
-        """The best allocation on the way to a balance of all stages' slack."""
+        """Return the best allocation on the way to a balance of all stages' slack."""
         best = _copy(start)
         run = Run(REBALANCE, rounds=_ROUNDS, weight=weight)
         self._search(tables, run, _copy(start), best, stop)
         return self.timer.allocation(best)
 
     def _climb(self, tables: MenuTables, seconds: float, stop: Work) -> TimedAllocation:
-        """The best allocation on a climb along critical chains."""
+        """Return the best allocation on a climb along critical chains."""
         current = self.menu.smallest
         best = _copy(current)
         run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / NS_PER_BATCH))
@@ -229,7 +229,7 @@ class Improver:
         return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight, stop)
 
     def _perturbed(self, start: TimedAllocation) -> State:
-        """The cheapest modes for lengths near those of an allocation, each changed by a random factor."""
+        """Return the cheapest modes for lengths of an allocation, each times a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
         grids = zip(self.problem.graph.grids, start.blocks, strict=True)
@@ -270,7 +270,7 @@ class Improver:
         return found
 
     def _shorten(self, current: State, target: int, seconds: float, stop: Work) -> int:
-        """More arrays until a target is met, in turn for critical chains and for all stages alike.
+        """Add arrays until a target is met: on critical chains in one run, on all stages in the next one.
 
         The first keeps more of the incumbent, the second leaves more to the annealing.
         """
@@ -294,7 +294,7 @@ class Improver:
         return self.timer.allocation(fewest)
 
     def _search(self, tables: MenuTables, run: Run, current: State, best: State, stop: Work) -> int:
-        """A compiled search: makespan, or changes tried."""
+        """Run a compiled search: makespan, or changes tried."""
         result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
         stop.charge(1e-9 * spent_ns)
         return result

@@ -15,9 +15,9 @@ from rramalloc.search.kernels.clock import Clock
 from rramalloc.timing.stage_graph import StageGraph
 
 _MOST_CHECKPOINTS = 256
-"""Of one stage."""
+"""Checkpoints of one stage at most."""
 _MOST_ENTRIES = 2**24
-"""Of the tables of all pairs of Reach."""
+"""Entries of the tables of all pairs of Reach at most: bounds the memory."""
 
 Whole = npt.NDArray[np.int64]
 Table = npt.NDArray[np.int32]
@@ -111,14 +111,14 @@ class Reach(NamedTuple):
 
 Need = TypeVar("Need")
 Ancestors = dict[int, tuple[int, Need]]
-"""Of a stage, by ancestor: least ticks from the finish of a batch there to the start of one here that waits
-for it, and what is needed of it.
+"""Ancestors of a stage: least ticks from the finish of a batch there to the start of one here that waits for
+it, and the pixels needed of it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class NeedRules(Generic[Need]):
-    """How needs combine: along a path, and on one path or on another.
+    """Rules by which needs combine: along a path, and on one path or on another.
 
     through: of what a stage needs of a producer, and that of its own.
     """

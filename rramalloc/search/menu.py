@@ -32,8 +32,8 @@ Ints = npt.NDArray[np.int64]
 MOST_BLOCKS = 40
 """Blocks of a stage in its menu at most."""
 _NEAR = 0.08
-"""A block is in the menu if for some number of batches it takes at most so much above the fewest arrays."""
-_NO_ACCESS = 1e-200
+"""A block is in the menu if for some number of batches it is at most this part above the fewest arrays."""
+_NO_ACCESS = 1e-200  # ns: divisor for blocks without access, whose quotient then exceeds every limit
 
 
 class Modes(NamedTuple):
@@ -62,7 +62,7 @@ class Modes(NamedTuple):
         return self.batches * self.period
 
     def take(self, rows: npt.NDArray[Any]) -> Modes:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Modes(*(column[rows] for column in self))
 
 
@@ -141,26 +141,26 @@ class StageModes:
     """Ticks of a batch of every row of `blocks`."""
 
     def take(self, rows: npt.NDArray[Any]) -> StageModes:
-        """Some of the modes."""
+        """Return some of the modes."""
         return replace(self, modes=self.modes.take(rows), block=self.block[rows])
 
     def clock_by(self, ticks: Callable[[Pair], BatchTicks]) -> Clock:
-        """The clock of batches that last so many ticks by their block."""
+        """Return the clock of batches that last `ticks` by their block."""
         return Clock.of([ticks((tall, wide)) for tall, wide in self.blocks[:, :2].tolist()])
 
     def with_clock(self, clock: Clock) -> StageModes:
-        """The same modes with this clock."""
+        """Return the same modes with this clock."""
         period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
     def with_copies(self, most: Ints) -> StageModes:
-        """The modes with at most so many copies of each block."""
+        """Return the modes with at most `most` copies of each block."""
         left = self.take(self.modes.low <= most[self.block])
         high = np.minimum(left.modes.high, most[left.block])
         return replace(left, modes=left.modes._replace(high=high))
 
     def copies_of_blocks(self) -> tuple[Ints, Ints]:
-        """The fewest and the most copies of every row of `blocks`, 2**60 and 0 where it has no mode."""
+        """Return the fewest and the most copies of every row of `blocks`, 2**60 and 0 without a mode."""
         least, most = np.full(len(self.blocks), 2**60), np.zeros(len(self.blocks), dtype=np.int64)
         np.minimum.at(least, self.block, self.modes.low)
         np.maximum.at(most, self.block, self.modes.high)
@@ -195,11 +195,20 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
     columns_per_window = single.columns // (unit[0] * unit[1])
     key = (
-        shape[1:], unit, largest, getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
-        tuple(extents[0].tolist()), tuple(extents[1].tolist()),
-        per_pixel, columns_per_window, single.groups, single.arrays_per_block,
-        single.crossbar.wordlines, single.crossbar.bitlines, most,
-    )  # fmt: skip
+        shape[1:],
+        unit,
+        largest,
+        getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
+        tuple(extents[0].tolist()),
+        tuple(extents[1].tolist()),
+        per_pixel,
+        columns_per_window,
+        single.groups,
+        single.arrays_per_block,
+        single.crossbar.wordlines,
+        single.crossbar.bitlines,
+        most,
+    )
     return _stage_modes(key)
 
 
@@ -237,7 +246,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
 
 
 def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
-    """The modes of a stage of a problem with up to `most` arrays: blocks and copies, or copies alone.
+    """Return the modes of a stage of a problem with up to `most` arrays: blocks and copies, or copies alone.
 
     Each with the ticks of its batches, and with no more copies than the stage may have.
     """
@@ -246,19 +255,19 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 
 def _shortened(problem: Problem, each: StageModes) -> StageModes:
-    """The modes whose batches take no longer together than is allowed."""
+    """Return the modes whose batches take no longer together than is allowed."""
     return each if problem.longest is None else each.take(each.modes.length <= problem.longest)
 
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
-    """The modes of a stage with up to `most` arrays, without limits of time."""
+    """Return the modes of a stage with up to `most` arrays, without limits of time."""
     if problem.block_modes is None:
         return copies_only(problem, stage, most)
     return stage_modes(problem.block_modes, stage, most)
 
 
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
-    """The same, all in one step a batch."""
+    """Return the modes of a stage, all in one step a batch."""
     each = listed_modes(problem, stage, most)
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
@@ -271,7 +280,7 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:
-    """The modes of every stage; equal stages share theirs."""
+    """Return the modes of every stage; equal stages share theirs."""
     spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
     graph_limits = (problem.graph.most_copies, problem.least, problem.most, problem.fed_ns)
     limits = [own for own in graph_limits if own is not None]
@@ -346,7 +355,7 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
 
 
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
-    """The modes of a stage whose copies all compute the block of the graph, up to so many arrays."""
+    """Return the modes of a stage whose copies all compute the block of the graph, up to `most` arrays."""
     grid, demand = problem.graph.grids[stage], int(problem.demand[stage])
     block = (*grid.block, *grid.phase, grid.columns, grid.total)
     return _copies_of(block, demand, int(problem.smallest[stage]), most)
@@ -362,16 +371,14 @@ def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> St
     low = np.maximum(useful, least)[kept]
     ones = np.ones(len(low), dtype=np.int64)
     tall, wide, top, left, columns, windows = (size * ones for size in block)
-    modes = Modes(
-        tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones
-    )  # fmt: skip
+    modes = Modes(tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones)
     rows = np.array([[*block, 1, 0, demand]], dtype=np.int64)
     steps = Clock.of([STEP])
     return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:
-    """All modes with these blocks and up to so many arrays."""
+    """Return all modes with these blocks and up to `most` arrays."""
     economics = np.ascontiguousarray(blocks[:, 5:])
     size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
     listed = np.empty((size, 5), dtype=np.int64)
@@ -384,7 +391,7 @@ def _listed(blocks: Ints, most: int) -> StageModes:
 
 @dataclass(frozen=True, eq=False)
 class Menu:
-    """What a search over modes chooses from. stages: everything, `blocks` and `stairs` what is kept of it.
+    """Menu of modes of a search. stages: all modes, `blocks` and `stairs` those that are kept.
 
     numbers: for each stage and every row of its blocks the place among its kept ones, -1 for none.
     """
@@ -396,7 +403,7 @@ class Menu:
     numbers: tuple[Ints, ...]
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
-        """The menu in the form that compiled searches read, with the constraints of a problem.
+        """Return the menu in the form that compiled searches read, with the constraints of a problem.
 
         slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
@@ -426,7 +433,7 @@ class Menu:
         return low
 
     def state(self, blocks: Sequence[Pair], copies: Ints) -> State:
-        """An allocation in the form that the local search changes.
+        """Return an allocation in the form that the local search changes.
 
         Raises ValueError for a block that the menu has not.
         """
@@ -442,17 +449,17 @@ class Menu:
         return self.with_length(np.full(len(self.stages), 2**60))
 
     def cheapest(self, length: int) -> tuple[State, int]:
-        """The fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
+        """Return the fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
         steps = self._steps(np.full(len(self.stages), length))
         longer = (self.stairs.length[steps] > length).any()
         return self._state(steps), 2**60 if longer else int(self.stairs.arrays[steps].sum())
 
     def with_length(self, length: Ints) -> State:
-        """The fewest arrays for at most this length of every stage, or its shortest."""
+        """Return the fewest arrays for at most this length of every stage, or its shortest."""
         return self._state(self._steps(length))
 
     def _steps(self, length: Ints) -> Ints:
-        """Number of a step of the staircase of every stage: the first that is not longer, or the last one."""
+        """Return for every stage the first step of its staircase that is not longer, or the last one."""
         low, last = self.stairs.first[: len(self.stages)], self.stairs.first[1 : len(self.stages) + 1] - 1
         high = last
         while (low < high).any():  # lengths fall
@@ -476,7 +483,7 @@ class Menu:
 
     @classmethod
     def of(cls, problem: Problem) -> Menu:
-        """The menu of a problem. Raises BudgetError if its limits leave no modes that fit the budget."""
+        """Return the menu of a problem. Raises BudgetError if no modes within its limits fit the budget."""
         stages = all_modes(problem)
         _check_budget(problem, stages)
         return cls._joined(stages)
@@ -508,7 +515,7 @@ class Menu:
 
 
 class _Kept(NamedTuple):
-    """What a menu keeps of a stage: columns of Stairs and of Blocks but `first`; numbers begin at 0.
+    """Modes of a stage that a menu keeps: columns of Stairs and of Blocks but `first`; numbers begin at 0.
 
     number: of every row of `StageModes.blocks`, -1 if it is not kept.
     """
@@ -521,7 +528,7 @@ class _Kept(NamedTuple):
 
     @classmethod
     def of(cls, each: StageModes) -> _Kept:
-        """The staircases, and the blocks that are on them or nearly as cheap."""
+        """Return the staircases, and the blocks that are on them or nearly as cheap."""
         rows, low, modes = each.fewest, each.fewest_low, each.modes
         kept = _kept_blocks(each, np.concatenate([rows, low]))
         number = np.full(len(each.blocks), -1, dtype=np.int64)

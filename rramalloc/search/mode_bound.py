@@ -43,36 +43,40 @@ from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
 Rows = tuple[Ints, ...]
-"""Of every stage, the rows of its StageModes.modes that are left."""
+"""Rows of the StageModes.modes of every stage that may still meet the target."""
 Extents = tuple[Extent, ...]
 
-FEW_LABELS, MOST_LABELS = 16, 40
-"""Labels of a stage: in the first round, which removes most modes, and in those after it."""
+FEW_LABELS = 16  # labels of a stage in the first round, which removes most modes
+MOST_LABELS = 40  # labels of a stage in the later rounds
 _CHECKS = 20
 """Rows of a stage at which middles are looked at."""
-_HOPS, _ENOUGH_PAIRS = 24, 2000
-"""Edges between two stages of a pair at most, and pairs from which on no longer ways are followed."""
-_CHEAPEST, _DEAREST, _RATIO = 1.0 / 8.0, 8.0, 1.6
-"""Prices that are tried, in steps per array: from target / budget times the first up to times the second for
-every stage, and the ratio of successive ones."""
-_NS_PER_WAIT, _NS_PER_PRICED, _NS_PER_MODE, _NS_PER_PAIR_OF_MODE, _NS_PER_LABEL = 3.0, 30.0, 1e3, 45.0, 1.5e4
-"""Of an entry of the tables of waits, filled and priced; of a mode that is cut into labels; of a mode of a
-pair; and of a label: a count of work, not a clock, as are the next ones."""
-_NS_PER_PIVOT_AND_ROW, _NS_PER_LONG_ROW, _NS_PER_LEG = 85.0, 2e4, 3.0
-"""Of the relaxation: of pivots; of a row beyond that of a short one; and of a leg of a path in a mode."""
-_DEAR, _MILD, _BUSY = 8.0, 0.5, 0.4
-"""Weights of what tells modes apart: arrays, in target / budget; the time of a stage alone; and how long a
-producer is taken to run, in targets. Best of several on five root bounds."""
-_WORTHWHILE, _WORTHWHILE_PATHS = 1e-3, 4e-4
-"""What another solution must raise the bound by, in targets: of pairs of stages, and then of whole paths."""
-_PATH_ROUNDS, _IDLE = 8, 2
-"""Solutions with paths at most, and those in turn that may raise the bound too little."""
-_EVERY, _SMOOTHING = 8, 0.5
-"""One in so many violated paths joins; and the weight of the newest solution in a mean: the longest paths of
-that cut deeper than those of the solution."""
-TIGHT_ROUNDS, _TIGHT_ENOUGH = 5, 0.9
+_HOPS = 24  # edges between two stages of a pair at most
+_ENOUGH_PAIRS = 2000  # pairs from which on no longer ways are followed
+_CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
+_DEAREST = 8.0  # last price for every stage, in target / budget
+_RATIO = 1.6  # ratio of successive prices
+_NS_PER_WAIT = 3.0  # work charged for an entry of the tables of waits, filled
+_NS_PER_PRICED = 30.0  # work charged for such an entry, priced
+_NS_PER_MODE = 1e3  # work charged for a mode that is cut into labels
+_NS_PER_PAIR_OF_MODE = 45.0  # work charged for a mode of a pair
+_NS_PER_LABEL = 1.5e4  # work charged for a label
+_NS_PER_PIVOT_AND_ROW = 85.0  # work charged for a pivot of the relaxation and row
+_NS_PER_LONG_ROW = 2e4  # work charged for a row of the relaxation beyond that of a short one
+_NS_PER_LEG = 3.0  # work charged for a leg of a path in a mode
+# Weights of the features by which modes differ: best of several on five root bounds.
+_DEAR = 8.0  # arrays, in target / budget
+_MILD = 0.5  # the time of a stage alone
+_BUSY = 0.4  # time that a producer is taken to run, in targets
+_WORTHWHILE = 1e-3  # of the target, that another solution of pairs of stages must raise the bound by
+_WORTHWHILE_PATHS = 4e-4  # of the target, that another solution of whole paths must raise it by
+_PATH_ROUNDS = 8  # solutions with paths at most
+_IDLE = 2  # successive solutions that may raise the bound too little
+_EVERY = 8  # one in this number of violated paths joins the relaxation
+_SMOOTHING = 0.5  # weight of the newest solution in a mean, whose longest paths cut deeper than the newest's
+TIGHT_ROUNDS = 5  # rounds of prices and relaxation at most
+_TIGHT_ENOUGH = 0.9  # a round that keeps more than this part of the modes is the last one
 _COLUMNS = tuple(name for name in Modes._fields if name in LabelledModes._fields)
-"""What the tables read of every mode."""
+"""Columns of every mode that the tables read."""
 
 
 def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
@@ -137,15 +141,22 @@ def _flat_pairs(graph: StageGraph, reached: list[Ancestors[Extents]]) -> tuple[P
         np.array(fields, dtype=np.int64).reshape(-1, 6).T.copy()
     )
     pairs = Pairs(
-        np.array(pointer, dtype=np.int64), producer, least, row, column, user_row, user_column,
+        np.array(pointer, dtype=np.int64),
+        producer,
+        least,
+        row,
+        column,
+        user_row,
+        user_column,
         np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
-        np.array(check_first, dtype=np.int64), np.array(checked, dtype=np.int64),
-    )  # fmt: skip
+        np.array(check_first, dtype=np.int64),
+        np.array(checked, dtype=np.int64),
+    )
     return pairs, np.array(consumers, dtype=np.int64)
 
 
 def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
-    """Of modes of a stage with the same label, block and length of a batch the one with the most copies.
+    """Keep of modes with the same label, block and length of a batch the one with most copies.
 
     Modes of a block come with copies in rising order.
     """
@@ -161,7 +172,7 @@ def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """The modes that are left, cut into labels. runs, arrays: least ticks and arrays of every label."""
+    """Remaining modes, cut into labels. runs, arrays: least ticks and arrays of every label."""
 
     rows: Rows
     modes: LabelledModes
@@ -172,7 +183,7 @@ class Labelling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Left:
-    """What is left of a target. bound: no allocation that meets the target takes fewer steps.
+    """Result of tightening a target. bound: no allocation that meets the target takes fewer steps.
 
     rows: the modes that may still meet it, None if none can; weights: of every label in the relaxation;
     labelling: that they belong to.
@@ -185,7 +196,7 @@ class Left:
 
 
 def _refuted(bound: float) -> Left:
-    """Nothing is left of a target up to this bound."""
+    """Return the result for a target up to this bound that no mode can meet."""
     return Left(bound, None, None, None)
 
 
@@ -233,12 +244,12 @@ class ModeBounder:
         return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
 
     def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Left:
-        """Prices and relaxation in turn until they remove few modes more, or the time is up."""
+        """Apply prices and relaxation until they remove few modes more, or the time is up."""
         *_, left = (Left(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
         return left
 
     def tightening(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
-        """As `tighten`: what is left after each round."""
+        """Yield the result of `tighten` after each round."""
         with suppress(OutOfTime):
             yield from self._rounds(rows, target, stop, rounds)
 
@@ -279,7 +290,7 @@ class ModeBounder:
                 return
 
     def label(self, rows: Rows, target: int, most: int, stop: Work) -> Labelling:
-        """Cut the modes of every stage into at most so many labels of similar arrays, times and waits.
+        """Cut the modes of every stage into at most `most` labels of similar arrays, times and waits.
 
         Raises OutOfTime.
         """
@@ -297,9 +308,13 @@ class ModeBounder:
         parts = [self.menu.stages[i].modes.take(own) for i, own in enumerate(rows)]
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
         modes = LabelledModes(
-            first=first, label=np.concatenate(labels), size=size, height=self._height, width=self._width,
+            first=first,
+            label=np.concatenate(labels),
+            size=size,
+            height=self._height,
+            width=self._width,
             **columns,
-        )  # fmt: skip
+        )
         block = np.concatenate([self.menu.stages[i].block[own] for i, own in enumerate(rows)])
         most = int(size.max())
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
@@ -309,14 +324,16 @@ class ModeBounder:
             arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
         count = len(self.consumers)
         waits = Waits(
-            np.empty((count, most, most), dtype=np.int64), np.empty((count, most, most), dtype=np.int64),
-            np.empty((count, most), dtype=np.int64), np.zeros((count, most), dtype=np.int64),
-        )  # fmt: skip
+            np.empty((count, most, most), dtype=np.int64),
+            np.empty((count, most, most), dtype=np.int64),
+            np.empty((count, most), dtype=np.int64),
+            np.zeros((count, most), dtype=np.int64),
+        )
         fill_waits(modes, _fastest(modes, block), self.pairs, waits)
         return Labelling(rows, modes, runs, arrays, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
-        """A label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
+        """Return a label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
         if len(rows) <= labels:
             modes = self.menu.stages[stage].modes
             order = np.lexsort((modes.arrays[rows], -modes.length[rows]))
@@ -338,7 +355,7 @@ class ModeBounder:
         return place[label]
 
     def _features(self, stage: int, modes: Modes, target: int, price: float) -> Floats:
-        """What a mode costs in steps, alone and by what it makes others wait: one row for each mode."""
+        """Return the cost of each mode in steps, alone and by the waits of others: one row for each mode."""
         height = int(self._height[stage])
         rate = _BUSY * target / height
         low, high, period = modes.low, modes.high, modes.period
@@ -360,7 +377,7 @@ class ModeBounder:
         )
 
     def _label_seconds(self, labelling: Labelling) -> float:
-        """Of cutting modes into labels and filling their tables, counted."""
+        """Return the work of cutting modes into labels and filling their tables, counted."""
         per_label = _NS_PER_LABEL * float(labelling.modes.size.sum())
         waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
         return self._s_per_mode * len(labelling.modes.label) + 1e-9 * (waits + per_label)
@@ -493,7 +510,7 @@ class _Program(PathProgram):
         return seconds + 1e-9 * _NS_PER_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
 
     def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
-        """The bound that the multipliers prove, and the labels that are left at the target."""
+        """Return the bound that the multipliers prove, and the labels that may still meet the target."""
         bound, kept = self.proven()
         weights = np.clip(self.solution.weights, 0.0, 1.0)
         return bound, kept if kept.any(axis=1).all() else None, weights

@@ -18,12 +18,13 @@ from rramalloc.search.turns import ProofTurn, TimedAllocation
 from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0
-"""What the last target, and the improver beside it, may take beyond the work allowed."""
-_NODE_ROUNDS, _LEAF_WAYS = 2, 64
+"""Work that the last target, and the improver beside it, may take beyond the work allowed."""
+_NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
+_LEAF_WAYS = 64  # allocations of a box up to which each is timed
 _SECONDS_PER_NODE = 1e-4
-"""Of what a node takes beside its rounds."""
-_FIRST_TARGET, _COARSE = 0.85, 64
-"""Part of the makespan that is the first target, and parts of it to which targets are bisected."""
+"""Work charged for a node beside its rounds."""
+_FIRST_TARGET = 0.85  # of the makespan: the first target
+_COARSE = 64  # parts of the makespan to which targets are bisected
 
 
 @dataclass(eq=False)
@@ -70,11 +71,11 @@ class ModeProver:
         return self._bounder.label_all_s
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
-        """As `LowerSide.root`: nothing that is not known."""
+        """Return the bound and no allocation: this side knows no other."""
         return known, ()
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
-        """As `LowerSide.run`."""
+        """Raise the bound, as `LowerSide.run`."""
         begun_s, self._found = stop.spent_s, []
         most_s = min(seconds, left_s)
         if self._under_way is not None and self._under_way.target >= makespan:
@@ -110,7 +111,7 @@ class ModeProver:
         return 0 if self._under_way.next_round(stop) else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:
-        """The bound that a target gives: above it, or where it resists that of what is left."""
+        """Return the bound that a target gives: above it, or where it resists that of the remaining modes."""
         self._under_way, target, left = None, ended.target, ended.left
         if left.rows is None:
             self._stride *= 2
@@ -120,7 +121,7 @@ class ModeProver:
         return min(target, math.ceil(left.bound))
 
     def _target(self, bound: int, makespan: int) -> int | None:
-        """The next target between bound and incumbent.
+        """Return the next target between bound and incumbent.
 
         With few labels from the first target upwards until one resists, which bounds the rest; then in
         growing strides from that bound and by bisection; the bound itself is branched on.

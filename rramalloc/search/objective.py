@@ -45,17 +45,17 @@ from rramalloc.units import Unit, duration
 _ROUNDING = 1e-9
 """Part by which a bound may exceed the value that it bounds: sums of the same numbers in another order."""
 _MOST_STEPS = 2**53 - 2
-"""Of a target in ns: more than any makespan, and exact as a float."""
+"""Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
 """Units of search for a bound that no search was made for."""
 _WORTH_DESCENT = 1.2
-"""Allocations up to so many times the best value are improved: others hardly ever end below it."""
+"""Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
 _DESCENT_SHARE = 0.2
 """Part of the work allowed that one descent may take."""
 
 
 class Quantity(ABC):
-    """What an allocation of one problem is measured by.
+    """Quantity by which an allocation of one problem is measured.
 
     name: in options and files; label: what it measures, for axes and headings; unit: of its value and of
     every bound of it.
@@ -120,7 +120,7 @@ class TimeObjective(Objective):
         return value if self.unit == "ns" or step_time is None else value * step_time.compute_ns
 
     def in_unit(self, steps: int) -> float:
-        """Return so many of the shortest steps in the unit of the objective."""
+        """Return `steps` of the shortest steps in the unit of the objective."""
         step_time = self.problem.step_time
         if step_time is None or self.unit != "ns":
             return steps
@@ -212,7 +212,7 @@ class LatencyNs(Latency):
 
 @dataclass(eq=False)
 class _LatencyByStep:
-    """The `StepModel` of the latency in ns, of allocations with an interval of at most so many ns."""
+    """`StepModel` of the latency in ns, of allocations whose interval does not exceed a limit in ns."""
 
     problem: Problem
     incumbent: Incumbent
@@ -438,11 +438,11 @@ class Sequential(TimeObjective):
 
 
 class RangedByArrays(Objective):
-    """What rises with arrays and with time, so that ranges of arrays bound it."""
+    """Objective that rises with arrays and with time, so that ranges of arrays bound it."""
 
     @abstractmethod
     def least(self, arrays: int, latency_ns: float) -> float:
-        """Return what no allocation undercuts with at least so many arrays and so much time."""
+        """Return a value that no allocation undercuts with at least `arrays` and `latency_ns`."""
 
     @abstractmethod
     def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
@@ -476,15 +476,15 @@ class _ByArrays:
     seed: int
 
     def floor(self, arrays: int, latency_ns: float) -> float:
-        """As `ArrayModel.floor`."""
+        """Return the floor, as `ArrayModel.floor`."""
         return self.objective.least(arrays, latency_ns)
 
     def fastest(self, problem: Problem, work: int) -> FasterThan:
-        """As `ArrayModel.fastest`."""
+        """Return the fastest allocation, as `ArrayModel.fastest`."""
         return self.objective.fastest(problem, self.stop.nested(work), self.seed)
 
     def keep(self, candidate: Candidate) -> None:
-        """As `ArrayModel.keep`: also what a descent from it finds."""
+        """Keep a candidate and the allocations that a descent from it finds."""
         found = self.descent.timer.of(candidate)
         self.incumbent.offer(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
@@ -582,7 +582,7 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
     "edp": LeastEdp,
     "sequential": Sequential,
 }
-"""Those of `optimize` and of sweeps."""
+"""Objectives of `optimize` and of sweeps."""
 QUANTITIES: dict[str, type[Quantity]] = {
     "arrays": FewestArrays,
     "makespan": Makespan,
@@ -592,7 +592,7 @@ QUANTITIES: dict[str, type[Quantity]] = {
     "edp": LeastEdp,
     "area": Area,
 }
-"""Those that `pareto` puts against each other."""
+"""Quantities that `pareto` puts against each other."""
 
 
 def check_method(objective: ObjectiveName, method: str) -> None:

@@ -26,15 +26,16 @@ Floats = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
 
-_MARGIN, _UNIT_BITS = 1e-6, 16
-"""Of bounds, in units of a program, and bits of a target counted in them."""
-_ROUNDS, _VIOLATION, _WORTHWHILE = 12, 0.02, 0.02
-"""Solutions at most, violation from which an inequality joins, and what another solution must raise the
-bound by, in units."""
-_ACTIVE, _MOST_PIVOTS = 1e-7, 50_000
+_MARGIN = 1e-6  # taken off a bound, in units of a program, for the rounding of its sums
+_UNIT_BITS = 16  # bits of a target counted in units
+_ROUNDS = 12  # solutions at most
+_VIOLATION = 0.02  # violation from which an inequality joins, in units
+_WORTHWHILE = 0.02  # rise of the bound by which another solution is worth its time, in units
+_ACTIVE = 1e-7  # multiplier from which on a cut is kept: the tolerance of the solver
+_MOST_PIVOTS = 50_000  # pivots of one solution: any multipliers prove a bound, so ending early is valid
 _PIVOTS_PER_CALL = 20
 """Pivots that take as long as a call of the solver."""
-_SECONDS_PER_ROW = 2e-5
+_SECONDS_PER_ROW = 2e-5  # work charged for a row
 _LONG_ROWS = 1000
 """Rows from which on the clock is looked at after every pivot: one of a program with fewer is as fast as a
 look, and all of them take less than a second."""
@@ -61,9 +62,12 @@ class LinearProgram:
         self._equal = 0
         self._solver = highspy.Highs()
         for option, setting in (
-            ("output_flag", False), ("threads", 1), ("solver", "simplex"), ("presolve", "off"),
+            ("output_flag", False),
+            ("threads", 1),
+            ("solver", "simplex"),
+            ("presolve", "off"),
             ("simplex_iteration_limit", _MOST_PIVOTS),
-        ):  # fmt: skip
+        ):
             self._solver.setOptionValue(option, setting)
         self._solver.addVars(len(cost), lower, upper)
         self._solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
@@ -111,7 +115,7 @@ class LinearProgram:
         return self.value
 
     def dual(self, limit: Floats) -> tuple[float, Floats]:
-        """(base, reduced costs): what the multipliers prove, whatever their quality.
+        """Return (base, reduced costs) that the multipliers prove, whatever their quality.
 
         Every v that keeps the rows that are not equations has cost @ v >= base + reduced[k:] @ v[k:] with
         k = len(limit), if lower[:k] <= v[:k] <= limit. Negative multipliers count as 0, those of equations
@@ -148,7 +152,7 @@ class PathProgram(ABC):
         self.program = LinearProgram(cost, lower, upper)
 
     def begin(self, runs: Sequence[Any] | Floats, arrays: Sequence[Any], budget: int, rest: Ints) -> None:
-        """The rows of single stages, of the end and of the budget.
+        """Add the rows of single stages, of the end and of the budget.
 
         runs, arrays: of every stage, ticks from start to finish and arrays of every label; rest: least ticks
         from its finish to the end.
@@ -176,7 +180,7 @@ class PathProgram(ABC):
         return columns, costs, lag / self.unit
 
     def square(self, values: Floats) -> Floats:
-        """A value for every label as (stages, width), 0 where a stage has no such label."""
+        """Return a value for every label as (stages, width), 0 where a stage has no such label."""
         table = np.zeros((self.stages, self.width))
         table[np.arange(self.width) < self.size[:, None]] = values
         return table
@@ -190,7 +194,7 @@ class PathProgram(ABC):
         )
 
     def worst(self, excess: Floats, most: int) -> list[int]:
-        """Numbers of the largest violations, in ticks, at most so many."""
+        """Return the numbers of the largest violations, in ticks, at most `most`."""
         chosen = np.flatnonzero(excess > _VIOLATION * self.unit)
         worst: list[int] = np.sort(chosen[np.argsort(-excess[chosen], kind="stable")][:most]).tolist()
         return worst
@@ -205,7 +209,7 @@ class PathProgram(ABC):
         """Add the inequalities that the solution violates most; False if there are none."""
 
     def run(self, stop: Work) -> int:
-        """Solve and separate in turn as long as the bound rises; how many solutions it took.
+        """Solve and separate as long as the bound rises, and return the number of solutions.
 
         Raises OutOfTime.
         """
@@ -224,7 +228,7 @@ class PathProgram(ABC):
         return self.program.value > self.target + 0.5
 
     def proven(self) -> tuple[float, npt.NDArray[np.bool_]]:
-        """What the multipliers prove: a bound in ticks, and which labels may meet the target."""
+        """Return the proof of the multipliers: a bound in ticks, and which labels may meet the target."""
         base, reduced = self.program.dual(np.full(self.weight, self.target))
         least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])
         bound = base + float(least.sum()) - _MARGIN
@@ -233,5 +237,5 @@ class PathProgram(ABC):
         return bound * self.unit, (bound + extra <= self.target) & exists
 
     def seconds(self, ns_per_pivot: float) -> float:
-        """Of rows and pivots, counted; of a pivot and row: nanoseconds."""
+        """Return the counted work of rows and pivots; ns_per_pivot: of a pivot and row."""
         return _SECONDS_PER_ROW * self.program.rows + 1e-9 * ns_per_pivot * self.program.effort

@@ -21,8 +21,8 @@ from rramalloc.timing.stage_graph import StageGraph
 Path = tuple[tuple[int, ...], ...]
 """The fields of a Leg for each of its stages, the last one first."""
 
-_MOST_ROWS, _EDGE_ROWS = 36, 4
-"""Rows at whose ends paths enter a stage, and how many of them are its first ones, and its last ones."""
+_MOST_ROWS = 36  # rows at whose ends paths enter a stage: bounds the size of the tables
+_EDGE_ROWS = 4  # of these, the first rows of a stage, and as many last ones
 
 
 @dataclass(eq=False)
@@ -54,19 +54,23 @@ class Paths:
         leave = np.concatenate(([0], np.cumsum([len(own) for own in leaves])))
         pixels = np.array([pixel for own in leaves for pixel in own], dtype=np.int64)
         self._points = PathPoints(
-            enter=np.concatenate(([0], np.cumsum([len(own) for own in rows]))), row=np.concatenate(rows),
-            leave=leave, leave_row=pixels[:, 0].copy(), leave_column=pixels[:, 1].copy(),
+            enter=np.concatenate(([0], np.cumsum([len(own) for own in rows]))),
+            row=np.concatenate(rows),
+            leave=leave,
+            leave_row=pixels[:, 0].copy(),
+            leave_column=pixels[:, 1].copy(),
             at=np.array(at, dtype=np.int64),
             awaited=np.array([leave[p] + q if q >= 0 else -1 for p, q in awaited] + [-1], dtype=np.int64),
-        )  # fmt: skip
+        )
         self._longest = LongestPaths(
-            np.empty(len(pixels)), np.empty(len(pixels), dtype=np.int64),
+            np.empty(len(pixels)),
+            np.empty(len(pixels), dtype=np.int64),
             np.empty(len(self._points.row), dtype=np.int64),
-        )  # fmt: skip
+        )
         self._legs = np.empty((len(edges.height), len(kernels.Leg._fields)), dtype=np.int64)
 
     def excess(self, modes: LabelledModes, target: int, solution: Solution) -> Floats:
-        """By how much the longest path to each stage's finish is longer than a fractional solution says."""
+        """Return the excess of the longest path to each stage's finish over a fractional solution."""
         kernels.longest_paths(self._edges, self._points, modes, target, solution, self._longest)
         ends: Floats = self._longest.value[self._points.leave[:-1]] - solution.end
         return ends
@@ -77,7 +81,7 @@ class Paths:
         return float((each * np.diff(modes.first) / modes.size).sum())
 
     def to(self, stage: int) -> Path:
-        """The longest path to the finish of a stage, as `excess` found it last."""
+        """Return the longest path to the finish of a stage, as `excess` found it last."""
         count = kernels.trace(self._edges, self._points, self._longest, stage, self._legs)
         return tuple(map(tuple, self._legs[:count].tolist()))
 

@@ -21,7 +21,7 @@ from rramalloc.units import TimeUnit
 
 Blocks = tuple[Pair, ...]
 """Block (height, width) of every stage, in canonical order."""
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def time_unit(self) -> TimeUnit:
-        """What makespans count."""
+        """Unit that makespans count."""
         return self.graph.unit
 
     @cached_property
@@ -119,7 +119,7 @@ class Problem:
         return self.modes.each(blocks or self.graph.blocks, replication)
 
     def arrays_of_stage(self, stage: int, block: Pair, copies: int) -> int:
-        """Arrays that so many copies of a block of one stage take."""
+        """Return the arrays of `copies` of a block of one stage."""
         return self.modes.of(stage, block).arrays(copies)
 
     def total(self, stage: int, block: Pair) -> int:
@@ -139,7 +139,7 @@ class Problem:
         return int(max(lengths))
 
     def copies_allowed(self, stage: int, block: Pair) -> tuple[int, int]:
-        """The fewest and the most copies of a block of one stage."""
+        """Return the fewest and the most copies of a block of one stage."""
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
@@ -163,7 +163,7 @@ class Problem:
         return self._access[key]
 
     def step_time_in(self, blocks: Blocks) -> StepTime:
-        """The step time with these blocks. Raises ValueError where no time is given."""
+        """Return the step time with these blocks. Raises ValueError where no time is given."""
         if self.step_time is None:
             raise ValueError("the problem has no step time")
         if self.one_block:
@@ -191,7 +191,7 @@ class Problem:
         return self.measured(timing.makespan, timing.replication, timing.graph.blocks)
 
     def in_blocks(self, blocks: Blocks | None) -> Problem:
-        """This problem with the blocks of all stages fixed, for timing and for the length of a step."""
+        """Return this problem with the blocks of all stages fixed, for timing and step length."""
         graph = self.graph if blocks is None else self.graph.in_blocks(blocks)
         if graph is self.graph or self.block_modes is None:
             return self
@@ -222,7 +222,7 @@ class Problem:
         return bool((sizes <= self.tiles.arrays).all()) and self._fit(self.tiles, sizes, counts) == "fits"
 
     def _fit(self, tiles: Tiles, sizes: Replication, counts: Replication) -> Fit:
-        """Whether so many groups of arrays of every stage fit the tiles; digital nodes take no place."""
+        """Return whether these groups of arrays fit the tiles; digital nodes take no place."""
         placed = self.graph.weighted
         return tiles.pack(sizes[placed], counts[placed]).fit
 
@@ -276,7 +276,7 @@ class Candidate:
     blocks: Blocks | None = None
 
     def with_digital(self, graph: StageGraph) -> Candidate:
-        """A candidate for `graph.on_arrays` with the digital nodes of `graph`, one of each."""
+        """Return a candidate for `graph.on_arrays` with the digital nodes of `graph`, one of each."""
         copies, blocks = np.ones_like(graph.windows), list(graph.blocks)
         copies[graph.weighted] = self.replication
         for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks or (), strict=False):

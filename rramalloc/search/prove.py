@@ -21,34 +21,33 @@ from rramalloc.search.turns import ProofTurn, TimedAllocation
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Replication
 
-_TIGHTEN_ROUNDS, _TIGHTEN_ENOUGH = 6, 0.95
-"""Rounds of propagation and relaxation of a target at most; one that leaves more than this part of the box is
-the last."""
+_TIGHTEN_ROUNDS = 6  # rounds of propagation and relaxation of a target at most
+_TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is the last one
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
-_ABOVE, _QUICK_S = (4, 16, 8, 2, 1, 0), 0.01
-"""Per cent above the first bound at which boxes are looked at; only the first where boxes take long."""
+_ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
+_QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
 _SHARE = 0.2
 """Part of the work left that a single relaxation may take."""
 _LEVELS = (250, 256), (500, 256), (500, 512), (1000, 512), (2000, 512), (2000, 1024)
 """States of a diagram and points of a stage: diagrams that take longer and longer."""
-_LEVEL_COST, _TARGETS = 1.9, 12
-"""How much longer than those before, and targets that the first level after a trial should have time for."""
-_FIRST_PART, _GRAIN = 3, 12
-"""Parts of the gap that are the first stride of a level, and the last one."""
-_FIRST_SHARE, _DIAGRAM_SHARE, _HOPELESS = 0.1, 0.4, 6
-"""Parts of the work left that the trial may take, and other diagrams; after so many targets in turn that
-resisted no other is tried."""
-_FRUITFUL, _RESISTED, _BEFORE_DIAGRAMS_S = 10.0, 0.7, 0.25
-"""Seconds of work on diagrams for each on other proofs, times a factor for each target that resisted last;
-and how long the others are alone before."""
+_LEVEL_COST = 1.9  # time of a level of diagrams, as a multiple of the level before
+_TARGETS = 12  # targets that the first level after a trial should have time for
+_FIRST_PART = 3  # parts of the gap of which the first stride of a level is one
+_GRAIN = 12  # parts of the gap of which the last stride of a level is one
+_FIRST_SHARE = 0.1  # of the remaining work, that the trial may take
+_DIAGRAM_SHARE = 0.4  # of the remaining work, that each other diagram may take
+_HOPELESS = 6  # successive targets that resisted after which no other is tried
+_FRUITFUL = 10.0  # seconds of work on diagrams for each second on other proofs
+_RESISTED = 0.7  # factor of that for each target that resisted last
+_BEFORE_DIAGRAMS_S = 0.25  # seconds that the other proofs are alone before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tight:
-    """What is left of a target.
+    """Result of tightening a target.
 
     bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
     None if none does; copies: the relaxation's, None if it was not needed; rounds: that it took.
@@ -70,14 +69,14 @@ class Tightener:
     def __post_init__(self) -> None:
         self.relaxation = Relaxation(self.bounder.problem)
         self.round_s = 3e-5 * len(self.bounder.problem.demand) ** 2
-        """What a round of the next target may take: as of the last one; at first a guess by the stages."""
+        """Time that a round of the next target may take: of the last one; at first a guess by the stages."""
 
     def affordable(self, target: int, left_s: float) -> bool:
         """Whether a target has not been tightened yet and there is time for it."""
         return target not in self._boxes and self.round_s <= _SHARE * left_s
 
     def tighten(self, target: int, stop: Work) -> Tight:
-        """Shrink the box of a target as far as it goes; not at all if the time is up before that is known."""
+        """Shrink the box of a target to a fixed point; leave it if the time is up before that is known."""
         before_s = stop.spent_s
         try:
             tight = self._tighten(target, stop)
@@ -109,7 +108,7 @@ class Tightener:
         return Tight(bound, box, copies, rounds)
 
     def box(self, target: int) -> Box:
-        """The tightest box known to hold every allocation that meets the target."""
+        """Return the tightest box known to hold every allocation that meets the target."""
         wider = [known for known in self._boxes if known >= target]
         low, high = self._boxes[min(wider)] if wider else self.bounder.widest
         return low.copy(), high.copy()
@@ -130,14 +129,14 @@ class Diagrams:
     _resisting: int = 0
     """The shortest target that resisted the diagrams of this level, 0 if none has."""
     _resisted: int = 0
-    """Targets in turn that resisted."""
+    """Successive targets that resisted."""
     _longest_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._diagram = Diagram(self.tightener.bounder, _LEVELS[0][1])
 
     def fits(self, left_s: float) -> bool:
-        """Whether another target is worth a try in so many seconds of work."""
+        """Return True if another target is worth a try in `left_s` seconds of work."""
         quick = self._longest_s <= _DIAGRAM_SHARE * left_s
         return self._level < len(_LEVELS) and quick and self._diagram.tractable
 
@@ -147,14 +146,14 @@ class Diagrams:
         return _FRUITFUL * _RESISTED**self._resisted
 
     def target(self, bound: int, makespan: int) -> int:
-        """The next target, from the bound to below the makespan."""
+        """Return the next target, from the bound to below the makespan."""
         if self._resisting <= bound:  # it was refuted otherwise
             self._resisting = 0
         limit = min(self._resisting or makespan, makespan)
         return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
 
     def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Work) -> int:
-        """A bound at least as high, from a diagram of what is left of a target."""
+        """Return target + 1 if a decision diagram proves the target infeasible, else the old bound."""
         bounder, begun_s = self.tightener.bounder, stop.spent_s
         stop.charge(bounder.sweep_seconds)
         left = bounder.shrunk(target, self.tightener.box(target))
@@ -209,7 +208,7 @@ class Prover:
         self._diagrams = Diagrams(self._tightener)
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
-        """A first bound by propagation alone, and the lower corners of the boxes just above it."""
+        """Return a first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound(stop, known, makespan)
         if stop.out_of_time:
             return bound, ()
@@ -219,11 +218,11 @@ class Prover:
 
     @property
     def nodes(self) -> int:
-        """As of `LowerSide`."""
+        """Nodes searched, as of `LowerSide`."""
         return self._nodes + self._diagrams.nodes
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
-        """As `LowerSide.run`. Diagrams take the larger part of the work once other proofs take long."""
+        """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
         if not self._begun:
             self._begun = True
@@ -270,7 +269,7 @@ class Prover:
         return bound
 
     def _finest(self, makespan: int) -> int:
-        """The shortest stride."""
+        """Return the shortest stride."""
         return 1 if self.problem.time_unit == "steps" else max(1, makespan // FINEST)
 
     def _found_at_most(self, bound: int) -> bool:

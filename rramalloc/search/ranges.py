@@ -106,18 +106,18 @@ def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> f
 
 
 class StepBound(NamedTuple):
-    """What a search has proven of some step lengths: a bound of the objective, and of the steps."""
+    """Bounds that a search has proven for some step lengths: of the objective, and of the steps."""
 
     value: float
     steps: int = 1
 
 
 class StepModel(Protocol):
-    """What is minimised together with the length of a step."""
+    """Objective that is minimised together with the length of a step."""
 
     @property
     def stop(self) -> Work:
-        """Of the whole search."""
+        """Limits of the whole search."""
         ...
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
@@ -318,14 +318,14 @@ class FasterThan(NamedTuple):
 
 
 class ArrayModel(Protocol):
-    """What rises with arrays and with time."""
+    """Objective that rises with arrays and with time."""
 
     def floor(self, arrays: int, latency_ns: float) -> float:
-        """Return a bound of the objective with at least so many arrays and so much time."""
+        """Return a bound of the objective with at least `arrays` and `latency_ns`."""
         ...
 
     def fastest(self, problem: Problem, work: int) -> FasterThan:
-        """Search for the least time of a problem, for so many units of work."""
+        """Search for the least time of a problem, for `work` units of work."""
         ...
 
     def keep(self, candidate: Candidate) -> None:
@@ -335,7 +335,7 @@ class ArrayModel(Protocol):
 
 @dataclass(eq=False)
 class KnownTimes:
-    """What searches with some numbers of arrays have told: units of work, and bounds of the time in ns."""
+    """Results of searches with some numbers of arrays: units of work, and bounds of the time in ns."""
 
     model: ArrayModel
     incumbent: Incumbent
@@ -343,7 +343,7 @@ class KnownTimes:
     bound_ns: dict[int, float] = field(default_factory=dict)
 
     def search(self, arrays: int, work: int) -> None:
-        """Search for the least time with so many arrays; its bound holds for all with fewer."""
+        """Search for the least time with `arrays`; its bound holds for all with fewer."""
         problem = self.incumbent.problem
         candidate, bound_ns = self.model.fastest(replace(problem, budget=arrays), work)
         self.incumbent.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)

@@ -1,4 +1,4 @@
-"""What mattered in the last solutions of a relaxation, and is tried first in the next one."""
+"""Cuts that were active in the last solutions of a relaxation, and are tried first in the next one."""
 
 from __future__ import annotations
 

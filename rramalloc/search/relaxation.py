@@ -29,7 +29,8 @@ _LABELS = {"steps": 16, "ticks": 64}
 """Labels of a stage at most, a power of two: with own clocks batches differ in length, and few lose much."""
 _HOPS = {"steps": 8, "ticks": 24}
 """Edges between two stages of a pair."""
-_SECONDS_PER_PAIR, _NS_PER_PIVOT_AND_ROW = 3e-6, 30.0
+_SECONDS_PER_PAIR = 3e-6  # work charged for a pair of stages in a round of separation
+_NS_PER_PIVOT_AND_ROW = 30.0  # work charged for a pivot and row
 
 
 class Labels(NamedTuple):
@@ -72,7 +73,7 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxed:
-    """What the relaxation says of a box and a target.
+    """Result of the relaxation of a box and a target.
 
     bound: every allocation in the box whose makespan is at most the target takes at least so many ticks;
     box: the rest of the box that can meet the target, None if there is none; copies: their weighted means.
@@ -116,7 +117,7 @@ class Relaxation:
         return clock_of(self.problem.graph)
 
     def labels(self, box: Box) -> Labels:
-        """The labels of a box."""
+        """Return the labels of a box."""
         graph = self.problem.graph
         return Labels.of(graph.windows, self.clock, box, _LABELS[graph.unit])
 
@@ -199,10 +200,14 @@ class _Model(PathProgram):
         """Add the cuts that the present solution violates most; False if there are none."""
         owner, n, pairs, most = self.owner, self.stages, len(self.owner.consumer), self.width
         violated = cuts.Violations(
-            wait=np.zeros(pairs), a=np.zeros((pairs, most)), b=np.zeros((pairs, most)),
-            tail=np.zeros(pairs), middle=np.zeros(pairs), most=np.zeros(pairs, dtype=np.int64),
+            wait=np.zeros(pairs),
+            a=np.zeros((pairs, most)),
+            b=np.zeros((pairs, most)),
+            tail=np.zeros(pairs),
+            middle=np.zeros(pairs),
+            most=np.zeros(pairs, dtype=np.int64),
             cost=np.empty((most, most)),
-        )  # fmt: skip
+        )
         cuts.separate(
             self.windows, owner.reach, owner.corners, self.labels, self.solution, self.target_ticks, violated
         )
@@ -217,7 +222,7 @@ class _Model(PathProgram):
         return self._add(wanted)
 
     def result(self) -> Relaxed:
-        """The bound that the multipliers prove, and the labels that are left at the target."""
+        """Return the bound that the multipliers prove, and the labels that may still meet the target."""
         bound, kept = self.proven()
         copies = (self.solution.weights * self.labels.low).sum(axis=1)
         if not kept.any(axis=1).all():

@@ -33,12 +33,13 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
 
-_HALVINGS = 100
+_HALVINGS = 100  # bisection of the price: more than the 53 bits of a double
 _FIRST_RAISE = 1e-3
-"""Of the sum aimed at where it is in ns, in steps; it doubles each time."""
+"""First raise of the target sum where it is in ns, in steps; it doubles each time."""
 _SLACK = 1e-9
 """Rounding of prices times arrays, as a fraction of the sum; keeping a little more is harmless."""
-_NS_PER_COMBINATION, _NS_PER_OPTION = 100.0, 20.0
+_NS_PER_COMBINATION = 100.0  # work charged for a combination
+_NS_PER_OPTION = 20.0  # work charged for an option of a stage
 _MOST_COMBINATIONS = 2**24
 """Looked at for one stage: bounds the memory."""
 
@@ -54,7 +55,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
 
 
 def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
-    """The same of batches times each stage's own step, in ns, and in tiles; by_step: None to count batches.
+    """Minimise the sum of batches times each stage's own step, in ns, and in tiles.
 
     `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
     """
@@ -157,7 +158,7 @@ class LeastSum:
     _given_up: bool = False
 
     def run(self) -> tuple[Ints, bool]:
-        """The best choices, and whether they are proven to be."""
+        """Return the best choices, and whether they are proven to be."""
         choices = self.choices
         price = self._price()
         start = self._greedy(self._cheapest(price))
@@ -183,7 +184,7 @@ class LeastSum:
         return start, False
 
     def _price(self) -> float:
-        """The smallest price at which the cheapest options fit: with it the bound is highest."""
+        """Return the smallest price at which the cheapest options fit: with it the bound is highest."""
         if self._fits(0.0):
             return 0.0
         low, high = 0.0, 2.0 * float(self.choices.costs.max())
@@ -196,7 +197,7 @@ class LeastSum:
         return int(self.choices.arrays[self._cheapest(price)].sum()) <= self.choices.room
 
     def _cheapest(self, price: float) -> Ints:
-        """The choice of every stage with the least cost + price * arrays, of equals the smaller one."""
+        """Return the choices with the least cost + price * arrays, of equals the smaller one."""
         first, _, arrays, costs, _ = self.choices
         self.seconds += 1e-9 * _NS_PER_OPTION * len(arrays)
         values = costs + price * arrays
@@ -206,7 +207,7 @@ class LeastSum:
         return chosen
 
     def _greedy(self, chosen: Ints) -> Ints:
-        """Spend what is left of the budget, first where it saves most per array."""
+        """Spend the rest of the budget, first where it saves most per array."""
         first, _, arrays, costs, room = self.choices
         left = room - int(arrays[chosen].sum())
 
@@ -264,7 +265,7 @@ class LeastSum:
 
     @staticmethod
     def _least(kept: _Kept) -> int:
-        """The combination of least cost; costs that differ by rounding alone are equal."""
+        """Return the combination of least cost; costs that differ by rounding alone are equal."""
         equal = np.flatnonzero(kept.costs <= kept.costs.min() * (1 + _SLACK))
         return int(equal[kept.arrays[equal].argmin()])
 
@@ -278,7 +279,7 @@ CostsOf = Callable[[int, StageModes], Floats]
 
 
 def _choices(problem: Problem, costs_of: CostsOf) -> tuple[StageChoices, Ints]:
-    """What every stage can do, and the block (height, width) of each choice."""
+    """Return the choices of every stage, and the block (height, width) of each choice."""
     if problem.step_time is not None and problem.step_time.transfer is not None and not problem.one_block:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
     made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
@@ -310,7 +311,7 @@ class _Stage(NamedTuple):
 
     @classmethod
     def of(cls, modes: Modes, costs: Floats) -> _Stage:
-        """The fewest copies for each number of batches; of modes that cost as much the lowest block."""
+        """Return the fewest copies for each number of batches; of equal costs the lowest block."""
         order = np.lexsort((modes.tall, modes.total, costs, modes.arrays))
         best = np.minimum.accumulate(costs[order])
         kept = order[np.concatenate(([True], best[1:] < best[:-1]))]

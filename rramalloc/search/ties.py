@@ -1,4 +1,4 @@
-"""Of allocations that are equally fast: the one with the fewest arrays."""
+"""Fewest arrays among allocations that are equally fast."""
 
 from __future__ import annotations
 

@@ -23,15 +23,15 @@ class Timer:
     menu: Menu
 
     def allocation(self, state: State) -> TimedAllocation:
-        """The allocation of a state of the search."""
+        """Return the allocation of a state of the search."""
         return self.of_blocks(self.menu.blocks_of(state), state.copies.copy())
 
     def of(self, candidate: Candidate) -> TimedAllocation:
-        """The allocation that a search proposes."""
+        """Return the allocation that a search proposes."""
         return self.of_blocks(candidate.blocks or self.problem.graph.blocks, candidate.replication)
 
     def of_blocks(self, blocks: Blocks, copies: Replication) -> TimedAllocation:
-        """An allocation with its makespan and arrays."""
+        """Return an allocation with its makespan and arrays."""
         graph = self.problem.graph
         if self.problem.one_block:
             return TimedAllocation.of_copies(self.problem, copies)

@@ -1,4 +1,4 @@
-"""What the two sides of a search tell each other after every turn: allocations, and lower bounds."""
+"""Results that the two sides of a search exchange after every turn: allocations, and lower bounds."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class TimedAllocation:
 
     @classmethod
     def of_copies(cls, problem: Problem, copies: Replication, makespan: int | None = None) -> TimedAllocation:
-        """Copies of the graph's blocks; makespan: theirs if it is known."""
+        """Return copies of the graph's blocks; makespan: theirs if it is known."""
         graph = problem.graph
         makespan = makespan_of(graph, copies) if makespan is None else int(makespan)
         return cls(graph.blocks, copies.copy(), makespan, problem.arrays(copies))
 
     @classmethod
     def of_timing(cls, problem: Problem, timing: ExactTiming) -> TimedAllocation:
-        """An allocation that was simulated."""
+        """Return an allocation that was simulated."""
         blocks, copies = timing.graph.blocks, timing.replication
         return cls(blocks, copies, timing.makespan, problem.arrays(copies, blocks))
 
     @property
     def identity(self) -> bytes:
-        """What tells it from all others of its problem."""
+        """Key that distinguishes it from all others of its problem."""
         return np.array(self.blocks).tobytes() + self.copies.tobytes()
 
     @property
@@ -47,7 +47,7 @@ class TimedAllocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProofTurn:
-    """What a turn came to: the bound, and allocations worth a look."""
+    """Result of one proof turn: the bound, and allocations worth a look."""
 
     bound: int
     found: tuple[TimedAllocation, ...]
@@ -67,7 +67,7 @@ class LowerSide(Protocol):
         ...
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
-        """A first bound, and allocations to start from that need not fit.
+        """Return a first bound, and allocations to start from that need not fit.
 
         known, makespan: lower bound and makespan to begin with.
         """

@@ -1,4 +1,4 @@
-"""What a search may do before it ends without a proof, and what it has done."""
+"""Work that a search may do before it ends without a proof, and work that it has done."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Work:
         return not (close or self.out_of_time or spent_s >= self.work_s)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
-        """Whether a search ends after so many seconds of work: for an answer, a proof, or what it may take.
+        """Return True if a search ends after this work: with an answer, a proof, or no work allowed.
 
         target: a makespan that is good enough, 0 for none.
         """
@@ -123,7 +123,7 @@ class Work:
         )
 
     def reason(self, best: int, bound: int) -> str | None:
-        """What ended a search, in words; None for the work allowed or another reason of its own."""
+        """Return why a search ended, in words; None if it was the work allowed or another reason."""
         if bound >= best:
             return "proven optimal"
         if self.interrupted:
