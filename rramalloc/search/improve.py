@@ -170,7 +170,7 @@ class Improver:
             yield self._starts.popleft()(stop)
 
     def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
-        """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for the work."""
+        """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for it."""
         begun_s = stop.spent_s
         while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
             if spent < self.rebalancing * seconds:
