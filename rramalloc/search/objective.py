@@ -459,7 +459,10 @@ class RangedByArrays(Objective):
         model = _ByArrays(self, incumbent, descent, stop, seed)
         smallest = menu.smallest
         model.keep(Candidate(smallest.copies, 1, "", blocks=menu.blocks_of(smallest)))
-        bound = close_ranges(ArrayRange.all_of(KnownTimes(model, incumbent), stop.work), incumbent, stop)
+        bound = 0.0
+        if not stop.out_of_time:  # else nothing is known of any range
+            ranges = ArrayRange.all_of(KnownTimes(model, incumbent), stop.work)
+            bound = close_ranges(ranges, incumbent, stop)
         return incumbent.candidate(
             "bound over all numbers of arrays, by branch and bound on ranges of them", bound
         )

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rramalloc.choices import DEFAULT_WORK
 from rramalloc.commands.sweep import spec as module
 from rramalloc.commands.sweep.spec import LISTS, Spec, read_sources, read_spec
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.methods.registry import method_names
-from rramalloc.search.problem import DEFAULT_WORK
 
 LEAST: dict[str, Any] = {"networks": ["alexnet"], "arrays": [400]}
 
