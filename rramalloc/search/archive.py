@@ -94,6 +94,7 @@ class Archive:
     @property
     def steps(self) -> list[FrontStep]:
         """The staircase of allocations that no other known one dominates, fewest arrays first."""
+        # An allocation with fewer arrays fits every larger budget, so the best so far counts.
         best = np.minimum.accumulate(self.slots.makespan)
         falls = np.flatnonzero(np.diff(best, prepend=NEVER))
         untils = [self.top(slot - 1) for slot in falls[1:].tolist()] + [self.problem.budget]
@@ -147,6 +148,7 @@ class Archive:
     def raise_bound(self, arrays: int, bound: int) -> None:
         """Raise the bound of every budget up to `arrays`: fewer arrays never take fewer steps."""
         slot = self.slot_of(arrays)
+        # A slot holds several budgets: its bound rises only where it holds for the largest of them.
         whole = slot + 1 if arrays >= self.top(slot) else slot
         np.maximum(self.bounds[:whole], bound, out=self.bounds[:whole])
 

@@ -162,6 +162,7 @@ class AutoSearch:
                 return None
             prover = ModeProver(problem, menu, timer)
         self.prover = prover
+        # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
         self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
         for corner in corners:
             self._keep(corner)
@@ -184,12 +185,14 @@ class AutoSearch:
         self.bound = max(self.bound, min(proved.bound, self.best.makespan))
         self._report()
         gap = self.best.makespan - self._improved_bound
+        # A bound that creeps up by less than this part of the gap does not keep a search over modes alive.
         if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
             self._improved_s, self._improved_bound = self.spent_s, self.bound
 
     def _keep(self, found: TimedAllocation) -> None:
         """Make it the incumbent if it is better and can be placed."""
         if found.key < self.best.key and self.problem.holds(found.copies, found.blocks):
+            # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
             if found.makespan < self.best.makespan:
                 self._improved_s = self.spent_s
             self.best = found

@@ -217,6 +217,7 @@ class Bounder:
         """
         low = known
         high = self._longest if makespan is None else max(makespan, low)
+        # Propagation without intervals is cheap and finds most of the bound; intervals raise it from there.
         low = self._least(low, high, 0, stop)
         stride = 1
         while low < high and not stop.out_of_time and self.refutes(min(low + stride, high) - 1):
@@ -237,6 +238,7 @@ class Bounder:
                 low, stride = target + 1, 2 * stride
                 continue
             near, high = left.price, target
+            # After the first target that resists, the strides become a bisection of what lies below it.
             stride = max(1, (high - low) // 2)
         return low, near, nodes
 
@@ -257,6 +259,7 @@ class Bounder:
     def _refutes(self, target: int, intervals: int) -> bool:
         """Return True if propagation with these intervals empties the widest box; asked once."""
         refuted, resisting = self._answers.get(intervals, (0, _NO_TARGET))
+        # Refutation is monotone in the target: a box that is empty for one is empty for all shorter ones.
         if refuted < target < resisting:
             if self._propagated(target, self.widest, intervals) is None:
                 refuted = target
@@ -276,6 +279,7 @@ class Bounder:
         low, high = self.widest if box is None else box
         found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
         times = Times.of(self._stages, self._tables.total)
+        # Depth first: the lower halves are looked at first, since they leave most of the budget.
         boxes = self._boxes(low, high, -1, most_nodes)
         per_look, nodes, outcome = max(1, int(_SECONDS_PER_LOOK / self.node_seconds)), 0, UNDECIDED
         while outcome == UNDECIDED and nodes < most_nodes and not stop.out_of_time:

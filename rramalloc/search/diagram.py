@@ -206,6 +206,8 @@ def _points_of(grid: BlockGrid, most: int) -> Ints:
 
 def _intervals(windows: int, low: int, high: int) -> tuple[Ints, Ints]:
     """Fewest and most copies of each choice: every number if there are few, or every number of batches."""
+    # A choice is an interval of copies. Single copies bound best; equal batches come next, since within them
+    # only arrays differ; intervals of equal ratios are the coarsest and still cover all copies.
     if high - low < _MOST_CHOICES:
         each = np.arange(low, high + 1)
         return each, each
@@ -233,6 +235,7 @@ class _Walk:
         self._bounder = bounder = self.diagram.bounder
         self._problem = problem = bounder.problem
         best = self.left.price
+        # Each price is a valid Lagrangian bound, and the best of the box is seldom far from that of a state.
         numbers = range(max(0, best - _NEAR_PRICES), best + _NEAR_PRICES + 1)
         self._prices = np.array([bounder.price(self.target, number) for number in numbers])
         self._ways = bounder.ways_to_end(self._prices, self.left)
@@ -274,6 +277,7 @@ class _Walk:
     def _limits(self, stage: int, choices: Choices) -> Limits:
         """Return the limits that states after a stage must keep to, whatever the later stages do."""
         begin, end = self.diagram.points.first[stage], self.diagram.points.first[stage + 1]
+        # The later stages take their fewest copies at least: no state may use more than what that leaves.
         most = self._problem.budget - int(self._least[-1]) + int(self._least[stage])
         return Limits(
             self._bounder.latest(self.left, stage, self.diagram.points.window[begin:end]),
@@ -299,12 +303,14 @@ class _Walk:
             np.empty(choices.base.shape[1], dtype=np.int64),
         )
         limits, at, count = self._limits(stage, choices), np.zeros(2, dtype=np.int64), 0
+        # The slack that the last stage needed is the first guess; half of it, as merging should stay tight.
         self._slack //= 2
         while True:
             count = kernels.expand(choices, limits, states, layer.carry, table, new, count, at, self._work)
             merged = self._merged(new, count, layer.telling)
             if at[0] == len(states.arrays):
                 break
+            # There was no room for all successors: merge those there are and go on at `at`.
             count = len(merged.arrays)
             for column, kept in zip(new, merged, strict=True):
                 column[:count] = kept

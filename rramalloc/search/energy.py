@@ -54,6 +54,7 @@ class EnergyFloor:
     def energy_pj(self, arrays: int, latency_ns: float) -> float:
         """Return the least energy with at least `arrays` and `latency_ns`."""
         leakage_mw = self.model.energy.leakage_mw or 0.0
+        # Both terms bound arrays times latency from below, so their maximum does.
         array_ns = max(self.model.leaking_arrays(arrays) * latency_ns, self.array_ns)
         return self.dynamic_pj + leakage_mw * array_ns
 

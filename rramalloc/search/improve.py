@@ -88,6 +88,7 @@ class _Beams:
         """Whether one is to be tried for this incumbent; none that takes longer."""
         if best.key != self._incumbent:
             self._incumbent, self._guide, self._missed, self._least = best.key, None, False, _NO_BUDGET
+        # The last beam failed at the least reduction: take dearer modes too, and begin anew.
         if self._missed and self._step + 1 < len(_NEAR):
             self._step, self._search, self._guide, self._missed = self._step + 1, None, None, False
             self.ambition = _AMBITION
@@ -100,6 +101,7 @@ class _Beams:
     def next(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation | None:
         """Return a shorter allocation that may pass the budget a little, None if none is found."""
         budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
+        # A beam measures lateness from its guide, so it cannot aim further below it than it can measure.
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
@@ -173,6 +175,8 @@ class Improver:
         """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for it."""
         begun_s = stop.spent_s
         while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
+            # Starts first: rebalancing from a perturbed allocation leaves the basin that annealing would stay
+            # in.
             if spent < self.rebalancing * seconds:
                 trial = self._starts.popleft()(stop) if self._starts else self._restart(best, stop)
             elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
@@ -246,6 +250,7 @@ class Improver:
         self._runs += 1
         seconds = min(seconds, _LONGEST_RUN_S)
         makespan = self._shorten(current, target, seconds, stop)
+        # The target is met with too many arrays, and annealing now removes arrays while it stays met.
         if makespan <= target:
             trial = self._save_arrays(current, target, self.problem.budget, seconds, stop)
             if self.problem.holds(trial.copies, trial.blocks):

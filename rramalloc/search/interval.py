@@ -66,6 +66,7 @@ class Intervals:
         self.incumbent.spent_s += 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
         self.incumbent.offer(self.timer.allocation(self.menu.cheapest(longest)[0]))
         least_ns = self.shortest_step_ns(longest)
+        # The offered allocation attains the bound then: nothing is left to search.
         if self.problem.one_block:  # the fewest copies take the fewest arrays and the least access
             return least_ns
         limited = limited_to(self.problem, longest)

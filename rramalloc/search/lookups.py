@@ -79,6 +79,7 @@ def _row_ends(graph: StageGraph, stage: int) -> Whole:
     rows = np.arange(1, grid.rows + 1, dtype=np.int64)
     if len(rows) > _MOST_CHECKPOINTS:
         picks = np.linspace(0, len(rows) - 1, _MOST_CHECKPOINTS).astype(np.int64)
+        # Fewer checkpoints weaken the bounds and keep them valid: each rule holds for any chosen windows.
         rows = rows[picks]
     return rows * grid.columns - 1
 
@@ -130,6 +131,7 @@ class NeedRules(Generic[Need]):
         """Another path to an ancestor."""
         if ancestor in found:
             least, other = found[ancestor]
+            # On several paths the least delay and the union of needs hold whichever path decides.
             beyond, need = min(least, beyond), self.union(other, need)
         found[ancestor] = beyond, need
 

@@ -98,6 +98,7 @@ class Tightener:
             stop.check()
             relaxed = self.relaxation.solve(left.box, left.start, left.rest, target, stop)
             copies = relaxed.copies
+            # The relaxation assumes the target, so above target + 1 its bound proves nothing more.
             bound = max(bound, min(math.ceil(relaxed.bound), target + 1))
             if relaxed.box is None or bound > target:
                 return Tight(target + 1, None, copies, rounds)
@@ -110,6 +111,7 @@ class Tightener:
     def box(self, target: int) -> Box:
         """Return the tightest box known to hold every allocation that meets the target."""
         wider = [known for known in self._boxes if known >= target]
+        # The box of a longer target holds every allocation that meets a shorter one.
         low, high = self._boxes[min(wider)] if wider else self.bounder.widest
         return low.copy(), high.copy()
 
@@ -147,6 +149,7 @@ class Diagrams:
 
     def target(self, bound: int, makespan: int) -> int:
         """Return the next target, from the bound to below the makespan."""
+        # Another proof may have passed the target that resisted.
         if self._resisting <= bound:  # it was refuted otherwise
             self._resisting = 0
         limit = min(self._resisting or makespan, makespan)
@@ -167,6 +170,7 @@ class Diagrams:
         self.nodes += 1
         self.seconds += stop.spent_s - begun_s
         self._longest_s = max(self._longest_s, took_s)
+        # A diagram that ends with states proves nothing; the target counts as resisting for this level only.
         if refuted:
             self._resisted, bound = 0, target + 1
         else:

@@ -54,5 +54,6 @@ class Clock(NamedTuple):
 @compiled_part
 def ticks_of(clock: Any, number: int, copies: int) -> int:
     """Return the ticks of a batch of `copies`; more copies never take fewer."""
+    # Beyond `full` copies the arrays are as full as they get, so the compute ticks stay the same.
     compute = clock.compute[clock.first[number] + min(copies, clock.full[number]) - 1]
     return max(compute, np.int64(math.ceil(clock.per_copy[number] * copies * EXACTLY)))

@@ -78,9 +78,11 @@ def _fill(
         work += users
         for batch in range(users):
             needed = needs.batch[needed_from + batch]
+            # A batch must end a batch length and a lag before the deadline of every batch that needs it.
             if needed >= 0 and finish[used_from + batch] - before < finish[out + needed]:
                 finish[out + needed] = finish[used_from + batch] - before
     for batch in range(batches - 2, -1, -1):
+        # The batches of a stage follow one another, so a deadline is at least a batch before the next one.
         after = finish[out + batch + 1] - ticks[p]
         if after < finish[out + batch]:
             finish[out + batch] = after
@@ -98,6 +100,7 @@ def renew(
         moved[p] = False
         touched = p == changed
         for at in range(deadlines.pointer[p], deadlines.pointer[p + 1]):
+            # Deadlines depend on consumers alone: only stages upstream of a deadline that moved can change.
             touched = touched or (deadlines.user[at] <= changed and moved[deadlines.user[at]])
         if not touched:
             continue
@@ -123,6 +126,8 @@ def meets(
         return False, work
     begin[changed], spare[changed] = spare[changed], begin[changed]
     met, at, end = True, deadlines.pointer[changed], deadlines.pointer[changed + 1]
+    # Deadlines of the consumers sum up the rest of the network: if all direct consumers keep theirs, every
+    # stage after them does too, and the makespan meets the target.
     while met and at < end:
         i = deadlines.user[at]
         finish, batches = run_apart(edges, shapes, ticks, copies, i, target, schedule, None)

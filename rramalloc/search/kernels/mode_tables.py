@@ -119,6 +119,7 @@ def cover(features: Any, most: int, largest: float, label: Any) -> int:
     """
     centres = np.empty(most, dtype=np.int64)
     low, high = 0.0, largest
+    # Without slack labels are exact; slack is added only where modes outnumber the labels.
     count = _cover_within(features, most, low, centres, label)
     if count <= most:
         return count
@@ -157,6 +158,8 @@ def _fill_reaches(modes: Any, fastest: Any, pairs: Any, reaches: Any) -> None:
             tall, top = modes.tall[mode], modes.top[mode]
             r = (low - 1) // across
             end = min((r + 1) * tall - top, modes.height[i])
+            # The minimum over the modes of a label: no mode of it needs less, so waits built from it hold for
+            # all.
             reaches.first_row[i, m] = min(reaches.first_row[i, m], end)
             end = ((low - 1) % across + 1) * modes.wide[mode] - modes.left[mode]
             reaches.first_column[i, m] = min(reaches.first_column[i, m], end, modes.width[i])
@@ -166,6 +169,8 @@ def _fill_reaches(modes: Any, fastest: Any, pairs: Any, reaches: Any) -> None:
                 r = (pairs.checked[base + y] + top) // tall
                 if r != row:
                     row, end = r, min((r + 1) * tall - top, modes.height[i])
+                    # Fewest copies put the last block of the row into its latest batch: the fewest batches
+                    # still follow.
                     time = (modes.batches[mode] - (r * across + across - 1) // low) * modes.period[mode]
                 reaches.bottom[i, m, y] = min(reaches.bottom[i, m, y], end)
                 reaches.left[i, m, y] = min(reaches.left[i, m, y], time)
@@ -181,6 +186,8 @@ def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
         last, per_batch = (end + modes.left[mode]) // modes.wide[mode], 1.0 / modes.high[mode]
         y, r = 0, 0
         while y < modes.height[p]:
+            # Most copies finish block `last` earliest; 0.5 keeps the product with the inverse on the right
+            # side.
             time = (np.int64((last + 0.5) * per_batch) + 1) * modes.period[mode]
             following = min((r + 1) * tall - top, modes.height[p])
             while y < following:
@@ -220,6 +227,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
             for m in range(modes.size[i]):
                 first_row[m] = table[rows + reaches.first_row[i, m] - 1]
                 first_column[m] = table[columns + reaches.first_column[i, m] - 1]
+                # Nothing of the row is needed where no column is.
                 if first_column[m] < 0:
                     first_row[m] = -1
                 above = reaches.above[i, m]
@@ -360,6 +368,8 @@ def price_labels(
     for i in range(len(size)):
         for m in range(size[i]):
             way = max(times.before[i, m] + times.ahead[i, m], times.done[i, m] + times.after[i, m])
+            # Too long on every path through the label, even if the whole spare budget is paid for: no
+            # allocation within the budget that meets the target uses a mode of it.
             if way + times.paid[i, m] > limit:
                 kept[i, m] = False
 
@@ -387,6 +397,7 @@ def separate_waits(
             p = pairs.producer[e]
             for k in range(size[p]):
                 for m in range(size[i]):
+                    # Raising an entry to the floor is valid, since no start is that long before another one.
                     cost[k, m] = max(float(tables[e, k, m]), floor)
             potentials(cost, solution.weights[p], solution.weights[i], size[p], size[i], out.a[e], out.b[e])
             total = solution.begin[p] - (solution.end[i] if ends else solution.begin[i])

@@ -102,6 +102,7 @@ def used_by(blocks: Any, state: Any) -> int:
 def step_with(stairs: Any, i: int, length: int) -> int:
     """Return the step of a staircase with the fewest arrays for at most this length, or the last one."""
     low, high = stairs.first[i], stairs.first[i + 1] - 1
+    # Bisection: steps of a staircase have falling lengths and rising arrays.
     while low < high:  # lengths fall
         middle = (low + high) // 2
         if stairs.length[middle] <= length:
@@ -135,6 +136,7 @@ def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
     """
     blocks, stairs, block = menu.blocks, menu.stairs, state.block[i]
     if draw(rng) < _P_STAIRS:
+        # Blocks differ in ticks, so what is compared is the length of the whole stage, not its batches.
         length = batches * ticks_of(menu.clock, block, state.copies[i])
         step = step_with(stairs, _staircase(blocks.tall, stairs, state.block, i, rng), length)
         block, copies = stairs.block[step], stairs.copies[step]
@@ -157,6 +159,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
         block, copies = stairs.block[step], stairs.copies[step]
     else:
         fewer = with_batches(blocks.total[block], wanted)
+        # Copies that share arrays free none by one copy less: go down to the next full array.
         if arrays_of_mode(blocks, block, fewer) == own and blocks.sharing[block] > 0:
             fewer = (own // blocks.spread[block] - 1) * blocks.sharing[block] // blocks.groups[block]
         copies = max(fewer, blocks.least[block])
@@ -264,6 +267,7 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
         other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
         wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
         period = ticks_of(menu.clock, block, copies)
+        # The same length in the other block's ticks.
         wanted = wanted * period // ticks_of(menu.clock, other, copies)
         return _set(blocks, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
     if kind < _P_FASTER:
@@ -296,15 +300,20 @@ def _anneal(
     _save(current, best)
     _save(current, new)
     while steps < run.rounds and not fits:
+        # The inverse temperature rises linearly from 1 / hot to 1 / cold.
         heat = run.hot / (1.0 + (run.hot / run.cold - 1.0) * (steps / run.rounds))
         steps += 1
         i = below(rng, n)
         added = _change(menu, rng, i, new)
         if new.block[i] == current.block[i] and new.copies[i] == current.copies[i]:
             continue
+        # Threshold by a uniform draw of mean `heat` in place of exp(-added / heat): no logarithm, so every
+        # machine rounds alike. Changes that remove arrays always pass.
         met = added <= 2.0 * draw(rng) * heat
         if met:
             show(menu.blocks, menu.clock, new, i, shapes, ticks)
+            # One stage is timed against the deadlines of its consumers: exact, and far cheaper than the
+            # network.
             met, batches = meets(edges, shapes, ticks, new.copies, target, i, schedule, deadlines)
             work += batches
         if not met:
@@ -320,6 +329,7 @@ def _anneal(
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used += added
+        # The archive takes every state on the way, whether it fits the budget of this run or not.
         _keep(menu.slots, menu.room, used, makespan, current.copies, packing)
         fits = _fits(menu.budget, menu.room, used, current.copies, packing)
         if used < fewest or fits:
@@ -344,6 +354,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
     part, turn = 1.0, 0
     while makespan > target and turn < _SHORTENINGS:
         turn += 1
+        # All stages are shortened by the ratio that the makespan lacks, by 0.5 % at least so that it ends.
         part *= min(target / makespan, _SHORTER)
         for i in range(n):
             block, wanted = current.block[i], int(batches[i] * part)

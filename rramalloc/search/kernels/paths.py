@@ -90,11 +90,14 @@ def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: i
         low, high, period = modes.low[mode], modes.high[mode], modes.period[mode]
         for q in range(exits):
             done[q] = _block(modes, mode, points.leave_row[leave + q], points.leave_column[leave + q])
+            # The minimum over the modes of a label bounds each of them, so the inequality holds for all.
             least[0, q] = min(least[0, q], float((done[q] // high + 1) * period))
         for k in range(entries):
             waiting[k] = _block(modes, mode, points.row[enter + k], modes.width[i] - 1)
         done_batch = done // high + 1
         for k in range(entries):
+            # Fewest copies put the wait into the latest batch, most copies the exit into the earliest: the
+            # fewest batches lie between.
             block, before = waiting[k], waiting[k] // low
             for q in range(exits):
                 ticks = _ticks_between(block, before, done[q], done_batch[q], period, target)
@@ -129,6 +132,8 @@ def longest_paths(edges: Any, points: Any, modes: Any, target: int, solution: An
         for e in range(edges.pointer[i], edges.pointer[i + 1]):
             for k in range(entries):
                 q = points.awaited[points.at[e] + k]
+                # Any path gives a valid inequality; the longest at the fractional solution is the most
+                # violated.
                 if q >= 0 and longest.value[q] + edges.lag[e] > waited[k]:
                     waited[k], longest.edge[enter + k] = longest.value[q] + edges.lag[e], e
         costs = np.zeros((entries + 1, exits))

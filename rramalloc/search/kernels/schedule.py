@@ -125,14 +125,17 @@ def retime(
             changed = changed or reshaped[i]
         touched = changed
         for edge in range(low, high):
+            # Exact timing of a stage depends on its own mode and its producers' times alone.
             touched = touched or moved[edges.producer[edge]]
         finish = schedule.finish[i]
         if touched:
             finish, batches = run_apart(edges, shapes, ticks, new, i, limit, schedule, schedule.needs)
+            # A finish above the limit makes the makespan exceed it too: the rest need not be timed.
             if finish == NEVER:
                 undo(schedule)
                 return NEVER, work + batches
             work += batches * (1 + high - low)
+            # Where the new times equal the old ones, the change ends here and no consumer is timed for it.
             if changed or differ(starts, begin[i], spare[i], batches):
                 moved[i] = True
                 begin[i], spare[i] = spare[i], begin[i]
