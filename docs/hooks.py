@@ -245,7 +245,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def notebook_page(notebook: Mapping[str, Any]) -> str:
-    """A notebook as Markdown: its texts, its code, and below each cell what it printed and showed."""
+    """Return a notebook as Markdown: its texts, its code, and below each cell what it printed and showed."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -258,7 +258,7 @@ def notebook_page(notebook: Mapping[str, Any]) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> str:
-    """What a cell showed, as HTML without empty lines, which would end an element in Markdown."""
+    """Return the output of a cell as HTML without empty lines, which would end an element in Markdown."""
     data = output.get("data", {"text/plain": output.get("text", output.get("traceback", ()))})
     for kind in ("image/svg+xml", "text/html", "image/png", "text/plain"):
         if kind in data:
@@ -294,7 +294,7 @@ def format_pages() -> dict[str, str]:
 
 
 def networks() -> str:
-    """The shipped networks with their sources."""
+    """Return the shipped networks with their sources."""
     from rramalloc.importers import load
     from rramalloc.network.shipped import shipped_names
 
@@ -304,7 +304,7 @@ def networks() -> str:
 
 
 def presets() -> str:
-    """The shipped hardware with its sources, and what could not be confirmed."""
+    """Return the shipped hardware with its sources and its unconfirmed values."""
     from rramalloc.hardware.loader import load_hardware, preset_names
 
     rows = []
@@ -327,7 +327,7 @@ def methods() -> str:
 
 
 def baselines() -> str:
-    """A section with the description of its module for every method that the page does not describe."""
+    """Return a section with its module's description for every method that the page does not describe."""
     from rramalloc.methods.registry import METHODS
 
     page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
@@ -389,7 +389,7 @@ def _record(schema: Schema, pages: Mapping[str, str]) -> Iterator[str]:
 
 
 def meanings(description: str, fields: Container[str]) -> tuple[str, dict[str, str]]:
-    """The text of a record's docstring, and what it says of each field.
+    """Return the text of a record's docstring, and its words about each field.
 
     Fields stand in a section Parameters, or as "name: words" up to a semicolon.
     """
@@ -468,5 +468,5 @@ def _table(heading: tuple[str, ...], rows: Any) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """A docstring as Markdown: nothing in it is markup but its backquotes."""
+    """Return a docstring as Markdown: nothing in it is markup but its backquotes."""
     return re.sub(r"([*_<\[])", r"\\\1", text) if "`" not in text else text.replace("<", "&lt;")

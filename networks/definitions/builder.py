@@ -20,7 +20,7 @@ class Builder:
         self.last = "input"
 
     def build(self) -> Network:
-        """The checked network."""
+        """Return the checked network."""
         return Network.build(self.name, self.nodes, source=self.source)
 
     def add(self, op: str, name: str, after: str | Sequence[str] | None = None, **fields: Any) -> str:

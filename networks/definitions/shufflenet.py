@@ -40,7 +40,7 @@ def shufflenet() -> Network:
 
 
 def _unit(net: Builder, name: str, width: int, *, reduces: bool) -> None:
-    """A unit that halves the grid concatenates its pooled input, any other adds its input."""
+    """Add a unit: one that halves the grid concatenates its pooled input, any other adds its input."""
     source = net.last
     net.conv(f"{name}.gconv1", width, 1, groups=_GROUPS)
     net.batchnorm(f"{name}.gconv1.bn")
