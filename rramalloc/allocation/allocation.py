@@ -226,13 +226,13 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
-    own clocks; dynamic_pj, static_pj, energy_pj: energy for one input in its two parts and in sum; edp: its
-    product with the latency in pJ ns; area_um2, chip_area_um2: area of the arrays and tiles in use and of
-    the whole chip; all six are None where the hardware does not give them; history:
-    how best and bound met; host: weight layers left to the host, untimed; warnings: what was assumed or
-    ignored; coverage: how much of the network this is about (None in files of older versions); placed: None
-    unless the step includes the transfer between tiles; sensitivity: sum over all layers to the bits that
-    were chosen for them, None unless they were.
+    own clocks; dynamic_pj, static_pj, energy_pj: energy for one input in its two parts and in sum, None where
+    the hardware does not give it; edp: energy times latency in pJ ns, None without one of them; area_um2,
+    chip_area_um2: area of the arrays and tiles in use, and of the whole chip, None where the hardware does
+    not give it; history: how best and bound met; host: weight layers left to the host, untimed; warnings:
+    what was assumed or ignored; coverage: how much of the network this is about (None in files of older
+    versions); placed: None unless the step includes the transfer between tiles; sensitivity: sum over all
+    layers to the bits that were chosen for them, None unless they were.
     """
 
     rows_in = "layers"
