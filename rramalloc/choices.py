@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 if TYPE_CHECKING:
@@ -78,10 +79,19 @@ class MappedArguments(NetworkArguments, total=False):
     fc: FullyConnected
 
 
+CopiesLike = Sequence[str] | MappingOf[str, "int | str | Sequence[int]"]
+"""Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8"}."""
+
+
 class CaseArguments(MappedArguments, total=False):
-    """Arguments of an allocation. latency_table: measured step times that replace the hardware's."""
+    """Arguments of an allocation.
+
+    latency_table: measured step times, or their file, instead of the hardware's; copies: of layers, by name
+    or pattern, that are held or limited (docs/sources/model.md 15).
+    """
 
     latency_table: LatencyTableLike | None
+    copies: CopiesLike | None
 
 
 class SearchArguments(CaseArguments, total=False):
@@ -113,6 +123,7 @@ DEFAULTS: SearchArguments = {
     "fold": False,
     "fc": "host",
     "latency_table": None,
+    "copies": None,
     "seed": 0,
     "work": DEFAULT_WORK,
     "time_limit_s": None,

@@ -47,7 +47,8 @@ class NetworkId(Record):
 class Options(MappingOptions):
     """Options of a run beyond network, hardware and budget.
 
-    latency_table: measured step times, None if those of the hardware hold.
+    latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
+    of layers that were held or limited.
     """
 
     work: int
@@ -56,6 +57,7 @@ class Options(MappingOptions):
     target_steps: int | None
     target_ns: float | None
     latency_table: MeasuredSteps | None = None
+    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
 
 
 class Arrays(Record):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.budgets import budget, budgets
+from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
 from rramalloc.choices import DEFAULTS, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -21,12 +22,14 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
+from rramalloc.search.menu import cheapest_of_each
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.metrics import EnergyModel, left_out
+from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
 MAX_ARRAYS = 2**40
@@ -43,13 +46,14 @@ def searched(given: SearchArguments) -> tuple[int, Work]:
 class Case:
     """A network on a hardware.
 
-    measured: the time of a step of every stage instead of the hardware's.
+    measured: the time of a step of every stage instead of the hardware's; copies: limits that a user holds.
     """
 
     network: Network
     hardware: Hardware
     mapping: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
+    copies: CopyLimits = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
@@ -58,9 +62,9 @@ class Case:
         options = DEFAULT_MAPPING.changed(mapping=every["mapping"], fc=every["fc"], fold=every["fold"])
         source = network_of(network, given)
         machine = as_hardware(every["hardware"], every["crossbar"])
-        return cls(
-            source, machine, options, measured_steps(every["latency_table"], source, options.fc, machine)
-        )
+        measured = measured_steps(every["latency_table"], source, options.fc, machine)
+        case = cls(source, machine, options, measured)
+        return replace(case, copies=copy_limits(every["copies"], case.stages)) if every["copies"] else case
 
     def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
         """Return the case of the network with other bits of weights and inputs; its stages are the same."""
@@ -108,11 +112,19 @@ class Case:
         demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
         _check_chips(graph, hardware, demand)
         left = self._left_by_classifiers(demand, arrays)
-        problem = Problem(graph, demand, left, StepTime.of(graph, hardware, self.measured))
-        if hardware.energy is not None:
-            problem = replace(problem, energy=EnergyModel(graph, hardware, mapping))
-        if mapping.mapping == "sdk":
-            problem = replace(problem, block_modes=ModeArrays(network, graph.stages, hardware))
+        least, most = self._limits()
+        problem = Problem(
+            graph,
+            demand,
+            left,
+            StepTime.of(graph, hardware, self.measured),
+            least,
+            most,
+            block_modes=ModeArrays(network, graph.stages, hardware) if mapping.mapping == "sdk" else None,
+            energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
+        )
+        if least is not None and not problem.one_block:
+            problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
             return problem
         tiles = Tiles.of(hardware.chip)
@@ -138,6 +150,15 @@ class Case:
                 f"tiles whatever the order in which they are filled"
             )
         return tuple(warnings)
+
+    def _limits(self) -> tuple[Replication | None, Replication | None]:
+        """Return the fewest and the most copies of every stage; None where nothing is held."""
+        if not self.copies:
+            return None, None
+        every = zip(self.graph.names, self.graph.most_copies.tolist(), strict=True)
+        limits = [self.copies.get(name, (1, most)) for name, most in every]
+        least, most = np.array(limits, dtype=np.int64).T
+        return least, np.minimum(most, self.graph.most_copies)
 
     def _left_by_classifiers(self, demand: npt.NDArray[np.int64], arrays: int) -> int:
         """Return the budget of the stages: what [counting] leaves of the arrays. Raises BudgetError."""

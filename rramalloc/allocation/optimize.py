@@ -17,7 +17,7 @@ from rramalloc.allocation.allocation import (
 from rramalloc.allocation.case import MAX_ARRAYS, Case
 from rramalloc.allocation.check import check_candidate, recheck_bound
 from rramalloc.choices import ObjectiveName
-from rramalloc.errors import BudgetError, TargetError
+from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (
     WeightMatrix,
@@ -87,6 +87,9 @@ def propose(problem: Problem, request: Request, stop: Work) -> Candidate:
         candidate = method.solve(problem.on_arrays, stop, request.seed)
         if problem.on_arrays is not problem:
             candidate = candidate.with_digital(problem.graph)
+    if not keeps_limits(problem, candidate):
+        words = "does not keep to the copies that are asked for: leave --copies out, or use --method auto"
+        raise UnsupportedError(f"method {request.method!r}", words)
     in_steps = problem.one_block and problem.time_unit == "steps"
     if candidate.blocks is None and not in_steps:  # its bound is that of copies in equal steps
         candidate = replace(candidate, lower_bound=1)
@@ -96,6 +99,13 @@ def propose(problem: Problem, request: Request, stop: Work) -> Candidate:
         words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
         candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
     return replace(candidate, lower_bound=bound)
+
+
+def keeps_limits(problem: Problem, candidate: Candidate) -> bool:
+    """Return whether every stage has a number of copies that is allowed."""
+    copies = candidate.replication
+    over = False if problem.most is None else bool((copies > problem.most).any())
+    return not over and bool((copies >= problem.smallest).all())
 
 
 def objective_of(problem: Problem, request: Request) -> Objective:
@@ -122,7 +132,9 @@ def checked_allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=Options.gather(case.mapping, stop, request, latency_table=case.measured),
+        options=Options.gather(
+            case.mapping, stop, request, latency_table=case.measured, copies=dict(case.copies) or None
+        ),
         objective=request.objective,
         objective_value=value,
         objective_unit=objective.unit,

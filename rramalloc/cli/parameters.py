@@ -78,6 +78,7 @@ _SHARED: Help = {
     "time_limit_s": ("S", "Stop by the clock, e.g. 30s: machine-dependent."),
     "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
     "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
+    "copies": ("LAYER=N|A..B", "Hold or limit the copies of layers, e.g. conv1=4."),
     "quiet": (None, "No progress and no notes on stderr."),
 }
 OF_ALLOCATION: Help = {
@@ -106,6 +107,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "CrossbarLike | None": str | None,
     "LatencyTableLike | None": str | None,
     "InputShapes | None": list[str] | None,
+    "CopiesLike | None": list[str] | None,
     "Mapping": MappingName,
     "Mapping | None": MappingName | None,
     "FullyConnected": FullyConnected,
@@ -117,7 +119,7 @@ PANELS = {
     "Options": "",
     "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
     "allocation placement handoff",
-    "Goal": "objective against target target_ns reload inputs placed bits sensitivity",
+    "Goal": "objective copies against target target_ns reload inputs placed bits sensitivity",
     "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
     "jobs timeout_s store scheduler clock",
     "Output": "output_format output figure convergence bits_network rows plot status quiet",

@@ -206,10 +206,11 @@ class AutoSearch:
 
         Block and copies of that answer are in every menu. Its work is not taken from that for modes.
         """
-        if not self.problem.one_block and not self.problem.is_limited:
+        copies = self.problem.copies_alone
+        if not self.problem.one_block and not self.problem.is_limited and copies is not None:
             work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
             alone = self.stop.nested(work)
-            plain = solve_to_target(replace(self.problem, block_modes=None), alone, self.seed, self.target)
+            plain = solve_to_target(copies, alone, self.seed, self.target)
             self.plain_s = plain.seconds or 0.0
             self._keep(self.improver.timer.of_blocks(self.problem.graph.blocks, plain.replication))
 

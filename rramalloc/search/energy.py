@@ -59,4 +59,4 @@ class EnergyFloor:
         return self.dynamic_pj + leakage_mw * array_ns
 
     def _most(self, stage: int) -> int:
-        return int(self.problem.demand[stage]) + self.problem.budget - self.problem.minimum
+        return int(self.problem.lowest[stage]) + self.problem.budget - self.problem.minimum

@@ -557,7 +557,7 @@ def _explored(
 def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem:
     """Return the problem with the copies that steps of a length can feed; it holds all such allocations."""
     most = np.minimum(step_time.most_copies(longest_ns, problem.smallest), problem.graph.windows)
-    return replace(problem, most=np.maximum(most, problem.smallest))
+    return problem.with_most(np.maximum(most, problem.smallest))
 
 
 def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[Point]:

@@ -140,7 +140,9 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
 
 def even_copies(problem: Problem) -> Replication:
     """Return the fewest copies of the graph's blocks that reach the smallest interval."""
-    alone = replace(problem, block_modes=None)
+    alone = problem.copies_alone
+    if alone is None:
+        return problem.smallest
     menu = Menu.of(alone)
     copies: Replication = menu.cheapest(menu.smallest_interval(alone))[0].copies
     return copies

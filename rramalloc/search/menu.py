@@ -159,6 +159,14 @@ class StageModes:
         high = np.minimum(left.modes.high, most[left.block])
         return replace(left, modes=left.modes._replace(high=high))
 
+    def with_least(self, least: int) -> StageModes:
+        """Return the modes with at least so many copies of a block."""
+        left = self.take(self.modes.high >= least)
+        _, groups, sharing, spread = left.blocks[left.block, 5:].T
+        low = np.maximum(left.modes.low, least)
+        arrays = -(-low * groups // np.maximum(sharing, 1)) * spread
+        return replace(left, modes=left.modes._replace(low=low, arrays=arrays))
+
     def copies_of_blocks(self) -> tuple[Ints, Ints]:
         """Return the fewest and the most copies of every row of `blocks`, 2**60 and 0 without a mode."""
         least, most = np.full(len(self.blocks), 2**60), np.zeros(len(self.blocks), dtype=np.int64)
@@ -272,11 +280,22 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
+    if not problem.one_block and problem.least is not None:
+        each = each.with_least(int(problem.least[stage]))
     if problem.fed_ns is not None:
         per_copy = problem.access_ns(stage, each.blocks)
         most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
+
+
+def cheapest_of_each(problem: Problem) -> Ints:
+    """Return the fewest arrays that the allowed modes of every stage take, int64."""
+    most = (problem.demand * problem.smallest).tolist()
+    fewest = [
+        _untimed_modes_of(problem, stage, arrays).modes.arrays.min() for stage, arrays in enumerate(most)
+    ]
+    return np.array(fewest, dtype=np.int64)
 
 
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:
@@ -290,7 +309,7 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
         key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
         key += tuple(float(own[stage]) for own in limits)
         if key not in listed:
-            listed[key] = _untimed_modes_of(problem, stage, int(problem.demand[stage]) + spare)
+            listed[key] = _untimed_modes_of(problem, stage, int(problem.lowest[stage]) + spare)
         each = listed[key]
         clock = each.clock_by(partial(clocks, stage))
         key += tuple(column.tobytes() for column in clock)
@@ -313,7 +332,7 @@ def fed_by(problem: Problem, step_ns: float) -> Problem:
         most = np.minimum(step_time.most_copies(step_ns, problem.smallest), problem.graph.windows)
         if (most < problem.smallest).any():
             raise BudgetError(problem.minimum, 0, [])
-        return replace(problem, most=most)
+        return problem.with_most(most)
     room = np.full(len(problem.demand), step_ns)
     if step_time.shared:
         least = np.array([_least_access_ns(problem, i, own) for i, own in enumerate(all_modes(problem))])
@@ -480,6 +499,19 @@ class Menu:
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
             if stairs.arrays[step] < arrays:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])
+
+    def with_fewer(self, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+        """Yield every block of a stage of several with the most copies that take fewer arrays."""
+        blocks, numbers = self.blocks, range(int(self.blocks.first[stage]), int(self.blocks.first[stage + 1]))
+        for number in numbers if len(numbers) > 1 else ():
+            groups, sharing, spread = (
+                int(own[number]) for own in (blocks.groups, blocks.sharing, blocks.spread)
+            )
+            if groups and spread:
+                fitting = (arrays - 1) // spread * max(sharing, 1) // groups
+                copies = min(fitting, int(blocks.most[number]))
+                if copies >= int(blocks.least[number]):
+                    yield self.block(number), copies
 
     @classmethod
     def of(cls, problem: Problem) -> Menu:

@@ -34,6 +34,7 @@ class Problem:
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
     block_modes: with mapping `sdk` what every block of windows takes, None where copies alone are chosen;
     energy: what the hardware says of energy and area, None if nothing;
+    once: with block_modes, arrays of every stage in its cheapest mode, None for a copy of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
     Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
@@ -52,6 +53,7 @@ class Problem:
     """Bounds by objective that took little work and are the same for every method tried."""
     fed_ns: npt.NDArray[np.float64] | None = None
     longest: int | None = None
+    once: Replication | None = None
     _access: dict[tuple[int, Pair], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,17 +61,18 @@ class Problem:
             raise BudgetError(self.minimum, self.budget, self._needs())
         if self.tiles is not None:
             if self.tiles.too_large(self.demand):
-                large = [need for need in self._needs() if need[1] > self.tiles.arrays]
+                each = zip(self.graph.names, self.demand.tolist(), strict=True)
+                large = [(name, demand) for name, demand in each if demand > self.tiles.arrays]
                 raise TileError(self.tiles.arrays, large)
-            fit = self._fit(self.tiles, self.demand, np.ones_like(self.demand))
+            once = self.smallest if self.one_block else np.ones_like(self.demand)
+            fit = self._fit(self.tiles, self.demand, once)
             if fit != "fits":
                 proven = fit == "does not fit"
                 raise PlacementError(self.minimum, self.tiles.count, self.tiles.arrays, proven=proven)
 
     def _needs(self) -> list[tuple[str, int]]:
-        """(layer, arrays of one copy), in network order."""
-        order = self.graph.network_order
-        return [(self.graph.names[stage], int(self.demand[stage])) for stage in order]
+        """(layer, arrays of its fewest copies), in network order."""
+        return [(self.graph.names[stage], int(self.lowest[stage])) for stage in self.graph.network_order]
 
     @property
     def one_block(self) -> bool:
@@ -93,8 +96,27 @@ class Problem:
 
     @cached_property
     def minimum(self) -> int:
-        """Arrays with every stage stored once."""
-        return int(self.demand.sum())
+        """Arrays with every stage stored once, or in its fewest copies."""
+        return int(self.lowest.sum())
+
+    @cached_property
+    def lowest(self) -> Replication:
+        """Arrays of every stage in the fewest copies that are allowed, int64."""
+        if self.one_block:
+            return self.demand * self.smallest
+        return self.demand if self.once is None else self.once
+
+    @cached_property
+    def copies_alone(self) -> Problem | None:
+        """This problem with copies of the graph's blocks alone; None if the fewest of them do not fit."""
+        try:
+            return replace(self, block_modes=None)
+        except (BudgetError, PlacementError, TileError):
+            return None
+
+    def with_most(self, most: Replication) -> Problem:
+        """Return this problem with no more copies of each stage than these, and its own limits."""
+        return replace(self, most=most if self.most is None else np.minimum(most, self.most))
 
     @cached_property
     def smallest(self) -> Replication:
@@ -143,7 +165,8 @@ class Problem:
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
-        return 1, 1 if alone else self.total(stage, block)
+        most = 1 if alone else self.total(stage, block)
+        return int(self.smallest[stage]), most if self.most is None else min(most, int(self.most[stage]))
 
     def access_ns(self, stage: int, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Time that the memory needs in a step per copy of each of these blocks (height, width, ...)."""
@@ -241,6 +264,7 @@ class Problem:
             demand=self.demand[placed],
             step_time=step_time,
             least=None if self.least is None else self.least[placed],
+            once=None if self.once is None else self.once[placed],
             most=None if self.most is None else self.most[placed],
             block_modes=None if self.block_modes is None else replace(self.block_modes, stages=graph.stages),
             energy=None if energy is None else replace(energy, graph=graph),

@@ -27,17 +27,23 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
     tries = int(_TRIM_S / (1e-9 * NS_PER_BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
     for stage in order.tolist():
-        for block, copies in menu.cheaper(stage, best.blocks[stage], int(best.copies[stage])):
-            if tries == 0 or stop.out_of_time:
-                return best
-            tries -= 1
-            blocks, fewer = list(best.blocks), best.copies.copy()
-            blocks[stage], fewer[stage] = block, copies
-            trial = timer.of_blocks(tuple(blocks), fewer)
-            saves = trial.makespan <= best.makespan and trial.arrays < best.arrays
-            if not saves or not problem.holds(trial.copies, trial.blocks):
-                break
-            best = trial
+        block, copies = best.blocks[stage], int(best.copies[stage])
+        arrays = problem.arrays_of_stage(stage, block, copies)
+        for others, rising in (
+            (menu.cheaper(stage, block, copies), True),
+            (menu.with_fewer(stage, arrays), False),
+        ):
+            for mode in others:
+                if tries == 0 or stop.out_of_time:
+                    return best
+                tries -= 1
+                blocks, fewer = list(best.blocks), best.copies.copy()
+                blocks[stage], fewer[stage] = mode
+                trial = timer.of_blocks(tuple(blocks), fewer)
+                if trial.makespan <= best.makespan and trial.arrays < best.arrays:
+                    best = trial if problem.holds(trial.copies, trial.blocks) else best
+                elif rising:  # the modes that follow take longer
+                    break
     return best
 
 

@@ -26,6 +26,7 @@ from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
 
 MOST_ALLOCATIONS = 1500
 SAME = 1e-9
@@ -40,9 +41,10 @@ class Enumerated(NamedTuple):
     mapping: Any
     budget: int
     ways: list[dict[str, float]]
+    copies: dict[str, tuple[int, int]]
 
     def options(self) -> dict[str, Any]:
-        return {"hardware": self.hardware, "mapping": self.mapping}
+        return {"hardware": self.hardware, "mapping": self.mapping, "copies": self.copies}
 
 
 def random_network(random: Random) -> Network:
@@ -97,23 +99,37 @@ def random_case(random: Random) -> Enumerated:
         mapping = random.choice(("im2col", "sdk"))
         try:
             options = MappingOptions(mapping=mapping)
-            least = Case(network, hardware, options).problem(36).minimum
-            budget = least + random.randint(0, 6)
-            ways = all_ways(Case(network, hardware, options).problem(budget), budget)
+            case = Case(network, hardware, options)
+            least = case.problem(36).minimum
+            limits = random_limits(case.graph, random) if random.random() < 0.5 else {}
+            budget = least + random.randint(0, 6) + len(limits)
+            ways = all_ways(case.problem(budget), budget, limits)
         except (BudgetError, TileError, PlacementError):
             continue
         if len(ways) >= 3:
-            return Enumerated(network, hardware, mapping, budget, ways)
+            return Enumerated(network, hardware, mapping, budget, ways, limits)
 
 
-def all_ways(problem: Problem, budget: int) -> list[dict[str, float]]:
-    """The quantities of all allocations within a budget, none where there are too many."""
+def random_limits(graph: StageGraph, random: Random) -> dict[str, tuple[int, int]]:
+    """The fewest and the most copies of some layers."""
+    limits = {}
+    for name, most, weighted in zip(graph.names, graph.most_copies.tolist(), graph.weighted, strict=True):
+        if weighted and random.random() < 0.6:
+            low = random.randint(1, min(most, 3))
+            limits[name] = (low, random.randint(low, min(most, low + 3)))
+    return limits
+
+
+def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) -> list[dict[str, float]]:
+    """The quantities of all allocations within a budget and limits, none where there are too many."""
     graph, modes = problem.graph, list[list[tuple[tuple[int, int], int]]]()
     for stage, node in enumerate(graph.stages):
         unit, most = smallest_block(node), largest_block(node, graph.network.shapes[node.name])
         sides = [range(unit[axis], most[axis] + 1, unit[axis]) for axis in (0, 1)]
         blocks = [graph.blocks[stage]] if problem.one_block else list(product(*sides))
-        modes.append([(b, d + 1) for b in blocks for d in range(graph.grids[stage].recut(b).total)])
+        low, high = limits.get(node.name, (1, 2**40))
+        totals = [(block, graph.grids[stage].recut(block).total) for block in blocks]
+        modes.append([(b, d) for b, total in totals for d in range(low, min(high, total) + 1)])
     if math.prod(map(len, modes)) > MOST_ALLOCATIONS:
         return []
     ways = []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
+from rramalloc.network.node import Name
 from rramalloc.plots import ComparisonPlots
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
@@ -22,7 +25,8 @@ REFERENCE = "auto"
 class CompareOptions(MappingOptions):
     """Options beyond network, hardware and budgets; time_limit_s and work are those of every single run.
 
-    latency_table: measured step times, None if those of the hardware hold.
+    latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
+    of layers that were held or limited.
     """
 
     methods: tuple[str, ...]
@@ -31,6 +35,7 @@ class CompareOptions(MappingOptions):
     work: int
     time_limit_s: float | None
     latency_table: MeasuredSteps | None = None
+    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
 
 
 class Row(LayerModes):

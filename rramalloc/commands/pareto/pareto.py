@@ -96,6 +96,7 @@ def pareto(
             time_limit_s=ending.time_limit_s,
             gap=ending.gap,
             latency_table=case.measured,
+            copies=dict(case.copies) or None,
         ),
         objective=objective,
         unit=along.unit,

@@ -11,6 +11,7 @@ from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
+from rramalloc.network.node import Name
 from rramalloc.plots import FrontPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
@@ -21,12 +22,16 @@ FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 
 
 class ParetoOptions(MappingOptions):
-    """Options beyond network, hardware and budget; latency_table: measured step times."""
+    """Options beyond network, hardware and budget; latency_table: measured step times.
+
+    copies: the fewest and the most of layers that were held or limited.
+    """
 
     work: int
     time_limit_s: float | None
     gap: float
     latency_table: MeasuredSteps | None = None
+    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
 
 
 class FrontPoint(LayerModes):

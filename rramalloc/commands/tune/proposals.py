@@ -72,7 +72,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
     if fastest is not None:
         for share in _CAPS:
             most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
-            found = _searched(replace(problem, most=most), stop(), Request(seed=seed))
+            found = _searched(problem.with_most(most), stop(), Request(seed=seed))
             if found is not None:
                 yield f"latency with at most {int(most.max())} copies", found
     for method in _BASELINES:

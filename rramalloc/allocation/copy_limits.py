@@ -1,0 +1,74 @@
+"""Limits of copies that a user holds: `conv1=4`, `conv*=2..8` (docs/sources/model.md 15)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from rramalloc.choices import CopiesLike
+from rramalloc.errors import SpecError, suggestion
+from rramalloc.records import brief
+from rramalloc.timing.stage_graph import StageGraph
+
+CopyLimits = Mapping[str, tuple[int, int]]
+"""The fewest and the most copies of layers, by name."""
+_RANGE = re.compile(r"([0-9]{1,12})?(\.\.)?([0-9]{1,12})?")
+_EXAMPLES = "a number such as 4, or a range such as 2..8, 2.. or ..8"
+
+
+def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
+    """Return the limits of every layer that is named; several of one layer hold together.
+
+    Raises SpecError for a name or pattern that no layer has, copies that a layer cannot have, and limits
+    that contradict each other.
+    """
+    limits: dict[str, tuple[int, int]] = {}
+    weighted = [name for name, on_arrays in zip(graph.names, graph.weighted, strict=True) if on_arrays]
+    most = dict(zip(graph.names, graph.most_copies.tolist(), strict=True))
+    for pattern, low, high in _pairs(given):
+        names = [name for name in weighted if name == pattern] or [
+            name for name in weighted if fnmatchcase(name, pattern)
+        ]
+        if not names:
+            hint = suggestion(pattern, weighted)
+            reason = f"no layer on arrays is called {pattern[:60]!r}{'; ' if hint else ''}{hint}"
+            raise SpecError("copies", reason)
+        for name in names:
+            if low > most[name]:
+                raise SpecError("copies", f"{name[:60]!r} can have 1 to {most[name]} copies, got {low}")
+            before, wanted = limits.get(name, (1, most[name])), (low, min(high, most[name]))
+            both = max(before[0], wanted[0]), min(before[1], wanted[1])
+            if both[0] > both[1]:
+                words = f"{name[:60]!r} is to have {before[0]}..{before[1]} and {low}..{wanted[1]} copies"
+                raise SpecError("copies", f"{words}: no number is in both")
+            limits[name] = both
+    return limits
+
+
+def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
+    """Pattern, fewest and most copies of every limit. Raises SpecError."""
+    if isinstance(given, Mapping):
+        pairs: Iterable[tuple[str, object]] = given.items()
+    else:
+        pairs = [_split(text) for text in given or ()]
+    for pattern, wanted in pairs:
+        if isinstance(wanted, Sequence) and not isinstance(wanted, str) and len(wanted) == 2:
+            wanted = "..".join(map(str, wanted))
+        match = _RANGE.fullmatch(str(wanted).strip())
+        if match is None or match[0] in ("", ".."):
+            raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
+        low, dots, high = match[1], match[2], match[3]
+        least = int(low) if low else 1
+        most = int(high) if high else 2**40 if dots else least
+        if not 1 <= least <= most:
+            raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
+        yield pattern, least, most
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Layer and limits of "conv1=4". Raises SpecError."""
+    name, equals, limits = text.rpartition("=")
+    if not equals or not name:
+        raise SpecError("copies", f"must be LAYER=N or LAYER=A..B such as conv1=4, got {brief(text)}")
+    return name, limits
