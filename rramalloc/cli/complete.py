@@ -21,7 +21,7 @@ def _beginning(incomplete: str, names: tuple[str, ...]) -> list[str]:
 networks = _of("network.shipped:shipped_names")
 presets = _of("hardware.preset_files:preset_names")
 methods = _of("methods.registry:method_names")
-targets = _of("export.discovery:target_names")
+targets = _of("commands.export.discovery:target_names")
 simulators = _of("commands.tune.simulators:simulator_names")
 schemas = _of("schemas:schema_names")
 
