@@ -47,6 +47,7 @@ from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
 Floats = npt.NDArray[np.float64]
@@ -273,11 +274,17 @@ def chip_of(hardware: Hardware) -> Chip:
 
 
 def arrange(
-    graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware, *, work: int, seed: int
+    graph: StageGraph,
+    held: Sequence[StoredCopies],
+    hardware: Hardware,
+    *,
+    work: int,
+    seed: int,
+    stop: Work | None = None,
 ) -> Arrangement:
     """Place what the arrays of every stage hold, with little traffic.
 
-    held: in canonical order; work: units of improvement.
+    held: in canonical order; work: units of improvement, which the clock and token of `stop` end.
     Raises SpecError, TileError or CapacityError if it cannot be placed.
     """
     chip = chip_of(hardware)
@@ -294,7 +301,7 @@ def arrange(
     sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
     bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
-    best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed)
+    best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed, stop or Work())
     cost = best.cost(flows, mesh)
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 

@@ -21,6 +21,7 @@ import numpy as np
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
 from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.search.work import Work
 
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
 _RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
@@ -327,14 +328,19 @@ def _accept_moves(
     return total
 
 
-def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int) -> Layout:
+def improve(
+    layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int, stop: Work
+) -> Layout:
     """Return a layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
 
-    work: units of PROPOSALS_PER_WORK random changes. All tiles that `layout.sites` lists can be used.
+    work: units of PROPOSALS_PER_WORK random changes; stop: its clock and token end the runs. All tiles that
+    `layout.sites` lists can be used.
     """
     tiles, pieces = len(layout.sites), layout.pieces
     too_large = tiles > _MOST_TILES or tiles * pieces.stages > _MOST_POTENTIALS
     if too_large or tiles < 2 or not (len(flows.producer) or len(pieces.sums.target)) or work < 1:
+        return layout
+    if stop.out_of_time:
         return layout
     kernel = Kernel.of(layout, flows, mesh, arrays_per_tile)
     proposals = min(work * PROPOSALS_PER_WORK, _PROPOSALS_PER_PLACE * (len(layout.site) + tiles))
@@ -344,6 +350,8 @@ def improve(layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work
         candidate, _ = kernel.run(best, state, -(-proposals // _RUNS))
         if (lower := candidate.cost(flows, mesh)) < cost:
             best, cost = candidate, lower
+        if stop.out_of_time:
+            break
     return best
 
 

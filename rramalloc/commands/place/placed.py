@@ -124,7 +124,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         if any(same):
             converged = same[-1]
             break
-        rounds.append(_placed(case, problem, candidate, request.seed))
+        rounds.append(_placed(case, problem, candidate, request.seed, stop))
         known = rounds[-1].known
         if stop.out_of_time:
             break
@@ -178,14 +178,14 @@ def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
-def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int) -> _Round:
+def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int, stop: Work) -> _Round:
     """Place a candidate and time it with the transfers of that placement."""
     hardware, copies, tick_ns = case.hardware, candidate.replication, case.hardware.tick_ns
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
     stored = StoredNetwork.of_copies(placed.graph, own, hardware, case.mapping)
-    found = arrange(placed.graph, stored.held, hardware, work=DEFAULT_WORK, seed=seed)
+    found = arrange(placed.graph, stored.held, hardware, work=DEFAULT_WORK, seed=seed, stop=stop)
     names = placed.graph.names
     ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
     ticks = placed.graph.batch_ticks(own)
