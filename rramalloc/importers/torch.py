@@ -185,7 +185,8 @@ def _copy(torch: Any, module: Any) -> Any:
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip().split("\n", 1)[0][:300]
-    return f"{type(error).__name__}: {text}"
+    kind = type(error).__name__
+    return text if kind == "error" else f"{kind}: {text}"  # zlib calls its own exception so
 
 
 # --- through torch.onnx

@@ -313,7 +313,7 @@ def enumerate_all(problem: Problem) -> Enumerated:
 def _within_budget(problem: Problem) -> npt.NDArray[np.int64]:
     """Every allocation within the budget, in the order of their copies."""
     rows = np.zeros((1, 0), dtype=np.int64)
-    spare = np.array([problem.budget - problem.minimum])
+    spare = np.array([problem.budget - int(problem.demand.sum())])
     for windows, demand in zip(problem.graph.windows.tolist(), problem.demand.tolist(), strict=True):
         ways = np.minimum(windows, spare // demand + 1)
         before = np.repeat(np.arange(len(rows)), ways)
