@@ -105,20 +105,11 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
 class StageArrays(Protocol):
     """Arrays of a stage with one block."""
 
-    @property
-    def groups(self) -> int:
-        """Groups of a copy, which find a place one by one."""
-
-    @property
-    def sharing(self) -> int:
-        """Groups that share arrays, 0 if none fits whole."""
-
-    @property
-    def spread(self) -> int:
-        """Arrays of one group, or of those that share."""
-
     def arrays(self, copies: int) -> int:
         """Return the arrays that these copies take."""
+
+    def most_copies(self, arrays: int) -> int:
+        """Return the most copies that `arrays` hold."""
 
 
 class Modes(Protocol):
@@ -139,15 +130,17 @@ class Modes(Protocol):
 
 
 class CopyOfStage(NamedTuple):
-    """One block whose copies share no array. spread: arrays of a copy."""
+    """One block whose copies share no array. demand: arrays of a copy."""
 
-    spread: int
-    groups: int = 1
-    sharing: int = 0
+    demand: int
 
     def arrays(self, copies: int) -> int:
         """Return the arrays that these copies take."""
-        return self.spread * copies
+        return self.demand * copies
+
+    def most_copies(self, arrays: int) -> int:
+        """Return the most copies that `arrays` hold."""
+        return arrays // self.demand
 
 
 @dataclass(frozen=True, eq=False)

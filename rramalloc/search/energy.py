@@ -33,10 +33,10 @@ class EnergyFloor:
             return 0.0
         slots = []
         for stage in range(len(graph.stages)):
-            blocks = listed_modes(problem, stage, self._most(stage)).blocks
-            total, groups, sharing, spread = blocks[:, 5:].T
-            reads = -(-total * groups // np.maximum(sharing, 1)) * spread
-            each = [model.slots(stage, (tall, wide), 1) for tall, wide in blocks[:, :2].tolist()]
+            listed = listed_modes(problem, stage, self._most(stage))
+            every = np.arange(len(listed.blocks))
+            reads = listed.arrays_of(every, listed.blocks[:, 5])
+            each = [model.slots(stage, (tall, wide), 1) for tall, wide in listed.blocks[:, :2].tolist()]
             slots.append(int((reads * each).min()))
         reading_pj = np.array(slots) * model.energy.read_pj
         return math.fsum([*reading_pj.tolist(), *model.moved_pj.tolist()])

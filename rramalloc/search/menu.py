@@ -162,10 +162,14 @@ class StageModes:
     def with_least(self, least: int) -> StageModes:
         """Return the modes with at least so many copies of a block."""
         left = self.take(self.modes.high >= least)
-        _, groups, sharing, spread = left.blocks[left.block, 5:].T
         low = np.maximum(left.modes.low, least)
-        arrays = -(-low * groups // np.maximum(sharing, 1)) * spread
-        return replace(left, modes=left.modes._replace(low=low, arrays=arrays))
+        return replace(left, modes=left.modes._replace(low=low, arrays=left.arrays_of(left.block, low)))
+
+    def arrays_of(self, rows: Ints, copies: Ints) -> Ints:
+        """Return the arrays that these copies of rows of `blocks` take, as `BlockArrays.arrays`."""
+        _, groups, sharing, spread = self.blocks[rows, 5:].T
+        arrays: Ints = -(-copies * groups // np.maximum(sharing, 1)) * spread
+        return arrays
 
     def copies_of_blocks(self) -> tuple[Ints, Ints]:
         """Return the fewest and the most copies of every row of `blocks`, 2**60 and 0 without a mode."""
@@ -490,28 +494,12 @@ class Menu:
     def _state(self, steps: Ints) -> State:
         return State(self.stairs.block[steps], self.stairs.copies[steps])
 
-    def cheaper(self, stage: int, block: Pair, copies: int) -> Iterator[tuple[Pair, int]]:
-        """Modes with fewer arrays than a stage has, the nearest first."""
-        stairs, modes = self.stairs, self.stages[stage]
-        rows = (modes.blocks[:, 0] == block[0]) & (modes.blocks[:, 1] == block[1])
-        _, groups, sharing, spread = modes.blocks[rows][0, 5:]
-        arrays = -(-copies * groups // max(sharing, 1)) * spread
+    def cheaper(self, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+        """Yield the modes of the staircase of a stage with fewer arrays, the nearest first."""
+        stairs = self.stairs
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
             if stairs.arrays[step] < arrays:
                 yield self.block(int(stairs.block[step])), int(stairs.copies[step])
-
-    def with_fewer(self, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
-        """Yield every block of a stage of several with the most copies that take fewer arrays."""
-        blocks, numbers = self.blocks, range(int(self.blocks.first[stage]), int(self.blocks.first[stage + 1]))
-        for number in numbers if len(numbers) > 1 else ():
-            groups, sharing, spread = (
-                int(own[number]) for own in (blocks.groups, blocks.sharing, blocks.spread)
-            )
-            if groups and spread:
-                fitting = (arrays - 1) // spread * max(sharing, 1) // groups
-                copies = min(fitting, int(blocks.most[number]))
-                if copies >= int(blocks.least[number]):
-                    yield self.block(number), copies
 
     @classmethod
     def of(cls, problem: Problem) -> Menu:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from rramalloc.network.geometry import Pair
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.kernels.moves import NS_PER_BATCH
 from rramalloc.search.timer import Timer
@@ -27,11 +29,10 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
     tries = int(_TRIM_S / (1e-9 * NS_PER_BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
     for stage in order.tolist():
-        block, copies = best.blocks[stage], int(best.copies[stage])
-        arrays = problem.arrays_of_stage(stage, block, copies)
+        arrays = problem.arrays_of_stage(stage, best.blocks[stage], int(best.copies[stage]))
         for others, rising in (
-            (menu.cheaper(stage, block, copies), True),
-            (menu.with_fewer(stage, arrays), False),
+            (menu.cheaper(stage, arrays), True),
+            (_with_fewer(timer, stage, arrays), False),
         ):
             for mode in others:
                 if tries == 0 or stop.out_of_time:
@@ -45,6 +46,18 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
                 elif rising:  # the modes that follow take longer
                     break
     return best
+
+
+def _with_fewer(timer: Timer, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+    """Yield every block of a stage of several with the most copies that take fewer arrays."""
+    menu, blocks = timer.menu, timer.menu.blocks
+    first, end = int(blocks.first[stage]), int(blocks.first[stage + 1])
+    for number in range(first, end) if end - first > 1 else ():
+        block = menu.block(number)
+        fitting = timer.problem.modes.of(stage, block).most_copies(arrays - 1)
+        copies = min(fitting, int(blocks.most[number]))
+        if copies >= int(blocks.least[number]):
+            yield block, copies
 
 
 def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Work) -> tuple[TimedAllocation, bool]:
