@@ -79,7 +79,7 @@ class MappedArguments(NetworkArguments, total=False):
     fc: FullyConnected
 
 
-CopiesLike = Sequence[str] | MappingOf[str, "int | str | Sequence[int]"]
+CopiesLike = Sequence[str] | MappingOf[str, int | str | Sequence[int]]
 """Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8"}."""
 
 

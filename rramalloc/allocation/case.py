@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.allocation.budgets import budget, budgets
+from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
 from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
 from rramalloc.choices import DEFAULTS, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
@@ -31,8 +31,6 @@ from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.metrics import EnergyModel, left_out
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
-
-MAX_ARRAYS = 2**40
 
 
 def searched(given: SearchArguments) -> tuple[int, Work]:
@@ -64,12 +62,19 @@ class Case:
         machine = as_hardware(every["hardware"], every["crossbar"])
         measured = measured_steps(every["latency_table"], source, options.fc, machine)
         case = cls(source, machine, options, measured)
-        return replace(case, copies=copy_limits(every["copies"], case.stages)) if every["copies"] else case
+        if not every["copies"]:
+            return case
+        return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
 
     def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
         """Return the case of the network with other bits of weights and inputs; its stages are the same."""
         case = replace(self, network=self.network.with_bits(bits))
-        case.__dict__["stages"] = self.stages.of_network(case.network)
+        return case.with_stages(self.stages.of_network(case.network))
+
+    def with_stages(self, stages: StageGraph) -> Case:
+        """Return the same case with its stages, which were traced before."""
+        case = replace(self)
+        case.__dict__["stages"] = stages  # instead of what the cached property would trace
         return case
 
     @cached_property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from rramalloc.allocation.budgets import MAX_ARRAYS
 from rramalloc.choices import CopiesLike
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.records import brief
@@ -60,7 +61,7 @@ def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
             raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
         low, dots, high = match[1], match[2], match[3]
         least = int(low) if low else 1
-        most = int(high) if high else 2**40 if dots else least
+        most = int(high) if high else MAX_ARRAYS if dots else least
         if not 1 <= least <= most:
             raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
         yield pattern, least, most

@@ -14,7 +14,8 @@ from rramalloc.allocation.allocation import (
     Progress,
     layer_bits,
 )
-from rramalloc.allocation.case import MAX_ARRAYS, Case
+from rramalloc.allocation.budgets import MAX_ARRAYS
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_candidate, recheck_bound
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError

@@ -523,15 +523,11 @@ class CutSearch:
         self.bounds[first][last - first - 1] = bound_ns
         self.values[first][last - first - 1] = value_ns
 
-    def case_of(self, cut: Cut) -> Case:
-        """Return the case of the layers of a segment, on the same hardware."""
-        names, (first, last), network = self.graph.names, cut, self.case.network
-        name = f"{network.name}/{first + 1}-{last}"
-        return replace(self.case, network=segment_network(network, set(names), names[first:last], name))
-
     def objective(self, cut: Cut) -> LoadedRun:
         """Return a segment's objective. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
-        case = self.case_of(cut)
+        names, (first, last), network = self.graph.names, cut, self.case.network
+        name = f"{network.name}/{first + 1}-{last}"
+        case = replace(self.case, network=segment_network(network, set(names), names[first:last], name))
         problem = case.problem(self.arrays)
         writing = Writing(problem.graph, case.hardware, self.write, case.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)

@@ -86,12 +86,13 @@ def optimize_reload(
     check_range("gap", gap, 0, 1)
     check_range("inputs", inputs, 1, MOST_INPUTS)
     case = Case.of(network, given)
-    source, machine, options, graph = case.network, case.hardware, case.mapping, case.graph
+    source, machine, options = case.network, case.hardware, case.mapping
     write = _checked(case)
     budget = case.budget(arrays)
     check_arrays(budget)
     with followed(on_progress, progress and stop is None, of_search) as callback:
         ending = stop or replace(limits, gap=gap, on_progress=callback)
+        graph = case.graph
         if len(graph.stages) > MOST_STAGES:
             raise UnsupportedError(
                 source.where,
@@ -104,10 +105,12 @@ def optimize_reload(
             together = there if chip.straddle else min(there, chip.arrays_per_tile)
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
-        whole, request = Case(cut.network, plain, options), Request(seed=seed)
+        whole, request = replace(case, network=cut.network, hardware=plain), Request(seed=seed)
+        if not cut.parts:
+            whole = whole.with_stages(case.stages)
         search = CutSearch(whole, write, there, request, ending, inputs)
         if options.mapping == "sdk":
-            copies = replace(whole, mapping=options.changed(mapping="im2col"))
+            copies = replace(whole, mapping=options.changed(mapping="im2col")).with_stages(whole.stages)
             search.alone = CutSearch(copies, write, there, request, ending.nested(ending.work), inputs)
             search.alone.run()
         search.run()
@@ -189,7 +192,7 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     """Return a segment of the plan, and the wordlines that it writes."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
-    own = search.case_of(cut)
+    own = replace(search.case, network=problem.graph.network).with_stages(problem.graph)
     plain = replace(
         searched.candidate, objective_bound=None, lower_bound=1,
         proof="bounded: chosen for the time of writing and running, not for its latency",

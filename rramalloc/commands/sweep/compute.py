@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, propose, utilisation_of_all
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.commands.sweep.spec import Changes, NetworkText, SweepPoint, machine_of
 from rramalloc.errors import WorkerError
@@ -20,6 +20,7 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.metrics import EnergyArea
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 _RESULTS = (
@@ -80,11 +81,17 @@ def _network(source: NetworkText) -> Network:
     return Network.from_document(json.loads(source.text), source.name)
 
 
+@lru_cache(maxsize=16)
+def _stages(source: NetworkText, fc: FullyConnected) -> StageGraph:
+    return StageGraph.build(_network(source), fc)
+
+
 @lru_cache(maxsize=64)
 def _case(source: NetworkText, hardware: str, changes: Changes, mapping: MappingOptions) -> Case:
     """Return what points share that differ in budget, objective, method or seed only."""
     network, machine = _network(source), machine_of(hardware, changes).hardware
-    return Case(network, machine, mapping, measured_steps(source.measured, network, mapping.fc, machine))
+    measured = measured_steps(source.measured, network, mapping.fc, machine)
+    return Case(network, machine, mapping, measured).with_stages(_stages(source, mapping.fc))
 
 
 @lru_cache(maxsize=16)

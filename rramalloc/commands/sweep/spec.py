@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
-from rramalloc.allocation.budgets import multiple
+from rramalloc.allocation.budgets import MAX_ARRAYS, multiple
 from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
@@ -28,7 +28,6 @@ from rramalloc.units import number_of
 from rramalloc.version import __version__
 
 MAX_POINTS = 10**7
-MAX_ARRAYS = 2**40
 
 LISTS = tuple(
     "networks hardware crossbars cell_bits bandwidths_gb_s weight_bits dac_bits columns_per_adc "
