@@ -38,7 +38,10 @@ NETWORKS = (
     vgg.vgg16,
     vgg.vgg19,
     vit.vit_b16,
+    vit.vit_b32,
     yolo.tiny_yolov2,
+    yolo.tiny_yolov3,
+    yolo.tiny_yolov4,
 )
 
 

@@ -48,11 +48,16 @@ PARAMETERS = {
     "resnet152": Known(60_192_808, TORCHVISION, "fc"),
     "squeezenet": Known(1_235_496, f"{TORCHVISION} of squeezenet1_1", ".*"),
     "tiny_yolov2": Known((63_471_556 - 16) // 4, "bytes of tiny-yolo-voc.weights, header 16", "conv9", 4),
+    "tiny_yolov3": Known((35_434_956 - 20) // 4, "bytes of yolov3-tiny.weights, header 20", "conv1[03]", 4),
+    "tiny_yolov4": Known(
+        (24_251_276 - 20) // 4, "bytes of yolov4-tiny.weights, header 20", "conv18|conv21", 4
+    ),
     "unet": Known(31_037_698, "milesial/Pytorch-UNet, UNet(3, 2)", r"up\d\.up|outc"),
     "vgg11": Known(132_863_336, TORCHVISION, ".*"),
     "vgg16": Known(138_357_544, TORCHVISION, ".*"),
     "vgg19": Known(143_667_240, TORCHVISION, ".*"),
     "vit_b16": Known(86_567_656, TORCHVISION, ".*", others=768 + 197 * 768),  # class token, positions
+    "vit_b32": Known(88_224_232, TORCHVISION, ".*", others=768 + 50 * 768),
 }
 
 
@@ -84,14 +89,20 @@ def test_macs_are_those_of_torchvision(name: str) -> None:
     assert round(macs(load(name)) / 1e9, 3) == GIGA_OPS[name]
 
 
-def test_macs_of_vit_with_its_digital_products() -> None:
-    """torchvision's 17.564 counts queries * keys and scores * values of 12 blocks as well: 4.1 % of all."""
-    network = load("vit_b16")
+@pytest.mark.parametrize(
+    ("name", "tokens", "giga_ops", "on_arrays"),
+    [("vit_b16", 197, 17.564, "95.9"), ("vit_b32", 50, 4.409, "98.9")],
+)
+def test_macs_of_vit_with_its_digital_products(
+    name: str, tokens: int, giga_ops: float, on_arrays: str
+) -> None:
+    """torchvision counts queries * keys and scores * values of 12 blocks as well."""
+    network = load(name)
     coverage = Coverage.of(network, [stage.name for stage in network.stages])
     assert coverage.dynamic is not None
-    assert coverage.dynamic.macs == 12 * 2 * 197 * 197 * 768
-    assert round((coverage.macs.total or 0) / 1e9, 3) == 17.564
-    assert "95.9 % of the MACs on arrays" in coverage.summary
+    assert coverage.dynamic.macs == 12 * 2 * tokens * tokens * 768
+    assert round((coverage.macs.total or 0) / 1e9, 3) == giga_ops
+    assert f"{on_arrays} % of the MACs on arrays" in coverage.summary
 
 
 def test_macs_of_mobilenet_v1() -> None:
@@ -99,9 +110,25 @@ def test_macs_of_mobilenet_v1() -> None:
     assert round(macs(load("mobilenet_v1")) / 1e6) == 569
 
 
-def test_macs_of_tiny_yolov2() -> None:
-    """Darknet's table: 6.97 billion operations, two per multiply-accumulate."""
-    assert round(2 * macs(load("tiny_yolov2")) / 1e9, 2) == 6.97
+@pytest.mark.parametrize(
+    ("name", "billions"), [("tiny_yolov2", 6.97), ("tiny_yolov3", 5.56), ("tiny_yolov4", 6.91)]
+)
+def test_macs_of_tiny_yolo(name: str, billions: float) -> None:
+    """Darknet's table: billions of operations, two per multiply-accumulate."""
+    assert round(2 * macs(load(name)) / 1e9, 2) == billions
+
+
+@pytest.mark.parametrize(
+    ("name", "grids"),
+    [
+        ("tiny_yolov3", [416, 208, 104, 52, 26, *[13] * 6, 26, 26]),
+        ("tiny_yolov4", [208, *[104] * 5, *[52] * 4, *[26] * 4, *[13] * 5, 26, 26]),
+    ],
+)
+def test_grids_of_tiny_yolo(name: str, grids: list[int]) -> None:
+    """Five halvings of 416, and the second output on twice the last grid."""
+    network = load(name)
+    assert [network.shapes[stage.name][1:] for stage in network.stages] == [(size, size) for size in grids]
 
 
 def test_macs_of_ungrouped_alexnet() -> None:
