@@ -18,7 +18,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 import rramalloc
-from rramalloc.report.page_file import report
+from rramalloc.commands.report.report import report
 
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 

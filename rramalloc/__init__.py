@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.place.placement import Placement as Placement
     from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
+    from rramalloc.commands.report.report import report as report
     from rramalloc.commands.sweep.sweep import sweep as sweep
     from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
     from rramalloc.commands.tune.tune import tune as tune
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_input as fold_input
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
-    from rramalloc.report.page_file import report as report
     from rramalloc.search.problem import Problem as Problem
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.timing.stage_graph import StageGraph as StageGraph
@@ -94,7 +94,7 @@ _NAMES = {
     "rramalloc.commands.verify.verify": "verify",
     "rramalloc.commands.place.place": "place",
     "rramalloc.commands.place.placement": "Placement",
-    "rramalloc.report.page_file": "report",
+    "rramalloc.commands.report.report": "report",
     "rramalloc.search.problem": "Problem",
     "rramalloc.commands.tune.tune": "tune",
     "rramalloc.commands.tune.tuning": "Tuning",
@@ -104,15 +104,11 @@ _NAMES = {
 }
 """Public names by module."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_PACKAGES = ("report",)
-"""Calls whose packages have the same name: these can be called."""
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name where it is used, so that `import rramalloc` stays instant."""
-    if name in _PACKAGES:
-        return import_module(f"rramalloc.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

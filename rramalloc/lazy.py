@@ -7,31 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import PluginError, RramallocError, UnsupportedError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-
-def make_callable(package: str, module: str) -> None:
-    """Let a package be called: `rramalloc.report(...)` is the function of that name in a module of it."""
-
-    class CallablePackage(ModuleType):
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            from rramalloc.arguments import checked
-
-            call = getattr(import_module(f"{package}.{module}"), package.rpartition(".")[2])
-            return checked(call)(*args, **kwargs)
-
-        def __reduce__(self) -> Any:
-            return import_module, (package,)
-
-    sys.modules[package].__class__ = CallablePackage
 
 
 @contextmanager

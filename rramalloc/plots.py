@@ -15,11 +15,11 @@ Path = str | os.PathLike[str]
 _CHARTS = {
     "chip_map": ("commands.place.chip_map", "chip_map"),
     "columns": ("commands.sweep.section", "columns_chart"),
-    "convergence": ("report.convergence", "convergence_chart"),
+    "convergence": ("commands.optimize.convergence", "convergence_chart"),
     "front": ("commands.pareto.section", "front_chart"),
     "methods": ("commands.compare.section", "methods_chart"),
-    "replication": ("report.layers", "replication_chart"),
-    "timeline": ("report.timeline", "timeline_figure"),
+    "replication": ("page.layers", "replication_chart"),
+    "timeline": ("page.timeline", "timeline_figure"),
 }
 """Module and function of every chart."""
 

@@ -235,8 +235,8 @@ def test_figures_of_results(
 
 
 def test_a_figure_is_that_of_the_report(results: dict[str, Any], tmp_path: Path) -> None:
-    from rramalloc.report.timed import time_simulation
-    from rramalloc.report.timeline import timeline_chart
+    from rramalloc.page.timed import time_simulation
+    from rramalloc.page.timeline import timeline_chart
 
     result = results["Simulation"]
     timeline_chart(result, time_simulation(result, None, "here")).save(tmp_path / "report.svg")

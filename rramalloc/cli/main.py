@@ -14,13 +14,12 @@ import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED
 from rramalloc.cli.catalogue import networks, presets, schema
-from rramalloc.cli.convert_command import CONVERT, convert
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.output import note
 from rramalloc.cli.parameters import Help, described
-from rramalloc.cli.report_command import REPORT, report
 from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.compare.command import COMPARE, compare
+from rramalloc.commands.convert.command import CONVERT, convert
 from rramalloc.commands.evaluate.command import EVALUATE, ManyFiles, evaluate
 from rramalloc.commands.export.command import EXPORT, export
 from rramalloc.commands.fold.command import FOLD, fold
@@ -29,6 +28,7 @@ from rramalloc.commands.latency import command as latency_commands
 from rramalloc.commands.optimize.command import OPTIMIZE, optimize
 from rramalloc.commands.pareto.command import PARETO, pareto
 from rramalloc.commands.place.command import PLACE, place
+from rramalloc.commands.report.command import REPORT, report
 from rramalloc.commands.simulate.command import SIMULATE, simulate
 from rramalloc.commands.sweep.command import SWEEP, sweep
 from rramalloc.commands.tune.command import TUNE, tune

@@ -44,7 +44,7 @@ CALLS = dict(functions())
 def parameters(name: str) -> list[str]:
     call: Any = CALLS[name]
     if isinstance(call, ModuleType):
-        homes = {"export": "rramalloc.commands.export.export", "report": "rramalloc.report.page_file"}
+        homes = {"export": "rramalloc.commands.export.export", "report": "rramalloc.commands.report.report"}
         call = getattr(__import__(homes[name], fromlist=[name]), name)
     return list(inspect.signature(call).parameters)
 

@@ -17,10 +17,10 @@ import pytest
 from rramalloc.chart import converted
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.reload.reload import MOST_STAGES
+from rramalloc.commands.report.report import MOST_FILES
 from rramalloc.errors import SpecError
 from rramalloc.importers.layer_table import MAX_ROWS
 from rramalloc.network.network import MAX_NAME, MAX_NODES
-from rramalloc.report.page_file import MOST_FILES
 from rramalloc.timing.stage_graph import STAGE_LIMIT, WINDOW_LIMIT
 
 SPEC = 'networks = ["alexnet"]\narrays = ["x2"]\nmethods = ["gain"]\n'

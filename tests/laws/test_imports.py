@@ -67,7 +67,7 @@ BY_NAME = (
     "lazy.py",
     "methods/registry.py",
     "plots.py",
-    "report/page_file.py",
+    "commands/report/report.py",
     "schemas.py",
 )
 """Files that find later parts of the package by name: each holds a table of what it finds, and no more."""

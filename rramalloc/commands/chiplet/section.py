@@ -8,7 +8,7 @@ from typing import Any
 from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Panel, stacked
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.commands.chiplet.cost import ChipletCost
-from rramalloc.report.section import Detail, Fact, Section, Table, table, warning_notes
+from rramalloc.page.section import Detail, Fact, Section, Table, table, warning_notes
 from rramalloc.units import count, counted, share
 
 _TERMS = {

@@ -22,7 +22,7 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.commands.compare.comparison import REFERENCE, Comparison, Row
-from rramalloc.report.section import Block, Detail, Fact, Note, Section, section_of, table_of, thinned
+from rramalloc.page.section import Block, Detail, Fact, Note, Section, section_of, table_of, thinned
 from rramalloc.units import counted, quantity, quoted, share, steps
 
 _MOST_PANELS = 8  # budgets that a chart shows

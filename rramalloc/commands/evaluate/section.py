@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rramalloc.chart import BLUE, GREEN, ORANGE, Key
 from rramalloc.commands.evaluate.evaluation import EvaluationDocument, TaskTime
-from rramalloc.report.section import Bars, Detail, Fact, Section, Table, stacked_bars, table, warning_notes
+from rramalloc.page.section import Bars, Detail, Fact, Section, Table, stacked_bars, table, warning_notes
 from rramalloc.units import duration
 
 

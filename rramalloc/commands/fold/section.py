@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rramalloc.chart import BLUE, ORANGE, Chart, Key
 from rramalloc.columns import Column, columns_of
 from rramalloc.commands.fold.filter_folding import FilterFold, Folded, NetworkFold
-from rramalloc.report.section import Bars, Detail, Fact, Section, stacked_bars, table, warning_notes
+from rramalloc.page.section import Bars, Detail, Fact, Section, stacked_bars, table, warning_notes
 from rramalloc.units import share
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rramalloc.allocation.inspection import Inspection
 from rramalloc.chart import BLUE, Key
-from rramalloc.report.section import Bars, Detail, Fact, Section, section_of, stacked_bars, table_of
+from rramalloc.page.section import Bars, Detail, Fact, Section, section_of, stacked_bars, table_of
 from rramalloc.units import counted
 
 _COLUMNS = (

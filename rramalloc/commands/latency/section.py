@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rramalloc.chart import BLUE, Key
-from rramalloc.report.section import Bars, Detail, Fact, Section, stacked_bars, table, warning_notes
+from rramalloc.page.section import Bars, Detail, Fact, Section, stacked_bars, table, warning_notes
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.units import counted, duration, rounded
 

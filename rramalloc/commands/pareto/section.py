@@ -24,7 +24,7 @@ from rramalloc.chart import (
 )
 from rramalloc.columns import columns_of
 from rramalloc.commands.pareto.pareto_front import FrontPoint, ParetoFront
-from rramalloc.report.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
+from rramalloc.page.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
 from rramalloc.units import counted, quantity, share
 
 _QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}

@@ -12,8 +12,8 @@ from typing import Any
 from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
+from rramalloc.page.section import FIGURE, Detail
 from rramalloc.records import brief
-from rramalloc.report.section import FIGURE, Detail
 from rramalloc.units import counted, rounded
 
 _FRAME = "#9aa3ad"

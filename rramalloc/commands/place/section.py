@@ -5,7 +5,7 @@ from __future__ import annotations
 from rramalloc.columns import Column, columns_of
 from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Placement
-from rramalloc.report.section import Block, Detail, Fact, Section, Table, block_words, section_of, table
+from rramalloc.page.section import Block, Detail, Fact, Section, Table, block_words, section_of, table
 from rramalloc.units import counted, rounded, share, size
 
 

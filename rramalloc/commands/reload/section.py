@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rramalloc.chart import BLUE, ORANGE, Key
 from rramalloc.commands.reload.plan import ReloadPlan
-from rramalloc.report.section import Bars, Detail, Fact, Section, section_of, stacked_bars, table
+from rramalloc.page.section import Bars, Detail, Fact, Section, section_of, stacked_bars, table
 from rramalloc.units import counted, duration, energy, share
 
 

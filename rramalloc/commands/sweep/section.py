@@ -10,8 +10,7 @@ from rramalloc.columns import Column
 from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, summarise
 from rramalloc.commands.sweep.sweep import SweepResult, read_rows
 from rramalloc.errors import SpecError
-from rramalloc.records import brief
-from rramalloc.report.section import (
+from rramalloc.page.section import (
     FIGURE,
     Detail,
     Fact,
@@ -22,6 +21,7 @@ from rramalloc.report.section import (
     table_of,
     thinned,
 )
+from rramalloc.records import brief
 from rramalloc.units import counted
 
 _MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own

@@ -7,7 +7,7 @@ from itertools import accumulate
 from rramalloc.chart import BLUE, DASHED, GREEN, GREY, ORANGE, Axis, Chart, Key, Lists, Marks, Panel, label
 from rramalloc.columns import Column, columns_of
 from rramalloc.commands.tune.tuning import Judged, Tuning
-from rramalloc.report.section import (
+from rramalloc.page.section import (
     FIGURE,
     Block,
     Detail,

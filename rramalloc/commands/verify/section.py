@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rramalloc.commands.verify.verification import Verification
-from rramalloc.report.section import Detail, Fact, Section, network_words, table_of, warning_notes
+from rramalloc.page.section import Detail, Fact, Section, network_words, table_of, warning_notes
 from rramalloc.units import counted, share, steps
 
 _COLUMNS = (

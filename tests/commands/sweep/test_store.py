@@ -14,11 +14,11 @@ import pytest
 from commands.sweep.tiny import content
 
 import rramalloc
+from rramalloc.commands.report.report import read_source
 from rramalloc.commands.sweep.rows import SweepRow
 from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_rows, read_state, read_sweep
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.files import to_json
-from rramalloc.report.page_file import read_source
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
 KILLED, DONE = 9, 0

@@ -18,14 +18,14 @@ import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import FORMATS, Chart, Marks, check_figure, label
 from rramalloc.commands.compare.section import methods_chart
+from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import _columns, chip_map
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import FileError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.report.convergence import convergence_chart
-from rramalloc.report.layers import layer_table, replication_chart
-from rramalloc.report.section import FIGURE, Detail
-from rramalloc.report.timeline import timeline_chart
+from rramalloc.page.layers import layer_table, replication_chart
+from rramalloc.page.section import FIGURE, Detail
+from rramalloc.page.timeline import timeline_chart
 
 HOSTILE = ["$x_1$ <b>&amp;</b>", "a" * 900, "line\nbreak\x00\x1b[31m", "$", "\\frac{1}{2}$^$", "中文 ‮ \x7f"]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report.page.results import HOSTILE, KINDS, write_all
-from report.page.visit import CHROMIUM, Visit
+from commands.report.results import HOSTILE, KINDS, write_all
+from commands.report.visit import CHROMIUM, Visit
 
-from rramalloc.report.page_file import report
+from rramalloc.commands.report.report import report
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return write_all(tmp_path_factory.mktemp("tiny"), ("conv1", "conv2", "conv3"))
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_all(tmp_path_factory.mktemp("shown"), ("conv1", "conv2", "conv3"))
 
 
 @pytest.fixture(scope="session")

@@ -11,20 +11,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from commands.report.results import HOSTILE, KINDS, write_network
 from commands.tune.toys import GRAPH, NETWORK, OwnClocks
-from report.page.results import HOSTILE, KINDS, write_network
 
 import rramalloc
 from rramalloc.columns import Column
+from rramalloc.commands.report.html import escaped, safe_json, table_html
+from rramalloc.commands.report.report import SIZE_LIMIT_BYTES, report
 from rramalloc.commands.tune.section import tuning_chart
 from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.report.html import escaped, safe_json, table_html
-from rramalloc.report.page_file import SIZE_LIMIT_BYTES, report
-from rramalloc.report.section import LEVELS, Table, thinned
+from rramalloc.page.section import LEVELS, Table, thinned
 from rramalloc.units import duration, share, size
 
 
@@ -61,8 +61,8 @@ def made(files: dict[str, Path], *kinds: str, network: bool = True) -> str:
     return report([files[kind] for kind in kinds], networks=[str(files["network"])] if network else ())
 
 
-def test_every_kind_has_its_section(tiny: dict[str, Path]) -> None:
-    page = made(tiny, *KINDS)
+def test_every_kind_has_its_section(shown: dict[str, Path]) -> None:
+    page = made(shown, *KINDS)
     for words in (
         "Pipeline timeline",
         "Buffer demand",
@@ -77,10 +77,10 @@ def test_every_kind_has_its_section(tiny: dict[str, Path]) -> None:
     assert len(page.encode()) <= SIZE_LIMIT_BYTES
 
 
-def test_headline_and_table_say_what_the_allocation_says(tiny: dict[str, Path]) -> None:
-    told = json.loads(tiny["allocation"].read_text())
-    page = Page(made(tiny, "allocation"))
-    assert f"{told['makespan']:,} steps" in made(tiny, "allocation")
+def test_headline_and_table_say_what_the_allocation_says(shown: dict[str, Path]) -> None:
+    told = json.loads(shown["allocation"].read_text())
+    page = Page(made(shown, "allocation"))
+    assert f"{told['makespan']:,} steps" in made(shown, "allocation")
     for number, layer in enumerate(told["layers"]):
         start = page.cells.index(layer["name"]) - 1
         row = page.cells[start : start + 12]
@@ -98,19 +98,19 @@ def test_headline_and_table_say_what_the_allocation_says(tiny: dict[str, Path]) 
         assert row[9:12] == [f"{v:,}" for v in (layer["start"], layer["finish"], stall)]
 
 
-def test_nothing_is_loaded(tiny: dict[str, Path]) -> None:
-    page = Page(made(tiny, *KINDS))
+def test_nothing_is_loaded(shown: dict[str, Path]) -> None:
+    page = Page(made(shown, *KINDS))
     for tag, attributes in page.tags:
         assert "src" not in attributes, tag
         assert tag != "link"
         assert (attributes.get("href") or "#").startswith("#")
 
 
-def test_without_the_network_the_page_says_so(tiny: dict[str, Path]) -> None:
-    page = made(tiny, "allocation", network=False)
+def test_without_the_network_the_page_says_so(shown: dict[str, Path]) -> None:
+    page = made(shown, "allocation", network=False)
     assert "--network" in page
     assert "Buffer demand" not in page
-    assert "Buffer demand" in made(tiny, "allocation", "simulation", network=False).split("<h2")[1]
+    assert "Buffer demand" in made(shown, "allocation", "simulation", network=False).split("<h2")[1]
 
 
 def test_a_shipped_network_is_found_by_its_hash(tmp_path: Path) -> None:
@@ -119,17 +119,17 @@ def test_a_shipped_network_is_found_by_its_hash(tmp_path: Path) -> None:
     assert "Buffer demand" in report([path])
 
 
-def test_the_limit_is_the_critical_path_in_words(tiny: dict[str, Path]) -> None:
-    told = json.loads(tiny["simulation"].read_text())["critical_path_text"]
-    assert escaped(told) in made(tiny, "allocation")
+def test_the_limit_is_the_critical_path_in_words(shown: dict[str, Path]) -> None:
+    told = json.loads(shown["simulation"].read_text())["critical_path_text"]
+    assert escaped(told) in made(shown, "allocation")
 
 
-def test_same_input_same_bytes_in_any_process(tiny: dict[str, Path]) -> None:
+def test_same_input_same_bytes_in_any_process(shown: dict[str, Path]) -> None:
     program = (
         "import sys; from rramalloc import report; "
         "sys.stdout.write(report(sys.argv[2:], networks=[sys.argv[1]]))"
     )
-    files = [str(tiny["network"]), *(str(tiny[kind]) for kind in KINDS)]
+    files = [str(shown["network"]), *(str(shown[kind]) for kind in KINDS)]
     pages = {
         subprocess.run(
             [sys.executable, "-c", program, *files], env=os.environ | {"PYTHONHASHSEED": seed},
@@ -141,8 +141,8 @@ def test_same_input_same_bytes_in_any_process(tiny: dict[str, Path]) -> None:
     assert pages == {report(files[1:], networks=files[:1]).encode()}
 
 
-def test_names_stay_text(tiny: dict[str, Path], hostile: dict[str, Path]) -> None:
-    plain = [tag for tag, _ in Page(made(tiny, *KINDS)).tags]
+def test_names_stay_text(shown: dict[str, Path], hostile: dict[str, Path]) -> None:
+    plain = [tag for tag, _ in Page(made(shown, *KINDS)).tags]
     page = Page(made(hostile, *KINDS))
     tags = [tag for tag, _ in page.tags]
     assert plain.count("script") == tags.count("script")
@@ -171,20 +171,20 @@ def test_escapes(name: str) -> None:
     assert json.loads(safe_json([name])) == [name]
 
 
-def test_no_clock_unless_asked(tiny: dict[str, Path]) -> None:
-    assert "Date" not in re.findall(r"<dt>([^<]*)</dt>", made(tiny, "allocation"))
-    page = report([tiny["allocation"]], date="<1 May>", command="rramalloc report x")
+def test_no_clock_unless_asked(shown: dict[str, Path]) -> None:
+    assert "Date" not in re.findall(r"<dt>([^<]*)</dt>", made(shown, "allocation"))
+    page = report([shown["allocation"]], date="<1 May>", command="rramalloc report x")
     assert "&lt;1 May&gt;" in page
     assert "rramalloc report x" in page
 
 
-def test_provenance_has_the_hash_of_the_file(tiny: dict[str, Path]) -> None:
+def test_provenance_has_the_hash_of_the_file(shown: dict[str, Path]) -> None:
     import hashlib
 
-    assert hashlib.sha256(tiny["pareto"].read_bytes()).hexdigest() in made(tiny, "pareto")
+    assert hashlib.sha256(shown["pareto"].read_bytes()).hexdigest() in made(shown, "pareto")
 
 
-def test_records_are_shown_as_files_are(tiny: dict[str, Path]) -> None:
+def test_records_are_shown_as_files_are(shown: dict[str, Path]) -> None:
     allocation = rramalloc.optimize("alexnet", arrays=2000, work=1)
     assert "(Allocation)" in report([allocation])
     with pytest.raises(SpecError, match="cannot show"):
@@ -270,19 +270,19 @@ def test_bad_files_are_typed_errors_and_leave_nothing(content: bytes, tmp_path: 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["bad.json"]
 
 
-def test_a_changed_allocation_is_refused(tiny: dict[str, Path], tmp_path: Path) -> None:
-    document = json.loads(tiny["allocation"].read_text())
+def test_a_changed_allocation_is_refused(shown: dict[str, Path], tmp_path: Path) -> None:
+    document = json.loads(shown["allocation"].read_text())
     document["makespan"] -= 1
     path = tmp_path / "changed.json"
     path.write_text(json.dumps(document))
     with pytest.raises(SpecError, match="the file was changed"):
-        report([path], networks=[str(tiny["network"])])
+        report([path], networks=[str(shown["network"])])
 
 
 @pytest.mark.parametrize("change", ["layers", "points", "rows", "arrays", "edges", "critical_path"])
-def test_empty_lists_make_a_page(change: str, tiny: dict[str, Path], tmp_path: Path) -> None:
+def test_empty_lists_make_a_page(change: str, shown: dict[str, Path], tmp_path: Path) -> None:
     for kind in KINDS:
-        document = json.loads(tiny[kind].read_text())
+        document = json.loads(shown[kind].read_text())
         if isinstance(document.get(change), list):
             path = tmp_path / f"{kind}.json"
             path.write_text(json.dumps(document | {change: []}))
@@ -294,9 +294,9 @@ def test_empty_lists_make_a_page(change: str, tiny: dict[str, Path], tmp_path: P
 
 
 @pytest.mark.parametrize("value", [0, 2**53])
-def test_extreme_numbers_make_a_page_or_an_error(value: int, tiny: dict[str, Path], tmp_path: Path) -> None:
+def test_extreme_numbers_make_a_page_or_an_error(value: int, shown: dict[str, Path], tmp_path: Path) -> None:
     for kind in KINDS:
-        document = json.loads(tiny[kind].read_text())
+        document = json.loads(shown[kind].read_text())
         for rows in ("layers", "rows", "points", "arrays"):
             for row in document[rows] if isinstance(document.get(rows), list) else []:
                 row.update({key: value for key, old in row.items() if type(old) is int})
@@ -312,9 +312,9 @@ def test_extreme_numbers_make_a_page_or_an_error(value: int, tiny: dict[str, Pat
 @pytest.mark.parametrize(("kind", "rows", "field"), [("simulation", "edges", "buffer_bytes"),
                                                      ("allocation", "layers", "arrays")])  # fmt: skip
 def test_a_number_beyond_all_charts_is_refused(
-    kind: str, rows: str, field: str, tiny: dict[str, Path], tmp_path: Path
+    kind: str, rows: str, field: str, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    document = json.loads(tiny[kind].read_text())
+    document = json.loads(shown[kind].read_text())
     document[rows][0][field] = 10**400
     path = tmp_path / "huge.json"
     path.write_text(json.dumps(document))
@@ -322,11 +322,11 @@ def test_a_number_beyond_all_charts_is_refused(
         report([path])
 
 
-def test_needs_files(tiny: dict[str, Path]) -> None:
+def test_needs_files(shown: dict[str, Path]) -> None:
     with pytest.raises(SpecError, match="1 to 40 files"):
         report([])
     with pytest.raises(FileError, match="no such file"):
-        report([tiny["allocation"], "absent.json"])
+        report([shown["allocation"], "absent.json"])
 
 
 def test_large_results_keep_to_the_size(tmp_path: Path) -> None:

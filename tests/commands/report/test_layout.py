@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from report.page.visit import WIDTHS
+from commands.report.visit import WIDTHS
 
 mpl = pytest.importorskip("matplotlib")
 images = pytest.importorskip("matplotlib.image")
@@ -55,8 +55,8 @@ def difference(one: Grey, two: Grey) -> float:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_layout(width: int, visit: Any, tiny: dict[str, Path], tmp_path: Path) -> None:
-    page = visit(tiny, width=width, style=font_style()).page
+def test_layout(width: int, visit: Any, shown: dict[str, Path], tmp_path: Path) -> None:
+    page = visit(shown, width=width, style=font_style()).page
     seen = cells(page.screenshot(full_page=True))
     new = tmp_path / f"{width}.png"
     images.imsave(new, seen, cmap="gray", vmin=0, vmax=1)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report.page.results import HOSTILE
-from report.page.visit import DRAWN, WIDTHS
+from commands.report.results import HOSTILE
+from commands.report.visit import DRAWN, WIDTHS
 
-from rramalloc.report.page_file import report
+from rramalloc.commands.report.report import report
 
 pytestmark = pytest.mark.browser
 MARKS = """
@@ -48,9 +48,9 @@ OUTSIDE = """
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_chart_is_drawn_and_nothing_overflows(
-    width: int, scheme: str, visit: Any, tiny: dict[str, Path]
+    width: int, scheme: str, visit: Any, shown: dict[str, Path]
 ) -> None:
-    page = visit(tiny, width=width, scheme=scheme).page
+    page = visit(shown, width=width, scheme=scheme).page
     page.wait_for_timeout(200)
     marks = page.evaluate(MARKS)
     assert len(marks) == page.locator(".chart").count() >= 9
@@ -69,8 +69,8 @@ def cells(page: Any, column: int) -> list[str]:
     return [row.locator("td").nth(column).inner_text() for row in rows.all()]
 
 
-def test_sort(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation").page
+def test_sort(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation").page
     head = page.locator("#r1 .table th", has_text="Replication").first
     before = cells(page, 4)
     head.locator("button").click()
@@ -81,8 +81,8 @@ def test_sort(visit: Any, tiny: dict[str, Path]) -> None:
     assert cells(page, 4) == sorted(before, key=lambda text: -int(text.replace(",", "")))
 
 
-def test_filter_and_download(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation").page
+def test_filter_and_download(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation").page
     box = page.locator("#r1 .table").first
     box.locator("input").fill("CONV2")
     assert cells(page, 1) == ["conv2"]
@@ -97,8 +97,8 @@ def test_filter_and_download(visit: Any, tiny: dict[str, Path]) -> None:
     assert rows[1][2] == "256"
 
 
-def test_zoom_by_buttons_keys_and_mouse(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation").page
+def test_zoom_by_buttons_keys_and_mouse(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation").page
     chart = page.locator(".chart").first
     low, high = page.evaluate(RANGE, 0)
     chart.get_by_role("button", name="Zoom in").click()
@@ -138,15 +138,15 @@ def hover_text(page: Any, chart: Any) -> str:
     return ""
 
 
-def test_hover_shows_block_and_replica(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "placement").page
+def test_hover_shows_block_and_replica(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "placement").page
     text = hover_text(page, page.locator(".chart").first)
     for words in ("layer", "conv", "replica", "block (row, column)"):
         assert words in text
 
 
-def test_legend_hides_and_shows(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation").page
+def test_legend_hides_and_shows(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation").page
     key = page.locator(".keys button").first
     before = page.evaluate(MARKS)[0]
     key.click()
@@ -158,8 +158,8 @@ def test_legend_hides_and_shows(visit: Any, tiny: dict[str, Path]) -> None:
     assert page.evaluate(MARKS)[0] == before
 
 
-def test_theme_can_be_chosen_and_is_kept(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation", scheme="light").page
+def test_theme_can_be_chosen_and_is_kept(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation", scheme="light").page
     paper = "getComputedStyle(document.body).backgroundColor"
     axis = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
     light = page.evaluate(paper), page.evaluate(axis)
@@ -172,8 +172,8 @@ def test_theme_can_be_chosen_and_is_kept(visit: Any, tiny: dict[str, Path]) -> N
     assert (page.evaluate(paper), page.evaluate(axis)) == dark
 
 
-def test_every_control_is_reached_by_tab_and_named(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, "allocation", "placement").page
+def test_every_control_is_reached_by_tab_and_named(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, "allocation", "placement").page
     wanted = page.locator(
         "button:visible, input:visible, summary:visible, .plot, .scroll:visible, nav a"
     ).count()
@@ -206,8 +206,8 @@ def test_hostile_names_stay_text(visit: Any, hostile: dict[str, Path]) -> None:
     assert page.evaluate("window.hit") is None
 
 
-def test_print_has_the_charts_in_light_colours(visit: Any, tiny: dict[str, Path]) -> None:
-    page = visit(tiny, scheme="dark").page
+def test_print_has_the_charts_in_light_colours(visit: Any, shown: dict[str, Path]) -> None:
+    page = visit(shown, scheme="dark").page
     page.emulate_media(media="print")
     plots = page.locator(".plot:visible")
     assert plots.count() == page.locator(".chart").count()
@@ -222,9 +222,9 @@ def test_print_has_the_charts_in_light_colours(visit: Any, tiny: dict[str, Path]
     assert len(page.pdf()) > 20_000
 
 
-def test_tables_and_numbers_need_no_script(browser: Any, tiny: dict[str, Path], tmp_path: Path) -> None:
+def test_tables_and_numbers_need_no_script(browser: Any, shown: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    report([tiny["allocation"]], path)
+    report([shown["allocation"]], path)
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(path.as_uri())

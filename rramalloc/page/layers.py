@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -26,13 +26,19 @@ from rramalloc.chart import (
     row_height,
 )
 from rramalloc.columns import Column
-from rramalloc.report.section import FIGURE, Block, Detail, Table, block_words, table
-from rramalloc.units import area, counted, energy, size, steps
+from rramalloc.page.section import FIGURE, Block, Detail, Fact, Note, Table, block_words, table
+from rramalloc.page.timed import Timed
+from rramalloc.page.timeline import timeline_chart
+from rramalloc.units import area, counted, duration, energy, rounded, size, steps
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""
 _NAMED = 30
 """Layers up to which the axis has their names; beyond, their numbers."""
+_LACKS = (
+    "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
+    "that ships has this hash. Give its file with --network."
+)
 _MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
@@ -166,3 +172,43 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
     chart = Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
     columns = "Producer, Consumer, Pixels int=buffer_pixels, Bytes int=buffer_bytes"
     return chart, table("Buffers between stages", columns, edges, detail, "Largest first.")
+
+
+def layer_blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail) -> tuple[Block, ...]:
+    """Return charts and tables of the layers; timed: None if the network is not known."""
+    layers = result.layers
+    if not layers:
+        return (Note("The file lists no layers."),)
+    lacks = () if timed is not None else (Note(_LACKS),)
+    buffers = () if timed is None else buffer_blocks(timed.edges, detail)
+    return (
+        *lacks,
+        timeline_chart(result, timed, detail),
+        replication_chart(result, detail),
+        layer_table(layers, result.makespan, detail),
+        *buffers,
+    )
+
+
+def makespan_fact(result: Allocation | Simulation) -> Fact:
+    """Return the makespan, in steps and in time."""
+    absolute = "" if result.latency_ns is None else duration(result.latency_ns)
+    step = "" if result.unit_ns is None else f", {duration(result.unit_ns)} a {result.time_unit}"
+    return Fact("Makespan", steps(result.makespan, result.time_unit), absolute + step)
+
+
+def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
+    """Yield the energy and the area that the hardware gives."""
+    if result.energy_pj is not None or result.dynamic_pj is not None or result.static_pj is not None:
+        parts = (("dynamic", result.dynamic_pj), ("static", result.static_pj))
+        words = ", ".join(f"{name} {'not given' if pj is None else energy(pj)}" for name, pj in parts)
+        yield Fact("Energy", "not given" if result.energy_pj is None else energy(result.energy_pj), words)
+    if result.area_um2 is not None:
+        whole = result.chip_area_um2
+        words = "" if whole is None else f"in use, {area(whole)} of the whole chip"
+        yield Fact("Area", area(result.area_um2), words)
+
+
+def rate_words(throughput_per_s: float | None) -> str:
+    """Return inputs a second, where a time is given."""
+    return "between inputs" if throughput_per_s is None else f"{rounded(throughput_per_s)} inputs a second"

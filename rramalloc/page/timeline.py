@@ -25,8 +25,8 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.importers import NetworkLike
-from rramalloc.report.section import FIGURE, Detail
-from rramalloc.report.timed import BusySpan, Networks, Timed, time_allocation, time_simulation
+from rramalloc.page.section import FIGURE, Detail
+from rramalloc.page.timed import BusySpan, Networks, Timed, time_allocation, time_simulation
 from rramalloc.units import steps
 
 _COMPUTING = Key("computing", BLUE)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rramalloc.chart import Chart, Key
 from rramalloc.columns import Column
-from rramalloc.report.section import Block, Fact, Note, Section, Table
+from rramalloc.page.section import Block, Fact, Note, Section, Table
 from rramalloc.units import counted, in_table, printable, share
 
 _FEWEST_PACKED = 24  # values; a shorter list of texts is written as it is

@@ -45,7 +45,7 @@ def test_a_sweep_is_shown_from_its_folder(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_chiplet_cost_is_shown(run: Run, tmp_path: Path) -> None:
-    example = Path(__file__).resolve().parents[2] / "docs" / "examples" / "resnext_block.json"
+    example = Path(__file__).resolve().parents[3] / "docs" / "examples" / "resnext_block.json"
     cost, page = tmp_path / "cost.json", tmp_path / "r.html"
     assert run("chiplet", "cost", example, "-o", cost, "-q").code == 0
     assert run("report", cost, "-o", page).code == 0

@@ -29,7 +29,7 @@ def report(
 
     Example: rramalloc report a.json -o alexnet.html
     """
-    from rramalloc.report.page_file import report as run_report
+    from rramalloc.commands.report.report import report as run_report
 
     words = ["rramalloc", "report", *files, "-o", output]
     for name in network or []:

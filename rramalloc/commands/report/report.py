@@ -18,19 +18,19 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.chart import converted
 from rramalloc.columns import Column
+from rramalloc.commands.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
+from rramalloc.page.section import LEVELS, Detail, Section, Table
+from rramalloc.page.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.records import Record, brief, parse
-from rramalloc.report.html import escaped, pairs_html, section_html, table_html
-from rramalloc.report.section import LEVELS, Detail, Section, Table
-from rramalloc.report.timed import Networks, Timed, time_allocation, time_simulation
 from rramalloc.schemas import record_of
 from rramalloc.version import __version__
 
 SECTIONS = {
-    "allocation": "report.allocation_section:allocation_section",
-    "simulation": "report.allocation_section:simulation_section",
+    "allocation": "commands.optimize.section:allocation_section",
+    "simulation": "commands.simulate.section:simulation_section",
     "comparison": "commands.compare.section:comparison_section",
     "pareto": "commands.pareto.section:front_section",
     "sweep": "commands.sweep.section:sweep_section",

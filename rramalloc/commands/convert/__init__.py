@@ -1,0 +1,1 @@
+"""Convert: any readable network as network JSON."""

@@ -1,0 +1,1 @@
+"""Report: results as one page of HTML."""

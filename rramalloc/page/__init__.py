@@ -1,0 +1,1 @@
+"""What sections of a page share: facts, tables, charts of layers and of time."""
