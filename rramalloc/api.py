@@ -36,20 +36,24 @@ from rramalloc.lazy import room
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
-from rramalloc.records import check_known, check_range
+from rramalloc.records import brief, check_known, check_range
+from rramalloc.search.fewest import Target
 from rramalloc.search.objective import check_method
 from rramalloc.search.work import Progress, Work
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.units import amount
 
 
 def optimize(
     network: NetworkLike,
     arrays: int | str | None = None,
     *,
-    objective: ObjectiveName = "latency",
+    objective: ObjectiveName | None = None,
     method: str = "auto",
     target: int | None = None,
     target_ns: float | None = None,
+    target_interval: int | str | None = None,
+    target_throughput: float | None = None,
     placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
     sensitivity: float | None = None,
@@ -62,7 +66,9 @@ def optimize(
     """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum, or
-    None for all that the chip of `hardware` has; target: steps, target_ns: nanoseconds, one of them with
+    None for all that the chip of `hardware` has; objective: latency if left out; target, target_ns: the
+    latency that the fewest arrays reach, in steps or ns; target_interval: the interval between inputs, in
+    steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of these makes the
     objective "arrays"; placed: count transfer between the tiles in which copies would be placed; bits: a CSV
     of layer, weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with
     sensitivities of no more than `sensitivity` in sum; the allocation is then of the network with these bits,
@@ -76,13 +82,17 @@ def optimize(
     (4009, 4009)
     """
     seed, limits = searched(given)
+    wanted = _target(target, target_ns, target_interval, target_throughput)
+    objective = objective or ("arrays" if wanted.given else "latency")
     check_known("objective", objective, OBJECTIVES)
     check_known("method", method, method_names())
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
-    _check_objective(objective, method, target, target_ns)
+    if objective != "arrays" and wanted.given:
+        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
+    check_method(objective, method)
     case = Case.of(network, given)
-    request = Request(objective=objective, method=method, seed=seed, target_steps=target, target_ns=target_ns)
+    request = Request(objective=objective, method=method, seed=seed, target=wanted)
     most = case.budget(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:
@@ -155,11 +165,22 @@ def convert(
     return source
 
 
-def _check_objective(
-    objective: ObjectiveName, method: str, target: int | None, target_ns: float | None
-) -> None:
-    check_range("target", target, 1, 2**53)
-    check_range("target_ns", target_ns, 0, 1e300)
-    if objective != "arrays" and (target is not None or target_ns is not None):
-        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
-    check_method(objective, method)
+def _target(
+    steps: int | None, ns: float | None, interval: int | str | None, throughput: float | None
+) -> Target:
+    """Return what the fewest arrays must reach. Raises SpecError for values out of range."""
+    check_range("target", steps, 1, 2**53)
+    check_range("target_ns", ns, 0, 1e300)
+    check_range("target_throughput", throughput, 1e-300, 1e300)
+    interval_ns = None
+    if isinstance(interval, str):
+        try:
+            text, interval = interval, None
+            interval = int(text) if text.strip().isdecimal() else None
+            interval_ns = amount(text, "ns") if interval is None else None
+        except ValueError:
+            words = "must be a whole number of steps or ticks, or a time with its unit such as 10us"
+            raise SpecError("target_interval", f"{words}, got {brief(text)}") from None
+    check_range("target_interval", interval, 1, 2**53)
+    check_range("target_interval", interval_ns, 0, 1e300)
+    return Target(steps, ns, interval, interval_ns, throughput)

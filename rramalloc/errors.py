@@ -258,28 +258,54 @@ class MisplacedError(RramallocError):
 
 
 class TargetError(RramallocError):
-    """No allocation within the budget reaches the wanted latency, or none was found.
+    """No allocation within the budget reaches the wanted latency, interval or throughput, or none was found.
 
-    target, bound: in `unit` ("steps" or "ns"); bound: no allocation within the budget can be faster;
-    proven: whether the bound excludes the target; chip: arrays that can be used of the chips, where they and
-    not --arrays are the limit.
+    target, bound: in `unit`; bound: no allocation within the budget is better; proven: whether the bound
+    excludes the target; goal: what is to be reached; need: arrays that are enough, None if that is not known;
+    limit: in words what no number of arrays changes, empty for nothing; chip: arrays that can be used of the
+    chips, where they and not --arrays are the limit.
     """
 
     chip: int | None = None
 
-    def __init__(self, target: float, bound: float, unit: str, *, proven: bool = True) -> None:
+    def __init__(
+        self,
+        target: float,
+        bound: float,
+        unit: str,
+        *,
+        proven: bool = True,
+        goal: str = "latency",
+        need: int | None = None,
+        limit: str = "",
+    ) -> None:
         super().__init__(target, bound, unit)
-        self.target, self.bound, self.unit, self.proven = target, bound, unit, proven
+        self.target, self.bound, self.unit, self.proven, self.goal = target, bound, unit, proven, goal
+        self.need, self.limit = need, limit
 
     def __str__(self) -> str:
         what = "cannot be met" if self.proven else "was not met within the work allowed"
         limit, remedy = "the budget", "raise --arrays"
         if self.chip is not None:
             limit, remedy = f"the {self.chip} arrays of the chips", "use more or larger tiles, more chips"
+        if self.need is not None:
+            remedy += f" ({self.need} arrays are enough)"
+        if self.limit:
+            remedy = f"no number of arrays helps, as {self.limit}; change the hardware"
+        goal, best, easier = _GOALS[self.goal]
         return (
-            f"the target of {self.target:g} {self.unit} {what}: no allocation within {limit} is faster than "
-            f"{self.bound:g} {self.unit}; {remedy}{'' if self.proven else ', more --work'} or a higher target"
+            f"the {goal} of {self.target:.10g} {self.unit} {what}: no allocation within {limit} {best} "
+            f"{self.bound:.10g} {self.unit}; {remedy}{'' if self.proven else ', more --work'} or a {easier} "
+            f"target"
         )
+
+
+_GOALS = {
+    "latency": ("target", "is faster than", "higher"),
+    "interval": ("target interval", "has a shorter one than", "higher"),
+    "throughput": ("target", "has more than", "lower"),
+}
+"""What a target is called, what no allocation does, and which target is easier."""
 
 
 class MissingLatencyError(RramallocError, LookupError):

@@ -17,21 +17,27 @@ LONGEST_LINE = 240  # characters of a line before its middle is cut
 LEAST_MM2 = 1e4  # um2 from which areas are in mm2
 LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
 _SHARES = ("utilisation", "share", "gap", "saving")
-_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-z]*)", re.ASCII)
+_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z]*2?)", re.ASCII)
 _TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
+_SCALES = {
+    "s": _TIMES_NS,
+    "ns": _TIMES_NS,
+    "": {"": "1", "%": "0.01"},
+    "inputs/s": {"inputs/s": "1", "k": "1e3", "M": "1e6", "G": "1e9"},
+}
+"""Units that a number in a unit may be given in, with their sizes."""
 
 
 def amount(text: str, unit: str) -> float:
-    """Return a number in `unit` ("s", "ns"; "" of a share), given in it or in another: "10", "500ms", "1%".
+    """Return a number in `unit` ("s", "ns", "inputs/s"; "" of a share), given in it or another: "5ms", "1%".
 
     Raises ValueError.
     """
-    scales = _TIMES_NS if unit else {"": "1", "%": "0.01"}
+    scales = _SCALES[unit]
     found = _AMOUNT.fullmatch(text.strip().replace("\u00b5", "u").replace("\u03bc", "u"))
     if found is None or (found[2] or unit) not in scales:
-        known = (
-            f"a number of {unit}, or one with {', '.join(scales)}: 500ms" if unit else "a share: 0.01 or 1%"
-        )
+        known = f"a number of {unit}, or one with {', '.join(scales)}: 5{[*scales][1]}"
+        known = known if unit else "a share: 0.01 or 1%"
         raise ValueError(f"must be {known}, got {text[:LONGEST_NAME]!r}")
     return float(Decimal(found[1]) * Decimal(scales[found[2] or unit]) / Decimal(scales[unit]))
 

@@ -28,6 +28,8 @@ from rramalloc.units import amount
         ("0.01", "", 0.01),
         (".5 %", "", 0.005),
         ("-1", "", -1.0),
+        ("2.5k", "inputs/s", 2500.0),
+        ("30", "inputs/s", 30.0),
         ("1e999s", "s", math.inf),
     ],
 )
@@ -44,5 +46,5 @@ def test_amounts_are_exact(text: str, unit: str, number: float) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_amount_is_explained(text: str, unit: str) -> None:
-    with pytest.raises(ValueError, match=rf"must be a .*500ms, got '{text}'" if unit else "must be a share"):
+    with pytest.raises(ValueError, match=rf"must be a .*5us, got '{text}'" if unit else "must be a share"):
         amount(text, unit)

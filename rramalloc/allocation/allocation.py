@@ -56,6 +56,9 @@ class Options(MappingOptions):
     gap: float
     target_steps: int | None
     target_ns: float | None
+    target_interval: Count | None = Field(None, exclude_if=absent)
+    target_interval_ns: float | None = Field(None, exclude_if=absent)
+    target_throughput: float | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
 

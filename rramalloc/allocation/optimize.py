@@ -30,6 +30,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
 from rramalloc.search import repair
+from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, gap_of, root_bound, within
 from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.work import Work
@@ -43,13 +44,12 @@ from rramalloc.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Objective and method of a run. target_steps or target_ns is needed with objective "arrays"."""
+    """Objective and method of a run; target: what "arrays" must reach."""
 
     objective: ObjectiveName = "latency"
     method: str = "auto"
     seed: int = 0
-    target_steps: int | None = None
-    target_ns: float | None = None
+    target: Target = NO_TARGET
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
@@ -112,7 +112,7 @@ def keeps_limits(problem: Problem, candidate: Candidate) -> bool:
 def objective_of(problem: Problem, request: Request) -> Objective:
     """Return the objective of a request over a problem."""
     if request.objective == "arrays":
-        return FewestArrays(problem, request.target_steps, request.target_ns)
+        return FewestArrays(problem, request.target)
     return OBJECTIVES[request.objective](problem)
 
 
@@ -134,7 +134,7 @@ def checked_allocation(
         network=NetworkId.of(network),
         hardware=hardware,
         options=Options.gather(
-            case.mapping, stop, request, latency_table=case.measured, copies=dict(case.copies) or None
+            case.mapping, stop, request.target, latency_table=case.measured, copies=dict(case.copies) or None
         ),
         objective=request.objective,
         objective_value=value,

@@ -96,7 +96,15 @@ _NAMES = {
     "quiet": ("--quiet", "-q"),
 }
 """Options whose names do not follow from those of their parameters."""
-_UNITS = {"time_limit_s": "s", "timeout_s": "s", "target_ns": "ns", "gap": "", "width": "", "noise": ""}
+_UNITS = {
+    "time_limit_s": "s",
+    "timeout_s": "s",
+    "target_ns": "ns",
+    "target_throughput": "inputs/s",
+    "gap": "",
+    "width": "",
+    "noise": "",
+}
 """Units of numbers that may be given in others; "" for shares."""
 _ON_A_TERMINAL: dict[str, Any] = {
     "bool": bool,
@@ -119,7 +127,8 @@ PANELS = {
     "Options": "",
     "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
     "allocation placement handoff",
-    "Goal": "objective copies against target target_ns reload inputs placed bits sensitivity",
+    "Goal": "objective copies against target target_ns target_interval target_throughput reload inputs "
+    "placed bits sensitivity",
     "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
     "jobs timeout_s store scheduler clock",
     "Output": "output_format output figure convergence bits_network rows plot status quiet",

@@ -9,9 +9,11 @@ import math
 from dataclasses import dataclass, replace
 
 from rramalloc.errors import BudgetError, TargetError
+from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound import Bounder
 from rramalloc.search.improve import Improver
+from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.problem import Candidate, Problem
@@ -19,7 +21,41 @@ from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange
 from rramalloc.search.timer import Timer
 from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import SECONDS_PER_WORK, Work
+from rramalloc.units import number_of
 
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the fewest arrays must reach: a latency or an interval, in steps (ticks) or ns, or a throughput.
+
+    target_throughput: inputs a second, which is an interval of 1e9 / X ns.
+    """
+
+    target_steps: int | None = None
+    target_ns: float | None = None
+    target_interval: int | None = None
+    target_interval_ns: float | None = None
+    target_throughput: float | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """Names of what is given."""
+        return [name for name in self.__slots__ if getattr(self, name) is not None]
+
+    @property
+    def longest_ns(self) -> float | None:
+        """The longest interval in ns that meets it, None for a target of another kind."""
+        if self.target_throughput is None:
+            return self.target_interval_ns
+        longest_ns = 1e9 / self.target_throughput
+        while 1e9 / longest_ns < self.target_throughput:  # the quotient may be rounded up
+            longest_ns = math.nextafter(longest_ns, 0)
+        while 1e9 / (above := math.nextafter(longest_ns, math.inf)) >= self.target_throughput:
+            longest_ns = above
+        return longest_ns
+
+
+NO_TARGET = Target()
 _WORK_PER_BUDGET = 8  # units of work for a budget that is tried
 _ANNEALING = 0.3  # of all work, for annealing the arrays before budgets are tried
 _SAME = 1e-12
@@ -55,8 +91,7 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Candidate:
             low = budget + 1
             if candidate.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
-    words = f"at least {proven} arrays are needed for {target} {problem.time_unit}"
-    words += ", so this is the fewest" if proven >= found.arrays else ""
+    words = fewest_words(proven, found.arrays, f"{target} {problem.time_unit}")
     bound = min(proven, found.arrays)
     return Candidate(found.copies, 1, words, spent_s, objective_bound=bound, blocks=found.blocks)
 
@@ -80,9 +115,60 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Candi
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
     fewest = round(model.incumbent.value)
     least = min(fewest, math.ceil(bound))
-    words = f"at least {least} arrays are needed for {target_ns:.10g} ns"
-    words += ", so this is the fewest" if least >= fewest else ""
+    words = fewest_words(least, fewest, f"{target_ns:.10g} ns")
     return model.incumbent.candidate(words, least)
+
+
+def for_interval(problem: Problem, longest: int) -> Candidate:
+    """Fewest arrays with which no stage takes longer than `longest` steps or ticks, stage by stage.
+
+    Raises TargetError if the budget does not hold them, or its tiles hold nothing that was tried.
+    """
+    menu = Menu.of(problem)
+    state, fewest = menu.cheapest(longest)
+    if fewest > problem.budget:
+        least = menu.smallest_interval(replace(problem, tiles=None))
+        raise _unreachable(problem, longest, least)
+    if not problem.holds(state.copies, menu.blocks_of(state)):
+        reached = menu.smallest_interval(problem)
+        if reached > longest:
+            raise TargetError(longest, reached, problem.time_unit, proven=False, goal="interval")
+        state = menu.cheapest(reached)[0]
+    blocks = menu.blocks_of(state)
+    words = fewest_words(
+        fewest, problem.arrays(state.copies, blocks), f"an interval of {longest} {problem.time_unit}"
+    )
+    return Candidate(state.copies, 1, words, 0.0, objective_bound=fewest, blocks=blocks)
+
+
+def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
+    """Return the error that says which number of arrays is enough, or which layer no number helps."""
+    menu = Menu.of(unlimited(problem))
+    need, limit = menu.cheapest(longest)[1], ""
+    if need >= 2**60:
+        ends = menu.stairs.first[1 : len(menu.stages) + 1] - 1
+        slowest = int(menu.stairs.length[ends].argmax())
+        length = number_of(int(menu.stairs.length[ends][slowest]), problem.time_unit.removesuffix("s"))
+        limit = f"{problem.graph.names[slowest]!r} alone takes {length} with all the copies that it can have"
+    return TargetError(
+        longest, least, problem.time_unit, goal="interval", need=None if limit else need, limit=limit
+    )
+
+
+def unlimited(problem: Problem) -> Problem:
+    """Return the problem with as many arrays as copies alone can use; modes never need more."""
+    return replace(problem, block_modes=None, once=None, tiles=None, budget=2**53)
+
+
+def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Candidate:
+    """Return the same for a target in ns, where the length of a step depends on the modes."""
+    candidate, proven = interval.fewest_arrays(problem, stop, target_ns)
+    if candidate is not None:
+        return candidate
+    least_ns = interval.least_product(problem, stop)[1]
+    enough, _ = interval.fewest_arrays(unlimited(problem), stop, target_ns)
+    need = None if enough is None else round(enough.objective_bound or 0.0)
+    raise TargetError(target_ns, least_ns, "ns", proven=proven, goal="interval", need=need)
 
 
 @dataclass(eq=False)

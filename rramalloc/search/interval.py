@@ -7,14 +7,16 @@ until the bounds of all reach the best product, so the result is exact (docs/sou
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from rramalloc.errors import BudgetError
-from rramalloc.search.menu import Menu, all_modes, fed_by, limited_to
+from rramalloc.search.menu import Menu, StageModes, all_modes, fed_by, limited_to
 from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
 from rramalloc.search.sequential import least_access
@@ -23,6 +25,8 @@ from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
+_SAME = 1e-12
+"""A product that is longer than a target by less than this, relatively, meets it."""
 _NS_PER_STAGE = 20.0
 """Time of one look at an interval, per stage: a count of work, not a clock."""
 
@@ -46,14 +50,24 @@ class Intervals:
     @cached_property
     def lengths(self) -> Ints:
         """Every length of a stage that can be the interval, the shortest first."""
-        listed = all_modes(self.problem)
-        own = np.unique(np.concatenate([each.modes.length for each in listed]))
+        own = np.unique(np.concatenate([each.modes.length for each in self._listed]))
         return np.unique(np.append(own[own >= self.shortest], self.shortest))
 
     @cached_property
+    def _listed(self) -> tuple[StageModes, ...]:
+        return all_modes(self.problem)
+
+    @cached_property
     def _stages(self) -> list[ByLength]:
-        listed = all_modes(self.problem)
-        return [ByLength.of(own, self.problem.access_ns(i, own.blocks)) for i, own in enumerate(listed)]
+        return [ByLength.of(own, self.problem.access_ns(i, own.blocks)) for i, own in enumerate(self._listed)]
+
+    def floor(self, first: int, last: int) -> float:
+        """Return a value that no allocation with an interval from `first` to `last` undercuts."""
+        return first * self.shortest_step_ns(last)
+
+    def work_out(self, length: int) -> float:
+        """Offer the best allocation with an interval; return a bound of all that have it."""
+        return length * self.search(length)
 
     def shortest_step_ns(self, longest: int) -> float:
         """Return a step length that no allocation with such an interval undercuts, whatever its arrays."""
@@ -108,22 +122,122 @@ class IntervalRange:
 
     def __post_init__(self) -> None:
         lengths = self.intervals.lengths
-        self.bound = int(lengths[self.first]) * self.intervals.shortest_step_ns(int(lengths[self.last]))
+        self.bound = self.intervals.floor(int(lengths[self.first]), int(lengths[self.last]))
 
     def parts(self) -> list[IntervalRange]:
         """Return the halves of the range, or a single interval that is worked out, once."""
+        if math.isinf(self.bound):  # no allocation is in it
+            return []
         if self.first < self.last:
             middle = (self.first + self.last) // 2
             return [
                 IntervalRange(self.intervals, self.first, middle),
                 IntervalRange(self.intervals, middle + 1, self.last),
             ]
-        length = int(self.intervals.lengths[self.first])
-        worked_out = length * self.intervals.search(length)
+        worked_out = self.intervals.work_out(int(self.intervals.lengths[self.first]))
         if worked_out <= self.bound:
             return []
         self.bound = worked_out
         return [self]
+
+
+@dataclass(eq=False)
+class ArraysForInterval(Intervals):
+    """The fewest arrays with which interval * step_ns is at most a target, stage by stage.
+
+    For every interval the target is a longest step. Where all stages share the bandwidth their access sums
+    up to a step: over modes that is a knapsack for each number of arrays.
+    """
+
+    target_ns: float = math.inf
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Every length of a stage that can be the interval and meets the target with the shortest step."""
+        own = np.unique(np.concatenate([each.modes.length for each in self._listed]))
+        shortest = self.menu.smallest_interval(replace(self.problem, tiles=None))
+        return own[(own >= shortest) & (own * step_time_of(self.problem).compute_ns <= self._most_ns)]
+
+    @property
+    def _most_ns(self) -> float:
+        return self.target_ns * (1 + _SAME)
+
+    def value(self, found: TimedAllocation) -> float:
+        """Return the arrays of an allocation, infinity where its interval is too long."""
+        interval = self.problem.interval(found.copies, found.blocks)
+        step_ns = self.problem.step_ns(found.copies, found.blocks)
+        return found.arrays if interval * step_ns <= self._most_ns else math.inf
+
+    @override
+    def floor(self, first: int, last: int) -> float:
+        if first * self.shortest_step_ns(last) > self._most_ns:
+            return math.inf
+        return sum(arrays for arrays, _ in self._fewest(last, self._most_ns / first))
+
+    @override
+    def work_out(self, length: int) -> float:
+        self.incumbent.spent_s += 1e-9 * _NS_PER_STAGE * len(self._listed)
+        chosen = self._fewest(length, self._most_ns / length)
+        fewest = sum(arrays for arrays, _ in chosen)
+        rows = [own.modes.take(np.array([row])) for own, (_, row) in zip(self._listed, chosen, strict=True)]
+        blocks = tuple((int(row.tall[0]), int(row.wide[0])) for row in rows)
+        found = self.timer.of_blocks(blocks, np.array([int(row.low[0]) for row in rows]))
+        self.incumbent.offer(found)
+        if math.isfinite(self.value(found)) or self.problem.one_block:
+            # Of copies alone the fewest have the least access too.
+            return fewest if math.isfinite(self.value(found)) else math.inf
+        low, high = fewest, self.problem.budget + 1
+        while low < high:
+            middle = (low + high) // 2
+            fitting = limited_to(replace(self.problem, budget=middle), length)
+            least = least_access(fitting, self.stop.nested(self.stop.work))
+            self.incumbent.spent_s += least.seconds or 0.0
+            self.incumbent.offer(self.timer.of(least))
+            if (least.objective_bound or 0.0) * length > self._most_ns:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low <= self.problem.budget else math.inf
+
+    @cached_property
+    def _access_ns(self) -> list[Floats]:
+        """Access of every mode of every stage."""
+        every = enumerate(self._listed)
+        return [self.problem.access_ns(i, own.blocks)[own.block] * own.modes.low for i, own in every]
+
+    def _fewest(self, longest: int, step_ns: float) -> list[tuple[int, int]]:
+        """Return the fewest arrays of every stage within a length and an access, and the row of its mode."""
+        chosen = []
+        for own, access_ns in zip(self._listed, self._access_ns, strict=True):
+            modes = own.modes
+            rows = np.flatnonzero((modes.length <= longest) & (access_ns <= step_ns))
+            if not len(rows):
+                return [(2**60, 0)]
+            best = rows[np.lexsort((modes.length[rows], access_ns[rows], modes.arrays[rows]))[0]]
+            chosen.append((int(modes.arrays[best]), int(best)))
+        return chosen
+
+
+def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Candidate | None, bool]:
+    """Return the fewest arrays whose interval * step_ns is at most a target; None where none was found.
+
+    `objective_bound` is of the arrays. The second value says whether that is proven.
+    """
+    intervals = ArraysForInterval(problem, Incumbent(problem, lambda _: math.inf), stop, target_ns)
+    incumbent = intervals.incumbent = Incumbent(problem, intervals.value)
+    last = len(intervals.lengths) - 1
+    bound = close_ranges([IntervalRange(intervals, 0, last)] if last >= 0 else [], incumbent, stop)
+    if incumbent.best is None:
+        return None, math.isinf(bound)
+    least = min(math.ceil(bound * (1 - _SAME)), incumbent.best.arrays)
+    words = fewest_words(least, incumbent.best.arrays, f"an interval of {target_ns:.10g} ns")
+    return incumbent.candidate(words, least), least == incumbent.best.arrays
+
+
+def fewest_words(least: int, found: int, target: str) -> str:
+    """Words for the proof of the fewest arrays."""
+    end = ", so this is the fewest" if least >= found else ""
+    return f"at least {least} arrays are needed for {target}{end}"
 
 
 def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:

@@ -21,6 +21,7 @@ from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import bounder_of
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
+from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Candidate, Problem
 from rramalloc.search.ranges import (
@@ -355,16 +356,14 @@ class Interval(TimeObjective):
 
 
 class FewestArrays(Objective):
-    """Arrays used, of the allocations that meet a target latency."""
+    """Arrays used, of the allocations that meet a target of latency, interval or throughput."""
 
     name, label = "arrays", "arrays"
     unit = "arrays"
 
-    def __init__(
-        self, problem: Problem, target_steps: int | None = None, target_ns: float | None = None
-    ) -> None:
+    def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
-        self._target_steps, self._target_ns = target_steps, target_ns
+        self._target = target
 
     @override
     def value(self, found: TimedAllocation) -> float:
@@ -376,24 +375,51 @@ class FewestArrays(Objective):
 
     @override
     def solve(self, stop: Work, seed: int) -> Candidate:
-        steps, target_ns, step_time = self._target_steps, self._target_ns, self.problem.step_time
-        if steps is not None and target_ns is None:
-            return fewest.solve(self.problem, stop, seed, steps)
-        if target_ns is None or steps is not None:
-            raise SpecError("target", "objective 'arrays' needs either --target STEPS or --target-ns NS")
+        target, step_time = self._target, self.problem.step_time
+        if len(target.given) != 1:
+            words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
+            raise SpecError("target", f"objective 'arrays' {words}")
+        if target.target_steps is not None:
+            return fewest.solve(self.problem, stop, seed, target.target_steps)
+        if target.target_interval is not None:
+            return fewest.for_interval(self.problem, target.target_interval)
         if step_time is None:
-            raise SpecError(
-                "target_ns", "the hardware has no [timing], so give --target in steps or --latency-table"
-            )
+            words = "the hardware has no [timing], so give --target or --target-interval in steps"
+            raise SpecError(target.given[0], f"{words}, or --latency-table")
+        if target.target_ns is None:
+            return self._for_interval_ns(step_time, target.longest_ns or 0.0, stop)
         if not step_time.depends_on_copies:
-            return fewest.solve(self.problem, stop, seed, steps_within(target_ns, step_time.compute_ns))
+            steps = steps_within(target.target_ns, step_time.compute_ns)
+            return fewest.solve(self.problem, stop, seed, steps)
         try:
-            return fewest.solve_ns(self.problem, stop, seed, target_ns)
+            return fewest.solve_ns(self.problem, stop, seed, target.target_ns)
         except TargetError as error:
             latency = LatencyNs(self.problem)
             least_ns = latency.bound(Candidate(self.problem.smallest, 1, ""), stop)
             raise TargetError(
-                target_ns, least_ns, "ns", proven=error.proven or least_ns > target_ns
+                target.target_ns, least_ns, "ns", proven=error.proven or least_ns > target.target_ns
+            ) from None
+
+    def _for_interval_ns(self, step_time: StepTime, target_ns: float, stop: Work) -> Candidate:
+        """Return the fewest arrays for an interval in ns, or for a throughput. Raises TargetError."""
+        length_ns, throughput = 1.0, self._target.target_throughput
+        try:
+            if step_time.depends_on_copies:
+                return fewest.for_interval_ns(self.problem, stop, target_ns)
+            length_ns = step_time.compute_ns
+            return fewest.for_interval(self.problem, steps_within(target_ns, length_ns))
+        except TargetError as error:
+            least_ns, goal, unit = error.bound * length_ns, "interval", "ns"
+            if throughput is not None:
+                target_ns, least_ns, goal, unit = throughput, 1e9 / least_ns, "throughput", "inputs/s"
+            raise TargetError(
+                target_ns,
+                least_ns,
+                unit,
+                goal=goal,
+                need=error.need,
+                proven=error.proven,
+                limit=error.limit,
             ) from None
 
     @override

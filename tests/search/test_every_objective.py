@@ -18,7 +18,7 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.errors import BudgetError, PlacementError, TargetError, TileError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
@@ -192,6 +192,34 @@ def test_fewest_arrays_for_a_latency(random: Random) -> None:
     assert found.latency_ns is not None
     assert found.latency_ns <= target_ns * (1 + SAME)
     assert (found.arrays.used, found.lower_bound <= fewest) == (fewest, True)
+
+
+@settings(max_examples=30)
+@given(random=randoms)
+def test_fewest_arrays_for_an_interval_or_a_throughput_are_proven(random: Random) -> None:
+    """Stage by stage, so exact; a value of a result is accepted. Only tiles leave a proof open."""
+    case = random_case(random)
+    asked = random.choice(case.ways)
+    longest_ns = asked["interval_ns"] * (1 + SAME)
+    own = random.choice(("target_interval", "target_throughput"))
+    wish = {"target_interval": f"{asked['interval_ns']!r}ns", "target_throughput": 1e9 / asked["interval_ns"]}
+    fewest = best_of([way for way in case.ways if way["interval_ns"] <= longest_ns], "arrays")["arrays"]
+    found = rramalloc.optimize(case.network, case.budget, **case.options(), **{own: wish[own]})
+    assert found.throughput_per_s is not None
+    assert 1e9 / found.throughput_per_s <= longest_ns
+    assert found.lower_bound <= fewest
+    if case.hardware.chip is None or case.hardware.chip.straddle:
+        assert (found.objective, found.arrays.used, found.gap) == ("arrays", fewest, 0)
+        least_ns = min(way["interval_ns"] for way in case.ways)
+        with pytest.raises(TargetError) as caught:
+            rramalloc.optimize(
+                case.network, case.budget, **case.options(), target_throughput=1.001e9 / least_ns
+            )
+        assert caught.value.proven
+        assert caught.value.bound == pytest.approx(1e9 / least_ns)
+        if (need := caught.value.need) is not None and caught.value.chip is None:
+            more = case.options() | {"target_throughput": 1.001e9 / least_ns}
+            assert case.budget < rramalloc.optimize(case.network, need, **more).arrays.used <= need
 
 
 def staircase(ways: list[dict[str, float]], across: str, along: str) -> list[tuple[float, float]]:

@@ -16,10 +16,11 @@ from laws.strategies import ANY, Enumerated, enumerate_all, random_network, rand
 from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
 from rramalloc.commands.evaluate.evaluate import evaluate
-from rramalloc.errors import BudgetError, TargetError, UnsupportedError
+from rramalloc.errors import BudgetError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.search.fewest import Target
 from rramalloc.search.objective import steps_within
 
 STEP_NS = 10.0
@@ -200,6 +201,34 @@ def test_arrays(random: Random) -> None:
     if case.optimum > 1:
         with pytest.raises(TargetError):
             optimize(network, budget, **options, target=case.optimum - 1)
+
+
+def test_fewest_arrays_for_an_interval_by_hand() -> None:
+    """MobileNet-v1: sum of demand * ceil(windows / 1000) is 667 arrays (docs/sources/model.md 8)."""
+    found = optimize("mobilenet_v1", 1000, target_interval=1000)
+    assert (found.arrays.used, found.lower_bound, found.gap) == (667, 667, 0)
+    assert found.interval <= 1000
+    assert found.options.target_interval == 1000
+    with pytest.raises(TargetError, match="667 arrays are enough"):
+        optimize("mobilenet_v1", 666, target_interval="1000")
+    words = "'conv1' alone takes 1513 steps with all the copies that it can have"
+    with pytest.raises(TargetError, match=words):
+        optimize("alexnet", 1000, target_interval=1000, copies={"conv1": "..2"})
+
+
+@pytest.mark.parametrize("wish", [0, "0.5", "us", "1e999us", "-1us", "10 inputs"])
+def test_an_interval_is_a_number_of_steps_or_a_time(wish: Any) -> None:
+    with pytest.raises(SpecError, match="target_interval"):
+        optimize("alexnet", 1000, target_interval=wish)
+
+
+@settings(max_examples=500)
+@given(interval_ns=st.floats(1e-100, 1e100))
+def test_a_throughput_is_a_target_of_its_interval(interval_ns: float) -> None:
+    longest_ns = Target(target_throughput=1e9 / interval_ns).longest_ns
+    assert longest_ns is not None
+    assert interval_ns <= longest_ns
+    assert 1e9 / longest_ns >= 1e9 / interval_ns > 1e9 / math.nextafter(longest_ns, math.inf)
 
 
 @settings(max_examples=2000)
