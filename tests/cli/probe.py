@@ -17,6 +17,9 @@ def imported(names: Sequence[str], *arguments: str, env: Mapping[str, str] | Non
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        capture_output=True, text=True, check=True, env=os.environ | dict(env or {}),
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | dict(env or {}),
+    )
     return done.stdout, done.stderr

@@ -29,8 +29,10 @@ def test_lines_and_columns(run: Run, tiny: Path, machine: Path, tmp_path: Path) 
     out = run("optimize", tiny, "--arrays", 40, "--hardware", machine, "--work", 2).out
     assert "energy" in out.splitlines()[0]
     assert [line.split()[0] for line in out.splitlines() if line.startswith(("energy", "EDP", "area"))] == [
-        "energy", "EDP", "area",
-    ]  # fmt: skip
+        "energy",
+        "EDP",
+        "area",
+    ]
     machine.write_text(HARDWARE)
     out = run("optimize", tiny, "--arrays", 40, "--hardware", machine, "--work", 2).out
     assert "not given by the hardware" in out
@@ -43,16 +45,6 @@ def test_lines_and_columns(run: Run, tiny: Path, machine: Path, tmp_path: Path) 
     ).json
     assert document["energy_pj"] is document["edp"] is document["area_um2"] is None
     assert document["dynamic_pj"] > 0
-
-
-@pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_objectives(run: Run, tiny: Path, machine: Path, objective: str) -> None:
-    asked = ("--arrays", 40, "--hardware", machine, "--objective", objective, "--work", 2, "--format", "json")
-    found = run("optimize", tiny, *asked).json
-    assert found["objective_value"] == found[{"energy": "energy_pj", "edp": "edp"}[objective]]
-    compared = run("compare", tiny, *asked, "--methods", "auto,none").json
-    assert compared["objective"] == objective
-    assert {row["method"] for row in compared["rows"]} == {"auto", "none"}
 
 
 def test_front_of_energy_and_latency(run: Run, tiny: Path, machine: Path) -> None:

@@ -45,12 +45,6 @@ def test_a_preset_is_printed_to_start_a_file_from(name: str, run: Run, tmp_path:
     assert run("presets", name, "--format", "json").json == [{"preset": name} | load_hardware(name).to_dict()]
 
 
-def test_an_unknown_preset_suggests_the_nearest(run: Run) -> None:
-    outcome = run("presets", "isac")
-    assert outcome.code == 1
-    assert outcome.err.startswith("error: no hardware preset named 'isac'; did you mean isaac")
-
-
 @pytest.mark.parametrize("name", schema_names())
 def test_schemas_are_schemas(name: str, run: Run) -> None:
     schema = run("schema", name).json
@@ -68,9 +62,3 @@ def test_what_ships_obeys_the_schemas(run: Run) -> None:
         hardware.validate(entry)
     for name in shipped_names():
         network.validate(json.loads(shipped_text(name)))
-
-
-def test_unknown_schema(run: Run) -> None:
-    outcome = run("schema", "alocation")
-    assert outcome.code == 1
-    assert outcome.err.startswith("error: no schema named 'alocation'; did you mean allocation")

@@ -47,13 +47,41 @@ from rramalloc.cli.main import main
 LIMIT_S, HANG_S = 10, 120
 """Most seconds of the processor, and of the clock on a busy machine."""
 EXTREMES = (
-    0, -1, 1, 3, 0.5, -0.0, 1e300, 1.7e308, 5e-324, 1e-15, 1e13, 2**31 - 1, 2**53 + 1, 2**63, 10**18, 10**400,
-    float("nan"), float("inf"), float("-inf"),
-)  # fmt: skip
+    0,
+    -1,
+    1,
+    3,
+    0.5,
+    -0.0,
+    1e300,
+    1.7e308,
+    5e-324,
+    1e-15,
+    1e13,
+    2**31 - 1,
+    2**53 + 1,
+    2**63,
+    10**18,
+    10**400,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+)
 STRANGE = (
-    "", " ", "x" * 100_000, "\x00", "\x1b[31mred", "\u202e", "\ud800", "../../x", "=1+1", "c1", "input",
-    "1", "nan",
-)  # fmt: skip
+    "",
+    " ",
+    "x" * 100_000,
+    "\x00",
+    "\x1b[31mred",
+    "\u202e",
+    "\ud800",
+    "../../x",
+    "=1+1",
+    "c1",
+    "input",
+    "1",
+    "nan",
+)
 TWICE = "\u2060twice"
 """Behind a key that is to be written a second time, which no dict of Python can say."""
 WRITTEN_TWICE = b'\\u2060twice"'
@@ -64,49 +92,88 @@ _COMMON = {
     "crossbar": {"wordlines": 128, "bitlines": 128, "cell_bits": 2},
     "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
     "chip": {
-        "arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [2, 1], "hop_ns_tile": 1.0,
-        "hop_ns_chip": 34.0, "bandwidth_tile_gb_s": 32.0, "bandwidth_chip_gb_s": 12.8,
+        "arrays_per_tile": 16,
+        "straddle": True,
+        "tiles": [4, 4],
+        "chips": [2, 1],
+        "hop_ns_tile": 1.0,
+        "hop_ns_chip": 34.0,
+        "bandwidth_tile_gb_s": 32.0,
+        "bandwidth_chip_gb_s": 12.8,
     },
     "energy": {"read_pj": 1.0, "leakage_mw": 0.1, "area_um2": 5.0, "pj_per_byte": 0.5, "periphery_um2": 9.0},
     "write": {"write_ns_per_row": 50.0, "write_pj": 1.0, "parallel": 2},
     "units": {
-        "processors": 4, "storage_units": 4, "unit_bytes": 65536, "bandwidth_in_gb_s": 8.0,
+        "processors": 4,
+        "storage_units": 4,
+        "unit_bytes": 65536,
+        "bandwidth_in_gb_s": 8.0,
         "bandwidth_out_gb_s": 8.0,
     },
-}  # fmt: skip
+}
 _MEMORY = {"bandwidth_gb_s": 128.0, "reuse": "row", "scope": "shared"}
-_CLOCKED = {"read_ns": 100.0, "dac_bits": 1, "adc_ns": 1.0, "columns_per_adc": 128, "rows_per_read": 64,
-            "clock": "own", "tick_ns": 10.0}  # fmt: skip
+_CLOCKED = {
+    "read_ns": 100.0,
+    "dac_bits": 1,
+    "adc_ns": 1.0,
+    "columns_per_adc": 128,
+    "rows_per_read": 64,
+    "clock": "own",
+    "tick_ns": 10.0,
+}
 HARDWARE: dict[str, dict[str, Any]] = {
     "h.toml": _COMMON | {"timing": {"step_ns": 100.0}, "memory": _MEMORY},
     "own.toml": _COMMON | {"timing": _CLOCKED, "digital": {"ns_per_pixel": {"add": 0.5, "maxpool": 0.5}}},
 }
 SWEEP = {
-    "networks": ["n.json"], "arrays": ["x1.5", 40], "crossbars": ["128x128"], "methods": ["interval", "none"],
-    "seeds": [0], "hardware": ["h.toml"], "work": 1,
-}  # fmt: skip
+    "networks": ["n.json"],
+    "arrays": ["x1.5", 40],
+    "crossbars": ["128x128"],
+    "methods": ["interval", "none"],
+    "seeds": [0],
+    "hardware": ["h.toml"],
+    "work": 1,
+}
 BITS = "layer,weight_bits,input_bits,sensitivity\nc1,8,8,0\nc1,4,8,0.5\nc2,8,8,0\nc2,2,4,1.5\n"
 STRATEGY = {
     "format": "rramalloc-strategy/1",
     "name": "uneven",
     "tasks": {
         "*": [{"compute": [1, 2], "storage": [1, 2]}, {"compute": [3], "storage": [3, 4]}, {"idle": ["C4"]}],
-        "c1": [{"compute": [1, 2, 3], "storage": [1, 2, 3], "share": 0.75},
-               {"compute": [4], "storage": [4], "share": 0.25}],
+        "c1": [
+            {"compute": [1, 2, 3], "storage": [1, 2, 3], "share": 0.75},
+            {"compute": [4], "storage": [4], "share": 0.25},
+        ],
     },
-}  # fmt: skip
+}
 PAIR = {
-    "chip": {"chiplets": [1, 2], "units": [1, 4], "hop_cycles_inside": 1, "hop_cycles_between": 5,
-             "systolic": 4},
+    "chip": {
+        "chiplets": [1, 2],
+        "units": [1, 4],
+        "hop_cycles_inside": 1,
+        "hop_cycles_between": 5,
+        "systolic": 4,
+    },
     "groups": [["v"], ["u"]],
     "operators": {
-        "v": {"work": [3, 3, 3], "strategy": 1, "latency": [10, 25], "submesh": [[1, 1], [1, 1]],
-              "first": [[0, 0], [0, 1]]},
-        "u": {"compute": 30, "submesh": [[1, 1], [1, 4]], "first": [[0, 1], [0, 0]], "last": [[0, 1], [0, 3]],
-              "transfers": 100, "reduce_to": "last"},
+        "v": {
+            "work": [3, 3, 3],
+            "strategy": 1,
+            "latency": [10, 25],
+            "submesh": [[1, 1], [1, 1]],
+            "first": [[0, 0], [0, 1]],
+        },
+        "u": {
+            "compute": 30,
+            "submesh": [[1, 1], [1, 4]],
+            "first": [[0, 1], [0, 0]],
+            "last": [[0, 1], [0, 3]],
+            "transfers": 100,
+            "reduce_to": "last",
+        },
     },
     "edges": [{"from": "v", "to": "u", "latency": [[10], [75]], "transfers": 100}],
-}  # fmt: skip
+}
 BARE = {"replication": {"c1": 1, "c3": 1}}
 BLOCKS = {"replication": {"c1": 2}, "block": {"c1": [1, 2]}}
 TABLE = (
@@ -148,10 +215,19 @@ RESULTS = {
     "evaluated.json": ("evaluate", "n.json", *ON, "--enumerate", "2,2"),
     "cost.json": ("chiplet", "cost", "pair.json"),
     "schedule.json": ("chiplet", "optimize", "n.json", *ON, *QUICK),
-    "tuned.json": ("tune", *FORTY[:3], *ON, "--simulator", MAKESPAN, "--evaluations", "3",
-                   "--store", "tune.sqlite"),
+    "tuned.json": (
+        "tune",
+        *FORTY[:3],
+        *ON,
+        "--simulator",
+        MAKESPAN,
+        "--evaluations",
+        "3",
+        "--store",
+        "tune.sqlite",
+    ),
     "swept": ("sweep", "s.toml", "--jobs", "1"),
-}  # fmt: skip
+}
 """Files that commands make, in this order, for others to read."""
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "n.json": (
@@ -215,8 +291,17 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     **{
         name: (("report", name),)
         for name in (
-            "simulated.json", "compared.json", "front.json", "plan.json", "folded.json", "filter.json",
-            "evaluated.json", "cost.json", "tuned.json", "inspected.json", "verified.json",
+            "simulated.json",
+            "compared.json",
+            "front.json",
+            "plan.json",
+            "folded.json",
+            "filter.json",
+            "evaluated.json",
+            "cost.json",
+            "tuned.json",
+            "inspected.json",
+            "verified.json",
         )
     },
     "schedule.json": (("report", "schedule.json"), ("chiplet", "cost", "schedule.json")),
@@ -236,20 +321,22 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     },
     "measured.json.samples.jsonl": (("latency", "fit", "measured.json.samples.jsonl", "--method", "both"),),
     "bits.csv": (("optimize", *FORTY, "--bits", "bits.csv", "--sensitivity", "2", *ON),),
-    "t.csv": (
-        ("inspect", "t.csv"),
-        ("optimize", "t.csv", "--arrays", "x2", *QUICK),
-        ("convert", "t.csv"),
-    ),
+    "t.csv": (("inspect", "t.csv"), ("optimize", "t.csv", "--arrays", "x2", *QUICK), ("convert", "t.csv")),
     "pimcomp.json": (("inspect", "pimcomp.json"), ("optimize", "pimcomp.json", "--arrays", "x2", *QUICK)),
-    "m.onnx": (("inspect", "m.onnx"), ("convert", "m.onnx"),
-               ("verify", "m.onnx", "--allocation", "none.json")),
+    "m.onnx": (
+        ("inspect", "m.onnx"),
+        ("convert", "m.onnx"),
+        ("verify", "m.onnx", "--allocation", "none.json"),
+    ),
     "m.pt2": (("inspect", "m.pt2"), ("convert", "m.pt2")),
     "s.toml": (("sweep", "s.toml", "--jobs", "1"),),
-    "swept": (("report", "swept"), ("sweep", "s.toml", "--jobs", "1", "-o", "swept"),
-              ("sweep", "s.toml", "--status", "-o", "swept")),
+    "swept": (
+        ("report", "swept"),
+        ("sweep", "s.toml", "--jobs", "1", "-o", "swept"),
+        ("sweep", "s.toml", "--status", "-o", "swept"),
+    ),
     "tune.sqlite": (RESULTS["tuned.json"],),
-}  # fmt: skip
+}
 """The commands that read a file."""
 OPTIONS: dict[str, tuple[str, ...]] = {
     "optimize": (
@@ -276,11 +363,49 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "fold": ("--crossbar", "--filter", "--stride", "--align", "--padding", "--groups", "--input"),
 }
 TEXTS = (
-    " ", "-1", "0", "1", "40", "x2", "x0", "x1e9", "X1.5", "1e3", "nan", "inf", "-inf", "٣", "128x128",
-    "0x128", "1x1", "128x", "99999999999x1", "a,b", ",", "none,none", "auto", "\x00", "�", "../..", "/",
-    "/dev/null", "/dev/full", "n.json", "NaN", "1_000", "0x10", "+5", "3,3", "1,1,1,1", "", "64,6,6,4",
-    "a=1,3,8,8", "1" * 30, "1" * 5000, "é" * 300,
-)  # fmt: skip
+    " ",
+    "-1",
+    "0",
+    "1",
+    "40",
+    "x2",
+    "x0",
+    "x1e9",
+    "X1.5",
+    "1e3",
+    "nan",
+    "inf",
+    "-inf",
+    "٣",
+    "128x128",
+    "0x128",
+    "1x1",
+    "128x",
+    "99999999999x1",
+    "a,b",
+    ",",
+    "none,none",
+    "auto",
+    "\x00",
+    "�",
+    "../..",
+    "/",
+    "/dev/null",
+    "/dev/full",
+    "n.json",
+    "NaN",
+    "1_000",
+    "0x10",
+    "+5",
+    "3,3",
+    "1,1,1,1",
+    "",
+    "64,6,6,4",
+    "a=1,3,8,8",
+    "1" * 30,
+    "1" * 5000,
+    "é" * 300,
+)
 
 
 class Ending(NamedTuple):
@@ -328,9 +453,14 @@ def run(arguments: tuple[str, ...]) -> tuple[int, str]:
 def prepare(folder: Path) -> None:
     """Write the undamaged files."""
     documents = {
-        "n.json": NETWORK, "bare.json": BARE, "blocks.json": BLOCKS, "strategy.json": STRATEGY,
-        "pair.json": PAIR, "pimcomp.json": PIMCOMP, "none.json": {"replication": {}},
-    }  # fmt: skip
+        "n.json": NETWORK,
+        "bare.json": BARE,
+        "blocks.json": BLOCKS,
+        "strategy.json": STRATEGY,
+        "pair.json": PAIR,
+        "pimcomp.json": PIMCOMP,
+        "none.json": {"replication": {}},
+    }
     for name, document in documents.items():
         (folder / name).write_bytes(as_json(document))
     for name, tables in {**HARDWARE, "s.toml": SWEEP}.items():

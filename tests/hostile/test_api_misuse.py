@@ -17,12 +17,34 @@ import rramalloc
 from rramalloc.errors import RramallocError
 
 WRONG: dict[str, Any] = {
-    "None": None, "nan": float("nan"), "inf": float("inf"), "minus one": -1, "zero": 0, "2**70": 2**70,
-    "half": 0.5, "True": True, "empty": "", "x": "x", "NUL": "a\0b", "bytes": b"x", "object": object(),
-    "list": [], "nested": [[None]], "dict": {}, "odd dict": {1: object()}, "set": {1}, "complex": 1j,
-    "array": np.arange(3), "nan array": np.array([np.nan]), "class": int, "function": lambda *_: 1 / 0,
-    "frame": pd.DataFrame({"a": [1]}), "module": np, "generator": (n for n in [1]), "tuple": (1, "a"),
-}  # fmt: skip
+    "None": None,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "minus one": -1,
+    "zero": 0,
+    "2**70": 2**70,
+    "half": 0.5,
+    "True": True,
+    "empty": "",
+    "x": "x",
+    "NUL": "a\0b",
+    "bytes": b"x",
+    "object": object(),
+    "list": [],
+    "nested": [[None]],
+    "dict": {},
+    "odd dict": {1: object()},
+    "set": {1},
+    "complex": 1j,
+    "array": np.arange(3),
+    "nan array": np.array([np.nan]),
+    "class": int,
+    "function": lambda *_: 1 / 0,
+    "frame": pd.DataFrame({"a": [1]}),
+    "module": np,
+    "generator": (n for n in [1]),
+    "tuple": (1, "a"),
+}
 NET = [
     {"name": "in", "op": "input", "shape": [1, 6, 6]},
     {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
@@ -74,14 +96,28 @@ def usable(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "spec.toml").write_text('networks = ["alexnet"]\narrays = ["x1"]\nmethods = ["none"]\n')
     (tmp_path / "table.csv").write_text("a\n1\n")
     return {
-        "network": network, "arrays": 4, "allocation": str(allocation), "target": "csv",
-        "path": str(tmp_path / "out.json"), "shape": (4, 2, 2, 4), "align": 4, "paths": [str(allocation)],
-        "files": [str(allocation)], "spec": str(tmp_path / "spec.toml"), "folder": str(tmp_path / "sweep"),
-        "chip": str(tmp_path / "missing.toml"), "source": network, "table": str(tmp_path / "table.csv"),
-        "text": "simulated", "samples": str(tmp_path / "samples.jsonl"), "fold": fold,
-        "pixels": np.zeros((8, 8, 4)), "weights": np.zeros((4, 2, 2, 4)), "work": 0,
+        "network": network,
+        "arrays": 4,
+        "allocation": str(allocation),
+        "target": "csv",
+        "path": str(tmp_path / "out.json"),
+        "shape": (4, 2, 2, 4),
+        "align": 4,
+        "paths": [str(allocation)],
+        "files": [str(allocation)],
+        "spec": str(tmp_path / "spec.toml"),
+        "folder": str(tmp_path / "sweep"),
+        "chip": str(tmp_path / "missing.toml"),
+        "source": network,
+        "table": str(tmp_path / "table.csv"),
+        "text": "simulated",
+        "samples": str(tmp_path / "samples.jsonl"),
+        "fold": fold,
+        "pixels": np.zeros((8, 8, 4)),
+        "weights": np.zeros((4, 2, 2, 4)),
+        "work": 0,
         "simulator": Steps(),
-    }  # fmt: skip
+    }
 
 
 CASES = [(name, argument) for name in CALLS for argument in parameters(name)]

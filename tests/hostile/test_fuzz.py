@@ -65,8 +65,11 @@ def test_tiny_numbers_and_ratios_are_refused_by_name(prepared: Path, tmp_path: P
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "rramalloc", *words],
-        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_commands_killed_at_any_time_leave_the_old_or_the_new_result(prepared: Path) -> None:

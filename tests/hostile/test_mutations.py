@@ -9,7 +9,6 @@ import math
 import random
 import zipfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,40 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper
 
 from rramalloc.hardware import loader
-from rramalloc.network.shipped import shipped_names, shipped_text
 
 Behaves = Callable[..., Any]
 
 VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 3, 0.5, 10**18, -(10**18), 2**31 - 1, 2**63, 10**400, 1e308, float("nan"),
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    0.5,
+    10**18,
+    -(10**18),
+    2**31 - 1,
+    2**63,
+    10**400,
+    1e308,
+    float("nan"),
     float("inf"),
-    "", "x", "input", "conv1", "\x00", "\ud800", "n" * 2000, [], {}, [[]], [1, 2], [1] * 100, {"op": "conv"},
-)  # fmt: skip
+    "",
+    "x",
+    "input",
+    "conv1",
+    "\x00",
+    "\ud800",
+    "n" * 2000,
+    [],
+    {},
+    [[]],
+    [1, 2],
+    [1] * 100,
+    {"op": "conv"},
+)
 PRESETS = loader.preset_names()
-FOLDER = Path(loader.__file__).parent / "presets"
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:
@@ -85,18 +107,7 @@ def as_json(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("name", shipped_names())
-def test_shipped_networks(name: str, seed: int, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / f"{name}_damaged.json"
-    text = shipped_text(name)
-    path.write_bytes(as_json(damaged(json.loads(text), seed, cuts=1 + seed % 3)))
-    behaves(path, "inspect", path)
-    path.write_bytes(bitten(text.encode(), seed))
-    behaves(path, "inspect", path)
-
-
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(24))
 def test_networks_reach_the_search(seed: int, network: Path, behaves: Behaves) -> None:
     """Many faults in a small network, through the whole of `optimize`."""
     network.write_bytes(as_json(damaged(json.loads(network.read_text()), seed, cuts=1 + seed % 4)))
@@ -143,19 +154,6 @@ def _toml_value(value: Any) -> str:
     return "{" + ", ".join(f"{name} = {_toml_value(inner)}" for name, inner in value.items()) + "}"
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("preset", PRESETS)
-def test_presets(preset: str, seed: int, tmp_path: Path, network: Path, behaves: Behaves) -> None:
-    path = tmp_path / f"{preset}_damaged.toml"
-    if seed % 2:
-        path.write_bytes(bitten((FOLDER / f"{preset}.toml").read_bytes(), seed))
-    else:
-        document = damaged(loader.load_hardware(preset).to_dict(), seed, cuts=1 + seed % 3)
-        path.write_text(toml_of(document), encoding="utf-8", errors="replace")
-    command = ("optimize", network, "--arrays", 200_000, "--work", 0, "--quiet", "--hardware", path)
-    behaves(path, *(command if seed % 3 else ("inspect", network, "--hardware", path)))
-
-
 @pytest.fixture(scope="module")
 def allocation() -> Any:
     from rramalloc import api
@@ -163,7 +161,7 @@ def allocation() -> Any:
     return api.optimize("alexnet", 800, work=0).to_dict()
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(24))
 def test_allocations(seed: int, allocation: Any, tmp_path: Path, behaves: Behaves) -> None:
     path = tmp_path / "allocation_damaged.json"
     content = as_json(allocation)
@@ -173,14 +171,6 @@ def test_allocations(seed: int, allocation: Any, tmp_path: Path, behaves: Behave
     behaves(path, "simulate", "alexnet", "--allocation", path)
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:12])
-def test_bare_replications(value: Any, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "bare_damaged.json"
-    for document in ({"replication": {"conv1": value}}, {"replication": value}, value):
-        path.write_bytes(as_json(document))
-        behaves(path, "simulate", "alexnet", "--allocation", path)
-
-
 TABLE = """name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool
 conv1,3,16,32,32,3,1,1,2,2,0
 conv2,16,32,16,16,3,1,1,1,1,0
@@ -188,50 +178,47 @@ conv3,32,32,8,8,3,2,1,2,2,0
 """
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_layer_tables(seed: int, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "table_damaged.csv"
-    chance = random.Random(seed)
-    if seed % 2:
-        path.write_bytes(bitten(TABLE.encode(), seed))
-    else:
-        rows = [line.split(",") for line in TABLE.splitlines()]
-        for _ in range(1 + seed % 3):
-            row = chance.choice(rows)
-            row[chance.randrange(len(row))] = chance.choice(
-                ["", "0", "-1", "1.5", str(10**18), "nan", "x", '"', "3"]
-            )
-        path.write_text("\n".join(map(",".join, rows)))
-    behaves(path, "inspect", path)
-
-
 PIMCOMP = [
     {
-        "operation": "OP_INPUT", "name": "x", "index": 0, "provider_num": 0, "provider": [],
+        "operation": "OP_INPUT",
+        "name": "x",
+        "index": 0,
+        "provider_num": 0,
+        "provider": [],
         "output_dim": [1, 3, 8, 8],
     },
     {
-        "operation": "OP_CONV", "name": "c", "index": 1, "provider_num": 1, "provider": ["x"],
+        "operation": "OP_CONV",
+        "name": "c",
+        "index": 1,
+        "provider_num": 1,
+        "provider": ["x"],
         "output_dim": [1, 4, 8, 8],
         "param": {
-            "kernel_h": 3, "kernel_w": 3, "stride_h": 1, "stride_w": 1, "pad_h0": 1, "pad_h1": 1, "pad_w0": 1,
-            "pad_w1": 1, "dilation_h": 1, "dilation_w": 1, "input_channel": 3, "output_channel": 4,
+            "kernel_h": 3,
+            "kernel_w": 3,
+            "stride_h": 1,
+            "stride_w": 1,
+            "pad_h0": 1,
+            "pad_h1": 1,
+            "pad_w0": 1,
+            "pad_w1": 1,
+            "dilation_h": 1,
+            "dilation_w": 1,
+            "input_channel": 3,
+            "output_channel": 4,
             "group": 1,
         },
     },
     {
-        "operation": "OP_RELU", "name": "r", "index": 2, "provider_num": 1, "provider": ["c"],
+        "operation": "OP_RELU",
+        "name": "r",
+        "index": 2,
+        "provider_num": 1,
+        "provider": ["c"],
         "output_dim": [1, 4, 8, 8],
     },
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(120))
-def test_pimcomp_networks(seed: int, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "pimcomp_damaged.json"
-    document: Any = damaged(PIMCOMP, seed, cuts=1 + seed % 3)
-    path.write_bytes(as_json({"node_list": document} if seed % 2 else document))
-    behaves(path, "inspect", path)
+]
 
 
 def onnx_bytes() -> bytes:
@@ -248,8 +235,10 @@ def onnx_bytes() -> bytes:
         helper.make_node("Flatten", ["d"], ["e"]),
         helper.make_node("Gemm", ["e", "g"], ["y"]),
     ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in
-            (("x", [1, 3, 8, 8]), ("y", [1, 5]))]  # fmt: skip
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        for name, dims in (("x", [1, 3, 8, 8]), ("y", [1, 5]))
+    ]
     weights = [weight("w1", 4, 3, 3, 3), weight("w2", 4, 4, 2, 2), weight("g", 16, 5)]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     model: ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
@@ -263,19 +252,6 @@ def _product(dims: tuple[int, ...]) -> int:
     return result
 
 
-def test_the_undamaged_onnx_file_is_read(tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "good.onnx"
-    path.write_bytes(onnx_bytes())
-    assert behaves(path, "inspect", path).code == 0
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_onnx_files(seed: int, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "damaged.onnx"
-    path.write_bytes(bitten(onnx_bytes(), seed))
-    behaves(path, "inspect", path)
-
-
 def tensor(name: str) -> dict[str, Any]:
     return {"as_tensor": {"name": name}}
 
@@ -283,17 +259,25 @@ def tensor(name: str) -> dict[str, Any]:
 def operation(target: str, output: str, *arguments: Any) -> dict[str, Any]:
     inputs = [{"name": name, "arg": value, "kind": 2 - ("as_tensor" in value)} for name, value in arguments]
     return {
-        "target": f"torch.ops.aten.{target}", "inputs": inputs, "outputs": [tensor(output)], "metadata": {},
+        "target": f"torch.ops.aten.{target}",
+        "inputs": inputs,
+        "outputs": [tensor(output)],
+        "metadata": {},
         "name": output,
-    }  # fmt: skip
+    }
 
 
 def sizes(*dims: int) -> dict[str, Any]:
     strides = [{"as_int": math.prod(dims[axis + 1 :])} for axis in range(len(dims))]
     return {
-        "dtype": 7, "sizes": [{"as_int": size} for size in dims], "strides": strides, "layout": 7,
-        "requires_grad": False, "device": {"type": "cpu", "index": None}, "storage_offset": {"as_int": 0},
-    }  # fmt: skip
+        "dtype": 7,
+        "sizes": [{"as_int": size} for size in dims],
+        "strides": strides,
+        "layout": 7,
+        "requires_grad": False,
+        "device": {"type": "cpu", "index": None},
+        "storage_offset": {"as_int": 0},
+    }
 
 
 def torch_program() -> dict[str, Any]:
@@ -306,18 +290,26 @@ def torch_program() -> dict[str, Any]:
     ]
     values = {name: sizes(1, 4, 8, 8) for name in "abc"} | {"x": sizes(1, 3, 8, 8), "w": sizes(4, 3, 3, 3)}
     graph = {
-        "inputs": [tensor("w"), tensor("x")], "outputs": [tensor("c")], "nodes": nodes,
-        "tensor_values": values, "sym_int_values": {}, "sym_bool_values": {},
+        "inputs": [tensor("w"), tensor("x")],
+        "outputs": [tensor("c")],
+        "nodes": nodes,
+        "tensor_values": values,
+        "sym_int_values": {},
+        "sym_bool_values": {},
         "is_single_tensor_return": False,
-    }  # fmt: skip
+    }
     parameter = {"parameter": {"arg": {"name": "w"}, "parameter_name": "conv.weight"}}
     outputs = [{"user_output": {"arg": tensor("c")}}]
     signature = {"input_specs": [parameter, {"user_input": {"arg": tensor("x")}}], "output_specs": outputs}
     module = {"graph": graph, "signature": signature, "module_call_graph": []}
     return {
-        "graph_module": module, "schema_version": {"major": 8, "minor": 0}, "range_constraints": {},
-        "opset_version": {"aten": 10}, "verifiers": ["TRAINING"], "torch_version": "2.13.0",
-    }  # fmt: skip
+        "graph_module": module,
+        "schema_version": {"major": 8, "minor": 0},
+        "range_constraints": {},
+        "opset_version": {"aten": 10},
+        "verifiers": ["TRAINING"],
+        "torch_version": "2.13.0",
+    }
 
 
 def archive(document: Any) -> bytes:
@@ -325,23 +317,3 @@ def archive(document: Any) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as target:
         target.writestr("model/models/model.json", json.dumps(document))
     return content.getvalue()
-
-
-def test_the_undamaged_torch_archive_is_read(tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "good.pt2"
-    path.write_bytes(archive(torch_program()))
-    outcome = behaves(path, "inspect", path)
-    if find_spec("torch") is None:
-        assert (outcome.code, "[torch]" in outcome.err) == (1, True), outcome.err
-    else:
-        assert outcome.code == 0, outcome.err
-
-
-@pytest.mark.parametrize("seed", range(150 if find_spec("torch") is None else 10))
-def test_torch_archives(seed: int, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "damaged.pt2"
-    if seed % 3:
-        path.write_bytes(archive(damaged(torch_program(), seed, cuts=1 + seed % 4)))
-    else:
-        path.write_bytes(bitten(archive(torch_program()), seed))
-    behaves(path, "inspect", path)

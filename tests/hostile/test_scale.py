@@ -138,9 +138,7 @@ def one(**fields: Any) -> Nodes:
 
 OPTIMIZED: dict[str, tuple[Callable[[], Nodes], int]] = {
     "50,000 relus": (relu_chain, 0),
-    "10,000 convs": (lambda: conv_chain(10_000), 0),
     "residual, 10,000 stages": (lambda: residual(10_000), 0),
-    "10,000 branches": (lambda: fan(10_000), 0),
     "300 branches, 50,000 relus": (branches_then_relus, 0),
     "huge grids": (lambda: wide_grids(2), 0),
     "concat, 8,000 stages": (lambda: dense(8_000), 1),
@@ -148,30 +146,26 @@ OPTIMIZED: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 INSPECTED: dict[str, tuple[Callable[[], Nodes], int]] = {
     "10,000 convs": (lambda: conv_chain(10_000), 0),
-    "concat, 8,000 stages": (lambda: dense(8_000), 0),
     "50,000 convs": (lambda: conv_chain(MANY), 1),
     "cycle of 50,000": (cycle, 1),
-    "residual, 20,000 stages": (lambda: residual(20_000), 1),
     "concat, 20,000 stages": (lambda: dense(20_000), 1),
     "huge pools": (lambda: pools(1000), 0),
     "too many huge grids": (lambda: wide_grids(8), 1),
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "kernel 10^18": ({"kernel": 10**18}, "'c'.kernel[0]: "),
-    "channels 10^18": ({"channels": 10**18}, "'c'.out_channels: "),
     "channels -10^18": ({"channels": -(10**18)}, "'c'.out_channels: "),
-    "stride 10^18": ({"stride": 10**18}, "'c'.stride[0]: "),
-    "groups 10^18": ({"groups": 10**18}, "'c'.groups: "),
-    "pads -1": ({"pads": -1}, "'c'.pads[0]: "),
     "pads at their limit": (
-        {"kernel": 2**31 - 1, "pads": 2**31 - 1, "stride": 2**20}, "out_channels: makes "
+        {"kernel": 2**31 - 1, "pads": 2**31 - 1, "stride": 2**20},
+        "out_channels: makes ",
     ),
     "weights beyond 64 bits": (
-        {"kernel": 4096, "pads": 2048, "stride": 4, "channels": 2**31 - 1}, "out_channels: makes "
+        {"kernel": 4096, "pads": 2048, "stride": 4, "channels": 2**31 - 1},
+        "out_channels: makes ",
     ),
     "kernel larger than the input": ({"kernel": 9}, "kernel: covers 9 pixels, the padded input has 8"),
     "kernel larger by dilation": ({"kernel": 2, "dilation": 2**31 - 1}, "kernel: covers 2147483648 pixels"),
-}  # fmt: skip
+}
 
 
 def save(nodes: Nodes, folder: Path) -> Path:

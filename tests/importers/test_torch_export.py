@@ -23,13 +23,13 @@ from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from rramalloc.commands.verify.reference import weights_in  # noqa: E402
-from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.onnx import from_model  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
 from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
-from rramalloc.network.node import Conv, ConvTranspose, Linear, Take  # noqa: E402
+from rramalloc.network.node import Conv  # noqa: E402
 from rramalloc.network.receptive import last_needed  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
 from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
@@ -81,16 +81,6 @@ def residual() -> nn.Module:
         down=nn.Conv2d(4, 8, 1, 2),
         pool=nn.AdaptiveAvgPool2d(1),
         fc=nn.Linear(8, 3),
-    )
-
-
-def inception() -> nn.Module:
-    return Made(
-        lambda m, x: torch.cat([m.a(x), m.c(m.b(x)), m.p(x)], 1),
-        a=nn.Conv2d(3, 4, 1),
-        b=nn.Conv2d(3, 5, (1, 7), padding=(0, 3)),
-        c=nn.Conv2d(5, 6, (7, 1), padding=(3, 0)),
-        p=nn.AvgPool2d(3, 1, 1),
     )
 
 
@@ -158,38 +148,13 @@ def transformer() -> nn.Module:
     )
 
 
-def convnext() -> nn.Module:
-    def forward(m: Any, x: Any) -> Any:
-        y = m.norm(m.depth(x).permute(0, 2, 3, 1))
-        return x + (m.scale * m.narrow(m.gelu(m.widen(y)))).permute(0, 3, 1, 2)
-
-    return Made(
-        forward,
-        depth=nn.Conv2d(8, 8, 7, padding=3, groups=8),
-        norm=nn.LayerNorm(8),
-        widen=nn.Linear(8, 32),
-        gelu=nn.GELU(),
-        narrow=nn.Linear(32, 8),
-        scale=nn.Parameter(torch.ones(8)),
-    )
-
-
-def signal() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv1d(2, 4, 5, 2, 2), nn.BatchNorm1d(4), nn.MaxPool1d(2), nn.ConvTranspose1d(4, 2, 4, 2, 1)
-    )
-
-
 NETWORKS = {
     "vgg": (vgg, (1, 3, 30, 30)),
     "residual": (residual, (1, 4, 16, 12)),
-    "inception": (inception, (1, 3, 9, 8)),
     "unet": (unet, (1, 1, 16, 16)),
     "shuffle": (shuffle, (1, 8, 8, 6)),
     "mobile": (mobile, (1, 4, 16, 16)),
     "transformer": (transformer, (1, 3, 16, 16)),
-    "convnext": (convnext, (1, 8, 6, 7)),
-    "signal": (signal, (1, 2, 32)),
 }
 each_network = pytest.mark.parametrize(("build", "shape"), NETWORKS.values(), ids=NETWORKS)
 
@@ -277,32 +242,6 @@ def test_names_of_the_vgg() -> None:
     assert network.shapes["features.6"] == (16, 8, 8)  # 15 pixels, rounded up
 
 
-def test_in_place_call_changes_every_name_of_the_tensor() -> None:
-    """relu_ overwrites conv1's output, so the later use of it reads the relu."""
-
-    def forward(m: Any, x: Any) -> Any:
-        y = m.conv(x)
-        m.relu(y)
-        return y + x
-
-    module = Made(forward, conv=nn.Conv2d(2, 2, 1), relu=nn.ReLU(inplace=True))
-    network = from_torch(module, (1, 2, 4, 4))
-    assert network.nodes[-1].inputs == ("relu", "inputs_0")
-
-
-def test_transposed_convolution() -> None:
-    """out = (8 - 1) * 2 - 2 * 1 + 2 + 1 + 1 = 16 with one row and column added behind."""
-    network = from_torch(unet(), (1, 1, 16, 16))
-    nodes = {node.name: node for node in network.nodes}
-    assert nodes["up3"] == ConvTranspose(
-        name="up3", inputs=("down",), out_channels=4, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1),
-        output_padding=(1, 1),
-    )  # fmt: skip
-    assert nodes["up2"] == ConvTranspose(
-        name="up2", inputs=("down",), out_channels=4, kernel=(2, 2), stride=(2, 2)
-    )
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_transposed_convolution_of_any_geometry(seed: int) -> None:
@@ -343,80 +282,31 @@ def test_transposed_convolution_of_any_geometry(seed: int) -> None:
         assert (needs == (layer(image)[0, 0].detach().numpy() > 0)).all()
 
 
-def test_channel_shuffle_stays_pixelwise() -> None:
-    assert "barrier" not in ops(from_torch(shuffle(), (1, 8, 8, 6))).values()
-
-
-def test_attention_streams_queries_and_waits_for_keys_and_values() -> None:
-    """Queries times keys, softmax, times values."""
-    module = Made(lambda m, x: F.scaled_dot_product_attention(m.q(x), m.k(x), m.v(x)))
-    module.q, module.k, module.v = (nn.Linear(8, 4) for _ in range(3))
-    network = from_torch(module, (1, 6, 8))
-    whole = [node.inputs for node in network.nodes if node.op == "global_maxpool"]
-    assert whole == [("k_2",), ("v_2",)]  # behind their biases
-    assert "barrier" not in ops(network).values()
-    softmax = next(node for node in network.nodes if node.op == "softmax")
-    assert network.shapes[softmax.name] == (6, 6, 1)
-    assert network.shapes[network.nodes[-1].name] == (4, 6, 1)
-
-
 ONE_OPERATOR: list[Any] = [
-    pytest.param(lambda x: x.relu_(), "relu", (4, 8, 6), id="relu_"),
-    pytest.param(lambda x: F.gelu(x), "activation", (4, 8, 6), id="gelu"),
-    pytest.param(lambda x: x.clamp(0, 6), "activation", (4, 8, 6), id="clamp"),
-    pytest.param(lambda x: 1 - x, "activation", (4, 8, 6), id="rsub"),
-    pytest.param(lambda x: x + torch.ones(4, 1, 1), "activation", (4, 8, 6), id="plus constant"),
-    pytest.param(lambda x: x * x, "mul", (4, 8, 6), id="square"),
-    pytest.param(lambda x: x.to(torch.float64), "identity", (4, 8, 6), id="cast"),
-    pytest.param(lambda x: x.clone(), "identity", (4, 8, 6), id="clone"),
-    pytest.param(lambda x: F.softmax(x, 1), "softmax", (4, 8, 6), id="softmax over channels"),
-    pytest.param(lambda x: F.softmax(x, 2), "barrier", (4, 8, 6), id="softmax over rows"),
-    pytest.param(lambda x: F.layer_norm(x, (4, 8, 6)), "barrier", (4, 8, 6), id="layer norm over the grid"),
-    pytest.param(lambda x: F.group_norm(x, 2), "barrier", (4, 8, 6), id="group norm"),
-    pytest.param(lambda x: F.instance_norm(x), "barrier", (4, 8, 6), id="instance norm"),
-    pytest.param(lambda x: x.mean((2, 3)), "global_avgpool", (4, 1, 1), id="mean over the grid"),
-    pytest.param(lambda x: x.amax((2, 3), True), "global_maxpool", (4, 1, 1), id="max over the grid"),
-    pytest.param(lambda x: x.mean(1, True), "select", (1, 8, 6), id="mean over channels"),
-    pytest.param(lambda x: x.max(1, keepdim=True)[0], "select", (1, 8, 6), id="max over channels"),
-    pytest.param(lambda x: x.mean(3, True), "avgpool", (4, 8, 1), id="mean over columns"),
-    pytest.param(lambda x: F.max_pool2d(x, 3, 2, 1), "maxpool", (4, 4, 3), id="max pool"),
-    pytest.param(lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), "avgpool", (4, 4, 3), id="avg pool"),
-    pytest.param(lambda x: F.adaptive_avg_pool2d(x, 1), "global_avgpool", (4, 1, 1), id="adaptive to 1"),
-    pytest.param(lambda x: F.adaptive_avg_pool2d(x, (4, 2)), "avgpool", (4, 4, 2), id="adaptive by a factor"),
-    pytest.param(lambda x: F.adaptive_max_pool2d(x, 2), "maxpool", (4, 2, 2), id="adaptive max"),
-    pytest.param(lambda x: F.interpolate(x, scale_factor=2), "upsample", (4, 16, 12), id="nearest"),
-    pytest.param(
-        lambda x: F.interpolate(x, (16, 18), mode="bilinear"), "upsample", (4, 16, 18), id="bilinear"
-    ),
-    pytest.param(lambda x: F.pixel_shuffle(x, 2), "select", (1, 16, 12), id="pixel shuffle"),
-    pytest.param(lambda x: F.pixel_unshuffle(x, 2), "select", (16, 4, 3), id="pixel unshuffle"),
-    pytest.param(lambda x: F.channel_shuffle(x, 2), "identity", (4, 8, 6), id="channel shuffle"),
-    pytest.param(lambda x: F.pad(x, (1, 2, 3, 4)), "take", (4, 15, 9), id="pad"),
-    pytest.param(lambda x: F.pad(x, (-1, 0, 0, 2)), "take", (4, 10, 5), id="pad and crop"),
-    pytest.param(lambda x: F.pad(x, (0, 0, 0, 0, 1, 1)), "select", (6, 8, 6), id="pad channels"),
-    pytest.param(lambda x: x[:, 1:3], "select", (2, 8, 6), id="slice of channels"),
-    pytest.param(lambda x: x[:, 1], "select", (1, 8, 6), id="one channel"),
-    pytest.param(lambda x: x[:, :, 1::2], "take", (4, 4, 6), id="every second row"),
-    pytest.param(lambda x: x[:, :, 2:-2, :], "take", (4, 4, 6), id="crop"),
-    pytest.param(lambda x: x.split([1, 3], 1)[1], "select", (3, 8, 6), id="split"),
-    pytest.param(lambda x: torch.stack([x, x], 1), "concat", (8, 8, 6), id="stack"),
-    pytest.param(lambda x: torch.cat([x, x], 2), "add", (4, 16, 6), id="concat of rows"),
-    pytest.param(
-        lambda x: torch.cat([x, torch.ones(1, 1, 8, 6)], 1), "select", (5, 8, 6), id="constant channel"
-    ),
-    pytest.param(lambda x: x.flatten(1), "flatten", (192, 1, 1), id="flatten"),
-    pytest.param(lambda x: x.flatten(2), "conv", (4, 8, 6), id="to tokens"),
-    pytest.param(lambda x: x.view(1, 2, 2, 8, 6), "conv", (4, 8, 6), id="split channels"),
-    pytest.param(lambda x: x.permute(0, 2, 3, 1), "conv", (4, 8, 6), id="channels last"),
-    pytest.param(lambda x: x.unsqueeze(2).squeeze(2), "conv", (4, 8, 6), id="squeeze"),
-    pytest.param(lambda x: x.roll(1, 1), "concat", (4, 8, 6), id="roll channels"),
-    pytest.param(lambda x: x.flip(3), "take", (4, 8, 6), id="flip columns"),
-    pytest.param(lambda x: F.glu(x, 1), "mul", (2, 8, 6), id="glu"),
-    pytest.param(
-        lambda x: torch.einsum("bchw,cd->bdhw", x, torch.ones(4, 7)), "linear", (7, 8, 6), id="einsum"
-    ),
-    pytest.param(lambda x: x @ torch.ones(6, 9), "linear", (9, 8, 4), id="product along columns"),
-    pytest.param(lambda x: F.dropout(x, 0.5), "dropout", (4, 8, 6), id="dropout"),
+    (lambda x: x.relu_(), "relu", (4, 8, 6)),
+    (lambda x: 1 - x, "activation", (4, 8, 6)),
+    (lambda x: x + torch.ones(4, 1, 1), "activation", (4, 8, 6)),
+    (lambda x: x.to(torch.float64), "identity", (4, 8, 6)),
+    (lambda x: F.softmax(x, 1), "softmax", (4, 8, 6)),
+    (lambda x: F.softmax(x, 2), "barrier", (4, 8, 6)),
+    (lambda x: F.layer_norm(x, (4, 8, 6)), "barrier", (4, 8, 6)),
+    (lambda x: x.mean((2, 3)), "global_avgpool", (4, 1, 1)),
+    (lambda x: x.max(1, keepdim=True)[0], "select", (1, 8, 6)),
+    (lambda x: x.mean(3, True), "avgpool", (4, 8, 1)),
+    (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), "avgpool", (4, 4, 3)),
+    (lambda x: F.adaptive_avg_pool2d(x, (4, 2)), "avgpool", (4, 4, 2)),
+    (lambda x: F.adaptive_max_pool2d(x, 2), "maxpool", (4, 2, 2)),
+    (lambda x: F.interpolate(x, (16, 18), mode="bilinear"), "upsample", (4, 16, 18)),
+    (lambda x: F.pad(x, (-1, 0, 0, 2)), "take", (4, 10, 5)),
+    (lambda x: F.pad(x, (0, 0, 0, 0, 1, 1)), "select", (6, 8, 6)),
+    (lambda x: x[:, 1], "select", (1, 8, 6)),
+    (lambda x: x[:, :, 1::2], "take", (4, 4, 6)),
+    (lambda x: x.split([1, 3], 1)[1], "select", (3, 8, 6)),
+    (lambda x: torch.stack([x, x], 1), "concat", (8, 8, 6)),
+    (lambda x: torch.cat([x, torch.ones(1, 1, 8, 6)], 1), "select", (5, 8, 6)),
+    (lambda x: x.permute(0, 2, 3, 1), "conv", (4, 8, 6)),
+    (lambda x: x.flip(3), "take", (4, 8, 6)),
+    (lambda x: x @ torch.ones(6, 9), "linear", (9, 8, 4)),
 ]
 
 
@@ -434,14 +324,12 @@ def test_one_operator(function: Function, op: str, shape: tuple[int, int, int]) 
 @pytest.mark.parametrize(
     ("function", "warning"),
     [
-        pytest.param(lambda x: F.unfold(x, 3), "operator Gather (2 nodes", id="unfold"),
-        pytest.param(lambda x: F.adaptive_avg_pool2d(x, 5), "picks by computed indices", id="adaptive"),
-        pytest.param(lambda x: F.interpolate(x, (9, 9)), "does not enlarge by whole", id="interpolate"),
-        pytest.param(lambda x: F.conv2d(x, x[:, :, :1, :1]), "has computed weights", id="dynamic weights"),
-        pytest.param(
+        (lambda x: F.unfold(x, 3), "operator Gather (2 nodes"),
+        (lambda x: F.interpolate(x, (9, 9)), "does not enlarge by whole"),
+        (lambda x: F.conv2d(x, x[:, :, :1, :1]), "has computed weights"),
+        (
             lambda x: torch.searchsorted(x, x) + torch.searchsorted(-x, x),
             "operator aten.searchsorted (2 nodes",
-            id="counted once",
         ),
     ],
 )
@@ -497,80 +385,6 @@ def test_modules_that_are_called_twice_share_their_weights() -> None:
     }  # fmt: skip
 
 
-class SmallUNet(nn.Module):
-    """One level: pooled, convolved, enlarged again, joined with what was there before."""
-
-    def __init__(self, **resize: Any) -> None:
-        super().__init__()
-        self.down, self.deep, self.up = (
-            nn.Conv2d(3, 8, 3, padding=1),
-            nn.Conv2d(8, 8, 3, padding=1),
-            nn.Conv2d(16, 4, 3),
-        )
-        self.resize = resize
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        wide = F.relu(self.down(x))
-        deep = F.relu(self.deep(F.max_pool2d(wide, 2)))
-        return self.up(torch.cat([F.interpolate(deep, scale_factor=2, **self.resize), wide], 1))
-
-
-@pytest.mark.parametrize(
-    "resize",
-    [
-        pytest.param({"mode": "nearest"}, id="nearest"),
-        pytest.param({"mode": "bilinear"}, id="bilinear"),
-        pytest.param({"mode": "bilinear", "align_corners": True}, id="corners"),
-        pytest.param({"mode": "bicubic"}, id="bicubic"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_a_unet_is_the_same_from_onnx_and_from_pytorch(resize: dict[str, Any], tmp_path: Path) -> None:
-    module = SmallUNet(**resize).eval()
-    torch.onnx.export(module, (torch.zeros(1, 3, 16, 24),), str(tmp_path / "unet.onnx"), dynamo=False)
-    both = load(tmp_path / "unet.onnx"), from_torch(module, (1, 3, 16, 24))
-    enlarged = [next(node for node in network.nodes if node.op == "upsample") for network in both]
-    assert enlarged[0].model_dump(exclude={"name", "inputs"}) == enlarged[1].model_dump(
-        exclude={"name", "inputs"}
-    )
-    graphs = [StageGraph.build(network) for network in both]
-    assert len({simulate(graph, np.ones(3, dtype=np.int64)).makespan for graph in graphs}) == 1
-
-
-def test_linear_on_tokens_vectors_and_images() -> None:
-    linear = nn.Linear(4, 2)
-    for shape, expected in [((1, 4), (2, 1, 1)), ((1, 9, 4), (2, 9, 1)), ((1, 3, 5, 4), (2, 3, 5))]:
-        network = from_torch(linear, shape)
-        assert isinstance(network.stages[0], Linear)
-        assert network.shapes[network.stages[0].name] == expected
-
-
-def test_two_inputs_keep_their_names() -> None:
-    module = Made(
-        lambda m, x, y: m.conv(x) * m.fc(y)[:, :, None, None], conv=nn.Conv2d(2, 3, 1), fc=nn.Linear(5, 3)
-    )
-    network = from_torch(module, [(1, 2, 4, 4), (1, 5)])
-    assert [network.shapes[name] for name in ("inputs_0", "inputs_1")] == [(2, 4, 4), (5, 1, 1)]
-    assert network.nodes[-1].op == "mul"
-
-
-def test_unbatched_image() -> None:
-    assert from_torch(nn.Sequential(nn.Conv2d(2, 3, 3)), (2, 8, 8)).shapes["0"] == (3, 6, 6)
-
-
-def test_no_grad_is_read_in_place() -> None:
-    def forward(m: Any, x: Any) -> Any:
-        y = m.first(x)
-        with torch.no_grad():
-            y = m.second(y)
-        return m.third(y)
-
-    module = Made(forward, first=nn.Conv2d(1, 1, 1), second=nn.Conv2d(1, 2, 3), third=nn.Conv2d(2, 1, 1))
-    network = from_torch(module, (1, 1, 5, 5))
-    assert [stage.name for stage in network.stages] == ["first", "second", "third"]
-    assert network.stages[2].inputs == ("second",)
-
-
 def test_module_is_not_changed() -> None:
     module = vgg().train()
     before = {
@@ -610,13 +424,6 @@ def test_dynamic_batch_counts_as_one(tmp_path: Path) -> None:
         assert not network.warnings
 
 
-def test_dynamic_extent_is_that_of_the_example(tmp_path: Path) -> None:
-    module, width = nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2)), torch.export.Dim("width", min=8)
-    shapes = {"input": {3: 2 * width}}
-    saved(module, (1, 3, 20, 20), tmp_path / "n.pt2", dynamic_shapes=shapes)
-    assert read(tmp_path / "n.pt2").shapes["1"] == (4, 9, 9)
-
-
 class Choice(nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
@@ -625,18 +432,13 @@ class Choice(nn.Module):
 @pytest.mark.parametrize(
     ("build", "shape", "error", "reason"),
     [
-        pytest.param(Choice, (1, 4), UnsupportedError, "control flow", id="cond"),
-        pytest.param(lambda: nn.Conv3d(1, 1, 3), (1, 1, 8, 8, 8), UnsupportedError, "3-D data", id="conv3d"),
-        pytest.param(vgg, (2, 3, 30, 30), SpecError, "batch and must be 1", id="batch of two"),
-        pytest.param(
-            vgg, (1, 4, 30, 30), SpecError, "cannot trace it with inputs of 1x4x30x30", id="channels"
-        ),
-        pytest.param(vgg, (), SpecError, "cannot trace it with inputs of no shape", id="no shape"),
-        pytest.param(vgg, (1, 3, 0, 30), SpecError, "from 1 to", id="zero"),
-        pytest.param(vgg, (1, 3, 30.0, 30), SpecError, "from 1 to", id="float"),
-        pytest.param(vgg, "1333", SpecError, "must be a shape", id="text"),
-        pytest.param(vgg, (1, (3,)), SpecError, "from 1 to", id="mixed"),
-        pytest.param(lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module", id="no module"),
+        (Choice, (1, 4), UnsupportedError, "control flow"),
+        (lambda: nn.Conv3d(1, 1, 3), (1, 1, 8, 8, 8), UnsupportedError, "3-D data"),
+        (vgg, (2, 3, 30, 30), SpecError, "batch and must be 1"),
+        (vgg, (1, 4, 30, 30), SpecError, "cannot trace it with inputs of 1x4x30x30"),
+        (vgg, (1, 3, 0, 30), SpecError, "from 1 to"),
+        (vgg, "1333", SpecError, "must be a shape"),
+        (lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module"),
     ],
 )
 def test_faults_of_live_modules(build: Function, shape: Any, error: type[Exception], reason: str) -> None:
@@ -722,38 +524,24 @@ def test_older_archive_layout(archive: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        pytest.param(lambda a: b"", "not a zip file", id="empty"),
-        pytest.param(lambda a: b"PK" * 99, "not a zip file", id="no zip"),
-        pytest.param(lambda a: a[: len(a) // 2], "not a readable", id="truncated"),
-        pytest.param(lambda a: a[: len(a) // 2] + a[len(a) // 2 + 9 :], "not a readable", id="bytes missing"),
-        pytest.param(lambda a: rewritten(a, lambda n, old: None), "holds no graph", id="no entries"),
-        pytest.param(
-            lambda a: rewritten(a, lambda n, old: None if "models" in n else old),
-            "holds no graph",
-            id="no graph",
-        ),
-        pytest.param(
-            lambda a: with_graph(a, b" " * (64 * 2**20 + 1)), "larger than the limit", id="zip bomb"
-        ),
-        pytest.param(lambda a: with_graph(a, b"\xff"), "UTF-8", id="encoding"),
-        pytest.param(lambda a: with_graph(a, b"{"), "not JSON", id="json"),
-        pytest.param(lambda a: with_graph(a, b"[" * 10**5), "nested too deeply", id="deep json"),
-        pytest.param(lambda a: with_graph(a, b"[]"), "schema version", id="list"),
-        pytest.param(lambda a: with_graph(a, b"{}"), "schema version", id="no version"),
-        pytest.param(
-            lambda a: with_graph(a, b'{"schema_version": {"major": 5}}'), "version 5", id="old version"
-        ),
+        (lambda a: b"", "not a zip file"),
+        (lambda a: b"PK" * 99, "not a zip file"),
+        (lambda a: a[: len(a) // 2], "not a readable"),
+        (lambda a: a[: len(a) // 2] + a[len(a) // 2 + 9 :], "not a readable"),
+        (lambda a: rewritten(a, lambda n, old: None), "holds no graph"),
+        (lambda a: rewritten(a, lambda n, old: None if "models" in n else old), "holds no graph"),
+        (lambda a: with_graph(a, b" " * (64 * 2**20 + 1)), "larger than the limit"),
+        (lambda a: with_graph(a, b"\xff"), "UTF-8"),
+        (lambda a: with_graph(a, b"{"), "not JSON"),
+        (lambda a: with_graph(a, b"[" * 10**5), "nested too deeply"),
+        (lambda a: with_graph(a, b"[]"), "schema version"),
+        (lambda a: with_graph(a, b"{}"), "schema version"),
+        (lambda a: with_graph(a, b'{"schema_version": {"major": 5}}'), "version 5"),
     ],
 )
 def test_broken_archives(archive: bytes, tmp_path: Path, make: Function, reason: str) -> None:
     with pytest.raises(RramallocError, match=reason):
         read_bytes(make(archive), tmp_path)
-
-
-def test_missing_file_and_folder(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "none.pt2", "no such file"), (tmp_path, "is a folder")):
-        with pytest.raises(FileError, match=reason):
-            read(path)
 
 
 @settings(max_examples=15, deadline=None)
@@ -849,14 +637,6 @@ def test_texts_that_torch_runs_of_a_graph_are_left_out(archive: bytes, tmp_path:
     assert changed.nodes == read_bytes(archive, tmp_path).nodes
 
 
-def test_places_of_a_strided_slice() -> None:
-    """x[..., 1::2]: output column x is column 2 x + 1."""
-    module = Made(lambda m, x: m.conv(x)[..., 1::2], conv=nn.Conv2d(1, 1, 1))
-    last = from_torch(module, (1, 1, 4, 8)).nodes[-1]
-    assert isinstance(last, Take)
-    assert (last.rows, last.columns) == (None, ((1, 4, 2),))
-
-
 def test_names_of_modules_from_onnx(tmp_path: Path) -> None:
     """Both exporters name the weights after the modules; the newer one notes the modules of all nodes."""
 
@@ -881,10 +661,7 @@ def test_names_of_modules_from_onnx(tmp_path: Path) -> None:
         load(path, names="torch")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "note",
-    ["", "[", "[1, 2]", "['a']", "[[]]" * 9, "[" * 3000, "('a', 'b')", "['', 'a', 3]", "['a', {}]"],
-)
+@pytest.mark.parametrize("note", ["['a']", "[" * 3000, "['', 'a', 3]"])
 def test_damaged_names_of_modules(note: str) -> None:
     """A note that is no list of module paths leaves the ONNX names."""
     onnx = pytest.importorskip("onnx")

@@ -5,12 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from laws.strategies import randoms
 
 from rramalloc.choices import MAPPINGS
-from rramalloc.errors import UnknownNameError
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.mapping.blocks import Part, blocks
 from rramalloc.mapping.demand import WeightMatrix, demand
@@ -45,33 +43,11 @@ def test_kernel_split_numbers_row_blocks_by_position() -> None:
     assert rows == [[0, 2], [4], [1, 3], [5]]  # channel * positions + position
 
 
-def test_whole_kernel_cuts_between_channels() -> None:
-    """4 positions on 10 wordlines: 2 whole channels an array."""
-    found = blocks(matrix(4, 5, 1), array(10, 4), "whole_kernel")
-    assert numbers(found) == [(0, 0, 8, 1), (1, 0, 8, 1), (2, 0, 4, 1)]
-
-
 def test_groups_lie_on_the_diagonal() -> None:
     """Depthwise 3 x 3 over 5 channels on 20 wordlines: min(20 // 9, 4 // 1) = 2 groups an array."""
     found = blocks(matrix(9, 1, 1, groups=5), array(20, 4), "im2col")
     assert numbers(found) == [(0, 0, 18, 2), (1, 1, 18, 2), (2, 2, 9, 1)]
-    assert found[1].parts == (
-        Part(0, 2, 0, 0, range(9), range(1)),
-        Part(0, 3, 9, 1, range(9), range(1)),
-    )
-
-
-def test_large_groups_have_blocks_of_their_own() -> None:
-    """2 groups of 6 rows on 4 wordlines and 3 columns on 2 bitlines: 2 x 2 blocks each."""
-    found = blocks(matrix(1, 6, 3, groups=2), array(4, 2), "im2col")
-    assert [(block.row_block, block.column_block) for block in found] == [
-        (0, 0), (0, 1), (1, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3),
-    ]  # fmt: skip
-
-
-def test_unknown_mapping() -> None:
-    with pytest.raises(UnknownNameError, match="mapping"):
-        blocks(matrix(1, 1, 1), array(4, 4), "dense")  # type: ignore[arg-type]
+    assert found[1].parts == (Part(0, 2, 0, 0, range(9), range(1)), Part(0, 3, 9, 1, range(9), range(1)))
 
 
 @settings(max_examples=300, deadline=None)
@@ -94,8 +70,11 @@ def test_blocks_are_the_demand_and_hold_every_weight_once(random: Random) -> Non
         for block in found:
             cells = np.zeros((crossbar.wordlines, crossbar.bitlines), dtype=int)
             for part in block.parts:
-                times[part.group, part.rows.start : part.rows.stop : part.rows.step,
-                      part.columns.start : part.columns.stop] += 1  # fmt: skip
+                times[
+                    part.group,
+                    part.rows.start : part.rows.stop : part.rows.step,
+                    part.columns.start : part.columns.stop,
+                ] += 1
                 cells[part.wordline : part.wordline + len(part.rows), part.bitline :][
                     :, : len(part.columns)
                 ] += 1

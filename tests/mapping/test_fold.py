@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from rramalloc.choices import FOLD_RULES
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.mapping import fold as fold_check
 from rramalloc.mapping.fold import (
     MAX_VALUES,
     Filter,
@@ -33,9 +32,13 @@ Ints = npt.NDArray[np.int64]
 
 
 def loops(
-    pixels: Ints, weights: Ints, stride: tuple[int, int], dilation: tuple[int, int], groups: int = 1,
+    pixels: Ints,
+    weights: Ints,
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    groups: int = 1,
     pads: tuple[int, int, int, int] = (0, 0, 0, 0),
-) -> Ints:  # fmt: skip
+) -> Ints:
     """A convolution as its definition says, pixel by pixel; (H, W, C) and (C_o, K_h, K_w, C_i)."""
     high, wide, _ = pixels.shape
     outputs, k_h, k_w, inputs = weights.shape
@@ -56,16 +59,20 @@ def drawn(random: Random) -> tuple[Fold, tuple[int, int], tuple[int, int, int, i
     groups, inputs = random.choice((1, 1, 2, 3)), random.randint(1, 2)
     kernel = (random.randint(1, 5), random.randint(1, 5))
     whole = Filter(
-        outputs=groups * random.randint(1, 2), kernel=kernel, inputs=inputs, groups=groups,
+        outputs=groups * random.randint(1, 2),
+        kernel=kernel,
+        inputs=inputs,
+        groups=groups,
         stride=(random.randint(1, 4), random.randint(1, 4)),
-    )  # fmt: skip
+    )
     pads = (random.randint(0, 3), random.randint(0, 3), random.randint(0, 3), random.randint(0, 3))
     least = [max(1, kernel[axis] - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
     extent = (least[0] + random.randint(0, 7), least[1] + random.randint(0, 7))
     fold = Fold(
-        filter=whole, size=(random.randint(1, 8), random.randint(1, 8)),
+        filter=whole,
+        size=(random.randint(1, 8), random.randint(1, 8)),
         inputs=inputs + random.choice((0, 0, 1, 2)),
-    )  # fmt: skip
+    )
     return fold, extent, pads
 
 
@@ -123,23 +130,30 @@ def test_every_rule_gives_an_exact_fold_that_is_no_more_work(random: Random, rul
 @pytest.mark.parametrize(
     ("kernel", "stride", "size", "step", "folded", "folded_stride", "dilation", "zeros", "overlap"),
     [
-        pytest.param((3, 3), (1, 1), (1, 1), (1, 1), (3, 3), (1, 1), (1, 1), 0, (0, 0), id="no fold"),
+        ((3, 3), (1, 1), (1, 1), (1, 1), (3, 3), (1, 1), (1, 1), 0, (0, 0)),
         # stride 1: t = 1, pixels at every place; 3 = 2 * 2 - 1; folded pixels 2 apart, so dilated by 2
-        pytest.param((3, 3), (1, 1), (2, 2), (1, 1), (2, 2), (1, 1), (2, 2), 7, (1, 1), id="stride 1"),
+        ((3, 3), (1, 1), (2, 2), (1, 1), (2, 2), (1, 1), (2, 2), 7, (1, 1)),
         # space to depth: t = n = s
-        pytest.param((4, 6), (2, 3), (2, 3), (2, 3), (2, 2), (1, 1), (1, 1), 0, (0, 0), id="n = s"),
+        ((4, 6), (2, 3), (2, 3), (2, 3), (2, 2), (1, 1), (1, 1), 0, (0, 0)),
         # the whole kernel in one pixel: nothing to dilate
-        pytest.param((3, 5), (1, 2), (3, 5), (1, 1), (1, 1), (1, 2), (1, 1), 0, (2, 3), id="n = K"),
+        ((3, 5), (1, 2), (3, 5), (1, 1), (1, 1), (1, 2), (1, 1), 0, (2, 3)),
         # n does not divide s: gcd(4, 6) = 2, gcd(2, 3) = 1; ceil(7 / 4) = 2, ceil(3 / 2) = 2; 8 * 4 - 21
-        pytest.param((7, 3), (6, 3), (4, 2), (2, 1), (2, 2), (3, 3), (2, 2), 11, (0, 0), id="gcd"),
+        ((7, 3), (6, 3), (4, 2), (2, 1), (2, 2), (3, 3), (2, 2), 11, (0, 0)),
         # s divides n: gcd(8, 2) = 2; ceil(9 / 8) = 2, 16 * 2 - 18
-        pytest.param((9, 2), (2, 1), (8, 1), (2, 1), (2, 2), (1, 1), (4, 1), 14, (6, 0), id="s divides n"),
+        ((9, 2), (2, 1), (8, 1), (2, 1), (2, 2), (1, 1), (4, 1), 14, (6, 0)),
     ],
 )
 def test_geometry(
-    kernel: Any, stride: Any, size: Any, step: Any, folded: Any, folded_stride: Any, dilation: Any,
-    zeros: int, overlap: Any,
-) -> None:  # fmt: skip
+    kernel: Any,
+    stride: Any,
+    size: Any,
+    step: Any,
+    folded: Any,
+    folded_stride: Any,
+    dilation: Any,
+    zeros: int,
+    overlap: Any,
+) -> None:
     fold = Fold.of(Filter(outputs=4, kernel=kernel, inputs=3, stride=stride), size)
     assert (fold.step, fold.kernel, fold.stride) == (step, folded, folded_stride)
     assert (fold.dilation, fold.padding_added, fold.overlap) == (dilation, zeros, overlap)
@@ -150,11 +164,6 @@ def test_index_map_by_hand() -> None:
     """Kernel 2 x 3 of 2 channels, folded 2 x 2: pixels (0,0) (0,1) (1,0) (1,1), then (0,2) and zeros."""
     fold = Fold.of(Filter(outputs=7, kernel=(2, 3), inputs=2), (2, 2))
     assert fold_index(fold).tolist() == [[[0, 1, 2, 3, 6, 7, 8, 9], [4, 5, -1, -1, 10, 11, -1, -1]]]
-
-
-def test_index_map_with_a_channel_of_zeros() -> None:
-    fold = Fold(filter=Filter(outputs=1, kernel=(1, 2), inputs=1), size=(1, 2), inputs=2)
-    assert fold_index(fold).tolist() == [[[0, -1, 1, -1]]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -169,19 +178,6 @@ def test_index_map_holds_every_weight_once(random: Random) -> None:
     assert int((index < 0).sum()) == zeros
 
 
-def test_real_weights_keep_their_type_and_batches_their_axes() -> None:
-    fold = Fold.of(Filter(outputs=2, kernel=(3, 3), inputs=1), (3, 1))
-    weights = np.arange(18, dtype=np.float32).reshape(2, 3, 3, 1)
-    folded = fold_weights(weights, fold)
-    assert folded.dtype == np.float32
-    assert folded[0, 0].tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
-    batch = np.arange(2 * 5 * 4, dtype=np.int8).reshape(2, 5, 4, 1)
-    both = fold_input(batch, fold)
-    assert both.dtype == np.int8
-    assert both.shape == (2, 3, 4, 3)
-    assert both[1].tolist() == fold_input(batch[1], fold).tolist()
-
-
 def test_a_dilated_kernel_is_refused_with_the_reason() -> None:
     with pytest.raises(SpecError, match=r"dilated by 2 in width: its pixels are not neighbours"):
         Fold.of(Filter(outputs=1, kernel=(3, 3), inputs=1, dilation=(1, 2)), (3, 1))
@@ -191,13 +187,11 @@ def test_a_dilated_kernel_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        pytest.param({"kernel": (0, 3)}, r"filter: .* 1 to .*got 0", id="kernel"),
-        pytest.param({"stride": (1, -2)}, r"stride: .*got -2", id="stride"),
-        pytest.param({"inputs": True}, r"filter: .*got True", id="bool"),
-        pytest.param({"inputs": 2.0}, r"filter: .*got 2\.0", id="float"),
-        pytest.param({"groups": 3}, r"groups: 3 groups do not divide 4", id="groups"),
-        pytest.param({"kernel": (2**31, 1)}, r"filter: .*got 2147483648", id="too long"),
-        pytest.param({"kernel": (2**23, 2**23)}, r"filter: has 281474976710656 weights", id="too many"),
+        ({"kernel": (0, 3)}, r"filter: .* 1 to .*got 0"),
+        ({"inputs": True}, r"filter: .*got True"),
+        ({"groups": 3}, r"groups: 3 groups do not divide 4"),
+        ({"kernel": (2**31, 1)}, r"filter: .*got 2147483648"),
+        ({"kernel": (2**23, 2**23)}, r"filter: has 281474976710656 weights"),
     ],
 )
 def test_a_filter_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
@@ -225,14 +219,6 @@ def test_what_does_not_match_the_fold_is_refused() -> None:
         fold_index(huge)
     with pytest.raises(UnsupportedError, match="too large to try"):
         equal_on_random_data(huge, (2**14, 2**15), Pads(0, 0, 0, 0))
-
-
-def test_a_wrong_fold_does_not_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check can fail: weights moved to wrong places are noticed."""
-    fold = Fold.of(Filter(outputs=2, kernel=(3, 3), inputs=2), (2, 2))
-    assert equal_on_random_data(fold, (9, 9), Pads(1, 1, 1, 1))
-    monkeypatch.setattr(fold_check, "fold_weights", lambda weights, fold: fold_weights(weights, fold)[::-1])
-    assert not equal_on_random_data(fold, (9, 9), Pads(1, 1, 1, 1))
 
 
 @settings(max_examples=40, deadline=None)

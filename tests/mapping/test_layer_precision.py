@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -50,11 +49,6 @@ def test_columns_and_arrays() -> None:
     assert block_arrays(odd, odd.stages[1], machine(), (1, 2)).columns == 256
 
 
-def test_plain_stores_a_weight_in_one_cell() -> None:
-    few = network(a={"weight_bits": 4, "input_bits": 4}, b={"weight_bits": 8})
-    assert demands(few, few.stages, load_hardware("plain")) == [5, 5]
-
-
 def test_the_step_is_that_of_the_layer_with_most_reads() -> None:
     # own 4 bits: 4 reads of 100 ns; the other layer has 16 of the hardware, or 8 of its own.
     for bits, step_ns in (({}, 1600.0), ({"input_bits": 8}, 800.0)):
@@ -70,16 +64,6 @@ def test_bytes_follow_the_inputs_bits() -> None:
     source = network(a={"input_bits": 4})
     moved = [bytes_of_block(source, stage, (1, 1), machine(memory=memory)) for stage in source.stages]
     assert moved == [288 + 128, 1152 + 128]
-
-
-def test_bits_reach_inspection_and_allocation() -> None:
-    source = network(a={"weight_bits": 4, "input_bits": 2})
-    inspected = rramalloc.inspect(source, hardware=machine())
-    assert [(layer.weight_bits, layer.input_bits) for layer in inspected.layers] == [(4, 2), (16, 16)]
-    document = rramalloc.optimize(source, arrays=60, hardware=machine()).to_dict()
-    assert [(row["weight_bits"], row["input_bits"]) for row in document["layers"]] == [(4, 2), (16, 16)]
-    plain = rramalloc.optimize(network(), arrays=60, hardware=machine()).to_dict()
-    assert "weight_bits" not in plain["layers"][0]
 
 
 @pytest.mark.parametrize("mapping", ["im2col", "kernel_split", "sdk"])
@@ -106,11 +90,13 @@ def test_emulated_layers_of_any_bits_are_equal(mapping: Any) -> None:
         hardware = machine(
             crossbar={"wordlines": 16, "bitlines": 16, "cell_bits": draw.randint(1, 3)},
             precision={
-                "weight_bits": 5, "input_bits": 6, "output_bits": 6,
+                "weight_bits": 5,
+                "input_bits": 6,
+                "output_bits": 6,
                 "signed": draw.choice(("offset", "differential")),
             },
             chip={"arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [1, 1]},
-        )  # fmt: skip
+        )
         fc: Any = draw.choice(("host", "crossbar"))
         copies = {"replication": {"a": 2, "b": 1, "c": 3}}
         result = rramalloc.verify(source, copies["replication"], hardware=hardware, mapping=mapping, fc=fc)
@@ -142,11 +128,3 @@ def test_tools_with_one_precision_refuse_two(tool: Any) -> None:
         UnsupportedError, match=r"one precision for all layers.*4/16 and 16/16.*same weight_bits"
     ):
         rramalloc.export(mixed, {}, tool, hardware=machine())
-
-
-def test_a_tool_gets_the_precision_that_layers_share() -> None:
-    same = {"weight_bits": 8, "input_bits": 4}
-    exported = rramalloc.export(network(a=same, b=same), {}, "pimsyn", hardware=machine())
-    settings = next(file for file in exported.files if file.name == "allocation.json")
-    # cells of 2 bits, weights of 8
-    assert json.loads(settings.text)["config"] == {"weight_res": 8, "data_res": 4}

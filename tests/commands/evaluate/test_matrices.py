@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections import Counter
@@ -11,7 +10,6 @@ from random import Random
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pandas as pd
 import pytest
 from commands.evaluate import worked
@@ -20,21 +18,12 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 from rramalloc.commands.evaluate.evaluate import evaluate
-from rramalloc.errors import FileError, SpecError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
 
 Judge = Any
-
-
-def test_csv_is_the_matrix(judge: Judge, tmp_path: Path) -> None:
-    path = tmp_path / "times.csv"
-    judge(worked.WHOLE, worked.SPLIT).save_performance(path)
-    rows = list(csv.DictReader(path.open()))
-    assert [row["task"] for row in rows] == list(worked.TASKS)
-    for name, times in worked.MATRIX.items():
-        assert [float(row[name]) for row in rows] == pytest.approx(times, rel=1e-12)
 
 
 def test_parquet_has_a_row_per_strategy(judge: Judge, tmp_path: Path) -> None:
@@ -44,17 +33,6 @@ def test_parquet_has_a_row_per_strategy(judge: Judge, tmp_path: Path) -> None:
     assert list(frame.columns) == ["time_ns", *worked.TASKS]
     for name, times in worked.MATRIX.items():
         assert frame.loc[name].tolist() == pytest.approx([worked.TOTALS[name], *times], rel=1e-12)
-
-
-def test_files_read_back_to_the_same_numbers(judge: Judge, tmp_path: Path) -> None:
-    evaluation = judge(worked.SPLIT, units=(3, 3), chip={**ROOMY, "bandwidth_in_gb_s": 3})
-    evaluation.save_performance(tmp_path / "times.csv")
-    evaluation.save_performance(tmp_path / "times.parquet")
-    from_csv = pd.read_csv(tmp_path / "times.csv", dtype=str).set_index("task").map(float)
-    from_parquet = pd.read_parquet(tmp_path / "times.parquet").set_index("strategy").drop(columns="time_ns")
-    assert (from_csv.to_numpy() == evaluation.performance_ns).all()
-    assert (evaluation.performance_ns == from_parquet.to_numpy().T).all()
-    assert list(from_csv.columns) == list(from_parquet.index) == list(evaluation.names)
 
 
 def test_load_matrix_of_the_worked_example(judge: Judge, tmp_path: Path) -> None:
@@ -88,25 +66,6 @@ def test_load_matrix_of_an_enumeration(judge: Judge, tmp_path: Path, *, mixed: b
     assert document["matrix"] == [[*([whole] * mixed), whole, two, two, apart, apart]] * 3
 
 
-def test_long_rows_are_copied_right(tmp_path: Path) -> None:
-    """More entries than are written at once: ways whose routes differ have classes of their own."""
-    random = Random(0)
-    routes = [
-        {"storage": [held], "compute": [unit], "bandwidth_in_gb_s": random.uniform(0.1, 9),
-         "bandwidth_out_gb_s": random.uniform(0.1, 9)}
-        for held in range(1, 6) for unit in range(1, 6)
-    ]  # fmt: skip
-    chip = ChipPerformance(**(worked.CHIP | {"processors": 5, "storage_units": 5, "routes": routes} | ROOMY))
-    network = Network.build("worked", worked.NETWORK["nodes"])
-    evaluation = evaluate(network, chip, units=(5, 5))
-    path = tmp_path / "load.json"
-    evaluation.save_load(path)
-    first, second = json.loads(path.read_text())["matrix"]
-    assert first == second
-    assert len(first) == len(evaluation.names) > 200
-    assert sum(each.ways for each in evaluation.document.enumerated.classes) > 4841
-
-
 @settings(max_examples=25)
 @given(randoms)
 def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
@@ -130,41 +89,6 @@ def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFacto
                 }
 
 
-def test_equal_runs_give_equal_bytes(judge: Judge, tmp_path: Path) -> None:
-    contents = []
-    for number in range(2):
-        evaluation = judge(worked.SPLIT, units=(3, 2), chip=ROOMY)
-        for name in ("times.csv", "times.parquet", "load.json"):
-            path = tmp_path / f"{number}{name}"
-            (evaluation.save_load if name == "load.json" else evaluation.save_performance)(path)
-            contents.append(path.read_bytes())
-    assert contents[:3] == contents[3:]
-
-
-def test_a_failed_write_leaves_the_old_file(
-    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "load.json"
-    path.write_text("old")
-    evaluation = judge(worked.WHOLE, worked.SPLIT)
-
-    def broken(task: int) -> Any:
-        yield "[[1,[1],[1]]]"
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(evaluation.sources[0], "loads", broken)
-    with pytest.raises(FileError, match="no space left"):
-        evaluation.save_load(path)
-    assert path.read_text() == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["load.json"]
-
-
-@pytest.mark.parametrize("name", ["times.txt", "times", "times.json"])
-def test_other_kinds_of_files_are_refused(judge: Judge, tmp_path: Path, name: str) -> None:
-    with pytest.raises(SpecError, match=r"\.csv or \.parquet"):
-        judge(worked.WHOLE).save_performance(tmp_path / name)
-
-
 def test_a_layer_named_as_a_column_of_parquet(tmp_path: Path) -> None:
     nodes = [
         {"name": "input", "op": "input", "shape": [1, 2, 2]},
@@ -174,12 +98,6 @@ def test_a_layer_named_as_a_column_of_parquet(tmp_path: Path) -> None:
     evaluation.save_performance(tmp_path / "times.csv")
     with pytest.raises(SpecError, match="rename the layer"):
         evaluation.save_performance(tmp_path / "times.parquet")
-
-
-def test_frame_is_tasks_by_strategies(judge: Judge) -> None:
-    frame = judge(worked.WHOLE, worked.SPLIT).to_frame()
-    assert np.allclose(frame.sum().to_numpy(), [500, 336])
-    assert frame.index.name == "task"
 
 
 def test_parquet_without_pyarrow(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,15 @@ Json = dict[str, Any]
 
 def conv(name: str, source: str, channels: int = 4, kernel: Any = 3, **fields: Any) -> Json:
     pads = fields.pop("pads", 1 if kernel == 3 else 0)
-    return {"name": name, "op": "conv", "inputs": [source], "out_channels": channels, "kernel": kernel,
-            "pads": pads, **fields}  # fmt: skip
+    return {
+        "name": name,
+        "op": "conv",
+        "inputs": [source],
+        "out_channels": channels,
+        "kernel": kernel,
+        "pads": pads,
+        **fields,
+    }
 
 
 def of(op: str, name: str, *sources: str, **fields: Any) -> Json:
@@ -54,9 +61,14 @@ def chain() -> Network:
 
 
 def machine(
-    wordlines: int = 64, bitlines: int = 64, *, cell_bits: int = 4, weight_bits: int = 8,
-    signed: str = "offset", chip: Chip | None = None,
-) -> Hardware:  # fmt: skip
+    wordlines: int = 64,
+    bitlines: int = 64,
+    *,
+    cell_bits: int = 4,
+    weight_bits: int = 8,
+    signed: str = "offset",
+    chip: Chip | None = None,
+) -> Hardware:
     precision = Precision(weight_bits=weight_bits, input_bits=8, output_bits=8, signed=signed)  # type: ignore[arg-type]
     crossbar = Crossbar(wordlines=wordlines, bitlines=bitlines, cell_bits=cell_bits)
     return Hardware(name="m", source="test", crossbar=crossbar, precision=precision, chip=chip)

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from random import Random
 
-import pytest
 from commands.export.nets import chain, machine, subject
 from hypothesis import given, settings
 from laws.strategies import randoms
@@ -105,10 +104,3 @@ def test_cores_of_an_export() -> None:
     assert {name: len(cores) for name, cores in by_name.items()} == {"c1": 3, "c2": 2, "fc": 19}
     assert {core for cores in by_name.values() for core in cores} == {0, 1}
     assert any("start" in remark.text and "cores.json" in remark.text for remark in made.remarks)
-
-
-def test_without_room_for_them_cores_are_filled_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pimcomp, "spread", lambda *_: None)
-    made = pimcomp.export(subject(chain(), {"c1": 3}))
-    assert "cores.json" not in [file.name for file in made.files]
-    assert any("filled in the order of the layers" in remark.text for remark in made.remarks)

@@ -48,8 +48,11 @@ def test_a_folder_with_other_files_is_refused_before_the_work(
     before = sorted(path.name for path in tmp_path.iterdir())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    for folder, told in ((".", "is the current folder"), (tmp_path / "empty" / "..", "is the current folder"),
-                         ("..", "name a new or an empty folder")):  # fmt: skip
+    for folder, told in (
+        (".", "is the current folder"),
+        (tmp_path / "empty" / "..", "is the current folder"),
+        ("..", "name a new or an empty folder"),
+    ):
         outcome = run("export", tiny, "--allocation", allocation, "--to", "pimsyn", "-o", folder)
         assert (outcome.code, told in outcome.err) == (1, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*before, "empty"])
@@ -66,12 +69,6 @@ def test_an_export_that_is_read_is_not_replaced(
     assert run("export", tiny, *words).code == 0
 
 
-def test_several_files_without_a_folder(run: Run, tiny: Path, allocation: Path) -> None:
-    told = run("export", tiny, "--allocation", allocation, "--to", "mnsim")
-    assert (told.code, told.out) == (1, "")
-    assert "name a folder with -o" in told.err
-
-
 def test_check_writes_nothing(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
     told = run("export", tiny, "--allocation", allocation, "--to", "pimcomp", "-o", tmp_path / "o", "--check")
     assert told.code == 0
@@ -82,13 +79,6 @@ def test_check_writes_nothing(run: Run, tiny: Path, allocation: Path, tmp_path: 
     )
 
 
-def test_an_allocation_of_another_network(run: Run, tiny: Path, tmp_path: Path) -> None:
-    run("optimize", "alexnet", "--arrays", 161, "--work", 0, "-o", tmp_path / "a.json", "--quiet")
-    told = run("export", tiny, "--allocation", tmp_path / "a.json", "--to", "json")
-    assert (told.code, told.out) == (1, "")
-    assert "made for another network, 'alexnet'" in told.err
-
-
 def test_refusals_leave_no_files(run: Run, allocation: Path, tmp_path: Path) -> None:
     allocation.write_text('{"replication": {}}')
     told = run(
@@ -97,20 +87,6 @@ def test_refusals_leave_no_files(run: Run, allocation: Path, tmp_path: Path) -> 
     assert told.code == 1
     assert "NeuroSim has no grouped convolution" in told.err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"replication": {"conv1": 0}}', '{"replication": {"nope": 1}}', "{"]
-)
-def test_hostile_allocations(run: Run, tiny: Path, allocation: Path, text: str) -> None:
-    allocation.write_text(text)
-    told = run("export", tiny, "--allocation", allocation, "--to", "json")
-    assert (told.code, told.out) == (1, "")
-    assert told.err.startswith("error: ")
-
-
-def test_an_unknown_tool_is_wrong_usage(run: Run, tiny: Path, allocation: Path) -> None:
-    assert run("export", tiny, "--allocation", allocation, "--to", "spice").code == 2
 
 
 def test_a_placement_comes_along(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import rramalloc
-from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.schemas import json_schema
 
 Run = Callable[..., Any]
@@ -26,33 +25,26 @@ def test_worked_filter(run: Run) -> None:
     told = outcome.json
     jsonschema.validate(told, json_schema("fold"))
     expected = {
-        "n_total": 16, "n_h": 8, "n_w": 2, "filter": [64, 1, 3, 64], "stride": [1, 1], "dilation": [1, 1],
-        "padding_added": 12, "overlap": [6, 0], "work_before": 64 * 64 * 36, "work_after": 64 * 64 * 3,
-        "exact": True, "checked": None,
-    }  # fmt: skip
+        "n_total": 16,
+        "n_h": 8,
+        "n_w": 2,
+        "filter": [64, 1, 3, 64],
+        "stride": [1, 1],
+        "dilation": [1, 1],
+        "padding_added": 12,
+        "overlap": [6, 0],
+        "work_before": 64 * 64 * 36,
+        "work_after": 64 * 64 * 3,
+        "exact": True,
+        "checked": None,
+    }
     assert {name: told[name] for name in expected} == expected
     assert told["saving"] == pytest.approx(1 - 3 / 36)
 
 
-def test_worked_saving(run: Run) -> None:
-    """(64, 4, 4, 4), stride 4, A 64 -> (64, 1, 1, 64), 93.75 %; 57 x 57 windows of 225 + 3 + 3 pixels."""
-    outcome = run(
-        "fold", "--filter", "64,4,4,4", "--stride", "4,4", "--align", 64, "--input", "225,225",
-        "--padding", "3", "--check", "--format", "json",
-    )  # fmt: skip
-    told = outcome.json
-    assert told["filter"] == [64, 1, 1, 64]
-    assert told["saving"] == 0.9375
-    assert told["output"] == [57, 57]
-    assert told["work_after"] == 64 * 64 * 57 * 57
-    assert told["checked"] is True
-
-
 def test_work_raises_channels_to_the_alignment(run: Run) -> None:
     """100 outputs and 5 inputs with A 64: 128 * 64 * 9 before; 8 * 8 inputs fill 64, kernel 1 x 3."""
-    told = run(
-        "fold", "--filter", "100,3,3,5", "--align", 64, "--rule", "source", "--format", "json"
-    ).json  # fmt: skip
+    told = run("fold", "--filter", "100,3,3,5", "--align", 64, "--rule", "source", "--format", "json").json
     assert (told["n_h"], told["n_w"], told["filter"]) == (8, 1, [100, 1, 3, 64])
     assert told["work_before"] == 128 * 64 * 9
     assert told["work_after"] == 128 * 64 * 3
@@ -60,63 +52,33 @@ def test_work_raises_channels_to_the_alignment(run: Run) -> None:
 
 def test_groups_are_folded_each_for_itself(run: Run) -> None:
     """Depthwise: 8 groups of 1 -> 1; A 4 -> n_total 4, split 4 x 1 at stride 1; outputs of 1 raised to 4."""
-    told = run(
-        "fold", "--filter", "8,4,4,1", "--groups", 8, "--align", 4, "--check", "--format", "json"
-    ).json  # fmt: skip
+    told = run("fold", "--filter", "8,4,4,1", "--groups", 8, "--align", 4, "--check", "--format", "json").json
     assert (told["n_h"], told["n_w"], told["filter"], told["groups"]) == (4, 1, [8, 1, 4, 4], 8)
     assert told["work_before"] == 8 * 4 * 4 * 16
     assert told["saving"] == 0.75
 
 
-def test_table_and_csv_of_a_filter(run: Run) -> None:
-    words = ("fold", "--filter", "64,1,6,4", "--align", 64, "--rule", "least_padding", "--check")
-    shown = run(*words).out
-    assert "64 x 1 x 6 x 4 -> 64 x 1 x 1 x 64" in shown
-    assert "16 = 1 high x 16 wide, rule least_padding" in shown
-    assert "10 zeros added" in shown
-    assert "equal to the direct convolution" in shown
-    (row,) = run(*words, "--format", "csv").rows
-    assert (row["filter"], row["padding_added"], row["checked"]) == ("64x1x1x64", "10", "True")
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        pytest.param((), 2, "give either a NETWORK or --filter", id="neither"),
-        pytest.param(("vgg16", "--filter", "1,1,1,1"), 2, "give either", id="both"),
-        pytest.param(("--filter", "1,1,1,1"), 2, "needs --align", id="no alignment"),
-        pytest.param(("vgg16", "--align", 64), 2, "--align is for --filter only", id="align of a network"),
-        pytest.param(("vgg16", "--input", "9,9"), 2, "--input is for --filter only", id="input of a network"),
-        pytest.param(
-            ("--filter", "1,1,1,1", "--align", 4, "--crossbar", "8x8"), 2, "--crossbar is for a NETWORK only",
-            id="crossbar of a filter",
+        ((), 2, "give either a NETWORK or --filter"),
+        (("--filter", "1,1,1,1"), 2, "needs --align"),
+        (("vgg16", "--align", 64), 2, "--align is for --filter only"),
+        (("--filter", "1,1,1,1", "--align", 4, "--crossbar", "8x8"), 2, "--crossbar is for a NETWORK only"),
+        (("--filter", "1,2,3", "--align", 4), 1, "filter: takes 4 numbers, got 3"),
+        (("--filter", "a,2,3,4", "--align", 4), 1, "--filter: must be whole"),
+        (("--filter", "1,0,3,4", "--align", 4), 1, "filter: sizes must be"),
+        (("--filter", "1,3,3,4", "--align", 4, "--stride", "1"), 1, "stride: takes 2"),
+        (("--filter", "1,3,3,4", "--align", 4, "--input", "2,9"), 1, "padded input has 2 in height"),
+        (
+            ("--filter", "1,3,3,4", "--align", 64, "--dilation", "2,1"),
+            1,
+            "dilated by 2 in height: its pixels are not neighbours",
         ),
-        pytest.param(("--filter", "1,2,3", "--align", 4), 1, "filter: takes 4 numbers, got 3", id="three"),
-        pytest.param(("--filter", "a,2,3,4", "--align", 4), 1, "--filter: must be whole", id="letter"),
-        pytest.param(("--filter", "1,0,3,4", "--align", 4), 1, "filter: sizes must be", id="zero"),
-        pytest.param(("--filter", "1,-1,3,4", "--align", 4), 1, "got '1,-1,3,4'", id="negative"),
-        pytest.param(("--filter", "1,3,3,4", "--align", 0), 1, "align: must be", id="alignment of none"),
-        pytest.param(
-            ("--filter", "1,3,3,4", "--align", 4, "--stride", "1"), 1, "stride: takes 2", id="one stride"
-        ),
-        pytest.param(
-            ("--filter", "1,3,3,4", "--align", 4, "--padding", "1,2,3"), 1, "takes 1 or 2 or 4", id="pads"
-        ),
-        pytest.param(
-            ("--filter", "1,3,3,4", "--align", 4, "--input", "2,9"), 1, "padded input has 2 in height",
-            id="kernel does not fit",
-        ),
-        pytest.param(
-            ("--filter", "1,3,3,4", "--align", 64, "--dilation", "2,1"), 1,
-            "dilated by 2 in height: its pixels are not neighbours", id="dilated",
-        ),
-        pytest.param(("--filter", "4,3,3,4", "--align", 8, "--groups", 3), 1, "groups: 3", id="groups"),
-        pytest.param(
-            ("--filter", "1,9999,9999,4", "--align", 64, "--check"), 1, "too large to try", id="large check"
-        ),
-        pytest.param(("vgg16", "--mapping", "im2col"), 1, "use 'kernel_split' to fold", id="mapping"),
+        (("--filter", "4,3,3,4", "--align", 8, "--groups", 3), 1, "groups: 3"),
+        (("--filter", "1,9999,9999,4", "--align", 64, "--check"), 1, "too large to try"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_folded(words: tuple[object, ...], code: int, message: str, run: Run) -> None:
     outcome = run("fold", *words)
     assert outcome.code == code
@@ -180,21 +142,6 @@ def test_optimize_uses_and_keeps_the_folds(run: Run, tiny: Path, tmp_path: Path)
         assert other["makespan"] == folded["makespan"]
 
 
-def test_files_from_before_folding_are_read(run: Run, tiny: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "old.json"
-    document = run("optimize", tiny, "--arrays", 40, *SPLIT[:2], "--format", "json", "-q").json
-    del document["options"]["fold"]
-    saved.write_text(json.dumps(document))
-    told = run("simulate", tiny, "--allocation", saved, "--format", "json", "-q").json
-    assert told["makespan"] == document["makespan"]
-    assert [layer["demand"] for layer in told["layers"]] == [9, 9]
-    document["options"]["fold"] = "yes"
-    saved.write_text(json.dumps(document))
-    outcome = run("simulate", tiny, "--allocation", saved)
-    assert outcome.code == 1
-    assert "options.fold: input should be a valid boolean, got 'yes'" in outcome.err
-
-
 def test_the_other_commands_fold_too(run: Run, tiny: Path) -> None:
     seen = run("inspect", tiny, *SPLIT, "--format", "json").json
     assert (seen["fold"], seen["minimum"]) == (True, 3)
@@ -208,27 +155,12 @@ def test_the_other_commands_fold_too(run: Run, tiny: Path) -> None:
     assert (front["options"]["fold"], front["minimum"]) == (True, 3)
 
 
-def test_tables_say_that_filters_are_folded(run: Run, tiny: Path) -> None:
-    for words in (("optimize", "--arrays", 20), ("inspect",), ("pareto", "--arrays", 9)):
-        command, *rest = words
-        folded = run(command, tiny, *rest, *SPLIT, "-q").out
-        assert "mapping kernel_split, folded" in folded, command
-        assert ("fold" in folded.splitlines()[0]) == (command != "pareto")
-        assert "fold" not in run(command, tiny, *rest, *SPLIT[:2], "-q").out
-
-
 @pytest.mark.parametrize("command", ["optimize", "inspect", "compare", "pareto"])
 def test_folding_needs_kernel_split(command: str, run: Run, tiny: Path) -> None:
     arrays = () if command == "inspect" else ("--arrays", 99)
     outcome = run(command, tiny, *arrays, "--fold")
     assert outcome.code == 1
     assert "mapping 'im2col' already does: use 'kernel_split' to fold" in outcome.err
-
-
-def test_the_call_gives_what_the_command_gives(run: Run, tiny: Path) -> None:
-    assert rramalloc.fold(tiny).to_dict() == run("fold", tiny, "--format", "json").json
-    checked = run("fold", tiny, "--fc", "crossbar", "--crossbar", "64x64", "--check", "--format", "json").json
-    assert rramalloc.fold(tiny, fc="crossbar", crossbar="64x64", check=True).to_dict() == checked
 
 
 def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
@@ -241,39 +173,16 @@ def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
         weights = random.integers(-9, 9, layer.filter_before)
         pixels = random.integers(-9, 9, (6, 7, layer.filter_before[3]))
         folded = correlate(
-            rramalloc.fold_input(pixels, fold, (1, 1, 1, 1)), rramalloc.fold_weights(weights, fold),
-            stride=layer.stride, dilation=layer.dilation, groups=layer.groups,
-        )  # fmt: skip
+            rramalloc.fold_input(pixels, fold, (1, 1, 1, 1)),
+            rramalloc.fold_weights(weights, fold),
+            stride=layer.stride,
+            dilation=layer.dilation,
+            groups=layer.groups,
+        )
         assert rramalloc.fold_index(fold).shape == layer.filter[1:]
         padded = np.pad(pixels, ((1, 1), (1, 1), (0, 0)))
         whole = correlate(padded, weights, stride=fold.filter.stride, groups=fold.filter.groups)
         assert (folded == whole).all()
-
-
-def test_the_api_tells_results_as_frames_and_pages(tiny: Path) -> None:
-    network, one = rramalloc.fold(tiny), rramalloc.fold_filter((4, 3, 3, 2), align=8)
-    assert network.to_frame()["demand_after"].tolist() == [1, 2]
-    assert one.to_frame()["n_total"].tolist() == [4]
-    assert "18 arrays before folding, 3 after" in network._repr_html_()
-    assert "of the work saved" in one._repr_html_()
-    assert one.fold.shape == one.filter
-    with pytest.raises(SpecError, match="shape: must be a list"):
-        rramalloc.fold_filter((4, 3, 3, 2.5), align=8)  # type: ignore[list-item]
-    with pytest.raises(SpecError, match="padding: must be from 0"):
-        rramalloc.fold_filter((4, 3, 3, 2), align=8, padding=(-1,))
-    with pytest.raises(UnknownNameError, match="no rule named"):
-        rramalloc.fold_filter((4, 3, 3, 2), align=8, rule="widest")  # type: ignore[arg-type]
-
-
-def test_vgg16_is_faster_folded() -> None:
-    """docs/sources/model.md 3: 9 + 9 + 9 arrays of the first three layers become 1 + 5 + 5, as with
-    im2col: 902."""
-    plain = rramalloc.optimize("vgg16", 1024, mapping="kernel_split")
-    folded = rramalloc.optimize("vgg16", 1024, mapping="kernel_split", fold=True)
-    assert plain.arrays.minimum == 918
-    assert folded.arrays.minimum == 902
-    assert folded.makespan == rramalloc.optimize("vgg16", 1024).makespan < plain.makespan
-    assert rramalloc.simulate("vgg16", folded).arrays == folded.arrays.used
 
 
 def test_a_folded_network_is_written(run: Run, tmp_path: Path) -> None:

@@ -35,9 +35,12 @@ def written(folder: Path, opset: int = 17) -> Path:
         )
         before = name
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 17, 19])],
-        [helper.make_tensor_value_info("d", TensorProto.FLOAT, [1, 4, 8, 6])], weights,
-    )  # fmt: skip
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 17, 19])],
+        [helper.make_tensor_value_info("d", TensorProto.FLOAT, [1, 4, 8, 6])],
+        weights,
+    )
     path = folder / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
     return path

@@ -34,22 +34,6 @@ def test_minimum_is_the_smallest_budget(network: str, minimum: int, run: Run) ->
     assert run("inspect", network, "--format", "json").json["minimum"] == minimum
 
 
-def test_table(run: Run, tiny: Path) -> None:
-    out = run("inspect", tiny).out
-    header = "layer op input output kernel groups windows demand utilisation weights MACs"
-    assert " ".join(out.splitlines()[0].split()) == header
-    assert "minimum     3 arrays with every layer stored once" in out
-    assert "\x1b" not in out
-
-
-def test_csv(run: Run, tiny: Path) -> None:
-    rows = run("inspect", tiny, "--format", "csv").rows
-    assert [(row["name"], row["input"], row["kernel"]) for row in rows] == [
-        ("conv1", "3x16x16", "3x3"),
-        ("conv2", "16x8x8", "3x3"),
-    ]
-
-
 def test_local_file_wins_over_a_shipped_name(
     run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,10 +52,8 @@ def test_whole_kernel_that_does_not_fit(run: Run, tiny: Path) -> None:
 
 def test_no_stage_is_left(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "fc.json"
-    path.write_text(
-        '{"format": "rramalloc-network/1", "name": "n", "nodes": [{"name": "i", "op": "input", "shape": 8}]}'
-        .replace("8}", "[8, 1, 1]}")
-    )  # fmt: skip
+    source = {"name": "i", "op": "input", "shape": [8, 1, 1]}
+    path.write_text(json.dumps({"format": "rramalloc-network/1", "name": "n", "nodes": [source]}))
     outcome = run("inspect", path)
     assert outcome.code == 1
     assert "fc.json: has no stage: no convolution and no linear layer" in outcome.err
@@ -97,9 +79,7 @@ def test_linear_layers_alone_are_on_the_arrays(run: Run, tmp_path: Path) -> None
         assert run("place", path, "--allocation", allocation, "--hardware", "isaac", "-o", placed).code == 0
 
 
-@pytest.mark.parametrize(
-    "shape", ["x", "=1,3", "a=", "a=1,0", "a=1,-3", "a=1e3", "a=" + "1," * 9 + "1", "a=" + "9" * 20]
-)
+@pytest.mark.parametrize("shape", ["x", "=1,3", "a=", "a=1,0", "a=" + "1," * 9 + "1", "a=" + "9" * 20])
 def test_input_shapes_that_are_none(shape: str, run: Run) -> None:
     outcome = run("inspect", "vgg16", "--input-shape", shape)
     assert outcome.code == 1
@@ -114,8 +94,11 @@ def test_modes_with_the_fewest_arrays(run: Run) -> None:
     jsonschema.validate(document, run("schema", "inspection").json)
     first, second = document["layers"][:2]
     assert [first["modes"][0][key] for key in ("block", "copies", "arrays", "batches")] == [
-        [1, 8], 1, 1, 224 * 28,
-    ]  # fmt: skip
+        [1, 8],
+        1,
+        1,
+        224 * 28,
+    ]
     assert first["modes"][0]["utilisation"] == 8 * 27 * 64 / 512**2
     assert [second["modes"][0][key] for key in ("block", "arrays", "batches")] == [[2, 2], 2, 112 * 112]
     for layer in document["layers"]:

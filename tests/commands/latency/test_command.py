@@ -56,24 +56,6 @@ def test_fit_says_what_measure_said(run: Run, tiny: Path, table: Path, output_fo
         assert fitted.json == json.loads(table.read_text())
 
 
-def test_fit_by_the_other_method(run: Run, table: Path, tmp_path: Path) -> None:
-    output = tmp_path / "other.csv"
-    outcome = run("latency", "fit", f"{table}.samples.jsonl", "--method", "subtract", "-o", output)
-    assert "method  subtract" in outcome.out
-    assert {row["method"] for row in csv.DictReader(output.open())} == {"subtract"}
-
-
-def test_estimate_prints_the_error(run: Run, tiny: Path, table: Path) -> None:
-    outcome = run("latency", "estimate", tiny, "--table", table)
-    assert [line.split()[0] for line in outcome.out.splitlines()[2:6]] == ["conv1", "pool1", "conv2", "fc"]
-    assert "of the measured time" in outcome.out
-    document = run("latency", "estimate", tiny, "--table", table, "--format", "json").json
-    assert abs(document["error"]) < 0.05
-    assert document["total_ns"] == pytest.approx(sum(layer["latency_ns"] for layer in document["layers"]))
-    rows = run("latency", "estimate", tiny, "--table", table, "--format", "csv").rows
-    assert [row["name"] for row in rows] == ["conv1", "pool1", "conv2", "fc"]
-
-
 def test_plan_can_be_replayed(run: Run, tiny: Path, tmp_path: Path) -> None:
     rows = run("latency", "plan", tiny).rows
     times = tmp_path / "times.csv"
@@ -126,9 +108,7 @@ def test_layers_that_the_table_lacks(run: Run, tiny: Path, table: Path) -> None:
     [
         (("--device", "toaster"), "toaster: is not known"),
         (("--device", "replay:none.csv"), "no such file"),
-        (("--device", "simulated", "--width", "0"), "width: must be above 0"),
         (("--device", "simulated", "--most", "5"), "least: 20 executions"),
-        (("--device", "simulated", "--date", "today"), "date: must be YYYY-MM-DD"),
     ],
 )
 def test_what_cannot_be_served(run: Run, tiny: Path, tmp_path: Path, arguments: Any, words: str) -> None:
@@ -138,14 +118,6 @@ def test_what_cannot_be_served(run: Run, tiny: Path, tmp_path: Path, arguments: 
     assert words in outcome.err
     assert "Traceback" not in outcome.err
     assert not output.exists()
-
-
-def test_samples_of_another_network_are_left_alone(run: Run, table: Path) -> None:
-    samples = Path(f"{table}.samples.jsonl").read_bytes()
-    outcome = run("latency", "measure", "alexnet", *SIMULATED, "-o", table)
-    assert outcome.code == 1
-    assert "name another file" in outcome.err
-    assert Path(f"{table}.samples.jsonl").read_bytes() == samples
 
 
 def test_kill_and_resume_lose_nothing(start: Start, run: Run, tiny: Path, tmp_path: Path) -> None:

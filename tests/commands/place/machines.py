@@ -78,9 +78,15 @@ def chain(*channels: int, side: int = 4, kernel: int = 1) -> Network:
     nodes: list[dict[str, Any]] = [{"name": "input", "op": "input", "shape": [1, side, side]}]
     for number, outputs in enumerate(channels, 1):
         nodes.append(
-            {"name": f"c{number}", "op": "conv", "inputs": [nodes[-1]["name"]], "out_channels": outputs,
-             "kernel": kernel, "pads": kernel // 2}
-        )  # fmt: skip
+            {
+                "name": f"c{number}",
+                "op": "conv",
+                "inputs": [nodes[-1]["name"]],
+                "out_channels": outputs,
+                "kernel": kernel,
+                "pads": kernel // 2,
+            }
+        )
     return Network.build("chain", nodes)
 
 

@@ -15,7 +15,6 @@ from rramalloc.commands.place.check import check
 from rramalloc.commands.place.placement import Placement, read_placement
 from rramalloc.errors import FileError, MisplacedError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.schemas import json_schema
 
 NETWORK = chain(2, 5, side=4, kernel=3)
 COPIES = {"c1": 3, "c2": 2}
@@ -57,26 +56,20 @@ def move_one_array(document: dict[str, Any]) -> None:
 CHANGES: list[tuple[str, Change, str]] = [
     ("chip", lambda d: d["arrays"][2].update(chip=[0, 2]), r"\[2\]: chip \[0, 2\] is outside the 1 x 2"),
     ("tile", lambda d: d["arrays"][0].update(tile=[1, 0]), r"\[0\]: tile \[1, 0\] is outside the 1 x 3"),
-    ("index", lambda d: d["arrays"][0].update(index=4), r"arrays\[0\]: index \[4\] is outside the 4"),
     ("array", same_array_twice, r"arrays\[1\]: is the physical array of arrays\[0\] again"),
     ("block", same_block_twice, r"arrays\[\d+\]: holds the block of arrays\[\d+\] again"),
     ("replica", lambda d: first(d, "c2").update(replica=2), r"replica 2 of 'c2', it has 2"),
-    ("row", lambda d: first(d, "c2").update(row_block=2), r"a copy of 'c2' has no block \(2, \d\)"),
     ("column", lambda d: first(d, "c2").update(column_block=9), r"a copy of 'c2' has no block \(\d, 9\)"),
     ("rows", lambda d: first(d, "c1").update(rows=8), r"takes 8 x 2 lines, its block takes 9 x 2"),
-    ("columns", lambda d: first(d, "c1").update(columns=3), r"takes 9 x 3 lines, its block takes 9 x 2"),
     ("layer", lambda d: first(d, "c1").update(layer="c9"), r"layer 'c9' is no stage"),
     ("missing", lambda d: d["arrays"].remove(first(d, "c2")), r"layer 'c2': block \[\d, \d\] of replica"),
     ("straddle", move_one_array, r"replica \d of 'c2' is in tile .* straddle = false"),
     ("told", lambda d: d["tiles"][0].update(arrays=3), r"tiles\[0\]: does not hold the 3 arrays told"),
     ("untold", lambda d: d["tiles"].pop(), r"tiles: 1 tiles in use are not told"),
     ("copies", lambda d: d["layers"][0].update(replication=2), r"layer 'c1': replication is 2, the allo"),
-    ("demand", lambda d: d["layers"][1].update(demand=3), r"layer 'c2': demand is 3, the allocation needs 4"),
-    ("layers", lambda d: d["layers"].pop(), r"layer 'c2': is missing among the layers"),
-    ("twice", lambda d: d["layers"].append(d["layers"][0]), "layers: a layer stands twice"),
     ("network", lambda d: d["network"].update(sha256="0"), "network: it is of 'chain', not of 'chain'"),
     ("hardware", lambda d: d["hardware"].pop("chip"), r"hardware: has no \[chip\]"),
-]  # fmt: skip
+]
 
 
 def test_what_place_writes_holds(document: dict[str, Any], tmp_path: Path) -> None:
@@ -88,7 +81,7 @@ def test_what_place_writes_holds(document: dict[str, Any], tmp_path: Path) -> No
     assert placement.replication == COPIES
 
 
-@pytest.mark.parametrize(("change", "told"), [pytest.param(c, told, id=i) for i, c, told in CHANGES])
+@pytest.mark.parametrize(("change", "told"), [(c, told) for i, c, told in CHANGES])
 def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: Change, told: str) -> None:
     changed = json.loads(json.dumps(document))
     change(changed)
@@ -98,53 +91,25 @@ def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: 
         check(read_placement(path), NETWORK, COPIES, str(path))
 
 
-def test_copies_are_those_of_the_allocation(document: dict[str, Any]) -> None:
-    placement = read(document)
-    with pytest.raises(MisplacedError, match="replication is 3, the allocation needs 1"):
-        check(placement, NETWORK, {"c2": 2})
-    with pytest.raises(MisplacedError, match="layer 'c7': is no stage"):
-        check(placement, NETWORK, COPIES | {"c7": 1})
-
-
 def test_row_blocks_keep_to_a_tile_where_the_target_keeps_them(document: dict[str, Any]) -> None:
     """c2: 2 x 2 blocks a copy; one array of a row block moves to a tile of its own."""
     changed = json.loads(json.dumps(document))
     changed["hardware"]["chip"]["straddle"] = True
-    changed["hardware"]["counting"] = {
-        "groups": "diagonal",
-        "classifiers": "host",
-        "row_blocks": "first_fit",
-    }
+    changed["hardware"]["counting"] = {"groups": "diagonal", "classifiers": "host", "row_blocks": "first_fit"}
     check(read(changed), NETWORK, COPIES)
     move_one_array(changed)
     with pytest.raises(MisplacedError, match=r"row block 0 of replica \d of 'c2' is in tile .*first_fit"):
         check(read(changed), NETWORK, COPIES)
 
 
-def test_placements_that_straddle_may(document: dict[str, Any]) -> None:
-    changed = json.loads(json.dumps(document))
-    move_one_array(changed)
-    changed["hardware"]["chip"]["straddle"] = True
-    used: dict[tuple[int, ...], int] = {}
-    for array in changed["arrays"]:
-        tile = (*array["chip"], *array["tile"])
-        used[tile] = used.get(tile, 0) + 1
-    changed["tiles"] = [
-        {"chip": tile[:2], "tile": tile[2:], "arrays": arrays, "utilisation": arrays / 4, "cells": 0.5}
-        for tile, arrays in used.items()
-    ]
-    check(read(changed), NETWORK, COPIES)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("", "is empty", id="empty"),
-        pytest.param("[]", "format: must be 'rramalloc-placement/1'", id="list"),
-        pytest.param('{"format": "rramalloc-allocation/1"}', "got 'rramalloc-allocation/1'", id="allocation"),
-        pytest.param('{"format": "rramalloc-placement/1"}', "missing", id="nothing in it"),
-        pytest.param('{"format": "rramalloc-placement/1", "arrays": 3}', "missing", id="no list"),
-        pytest.param('{"format": ' + "[" * 100_000, "nested too deeply|not JSON", id="deep"),
+        ("", "is empty"),
+        ("[]", "format: must be 'rramalloc-placement/1'"),
+        ('{"format": "rramalloc-allocation/1"}', "got 'rramalloc-allocation/1'"),
+        ('{"format": "rramalloc-placement/1", "arrays": 3}', "missing"),
+        ('{"format": ' + "[" * 100_000, "nested too deeply|not JSON"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -156,10 +121,8 @@ def test_other_files_are_refused(tmp_path: Path, text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("index", -1), ("index", True), ("index", 1.0), ("chip", [0]), ("tile", [0, 65536]), ("rows", 0),
-     ("layer", ""), ("replica", "0"), ("extra", 1)],
-)  # fmt: skip
+    ("field", "value"), [("index", -1), ("index", True), ("tile", [0, 65536]), ("extra", 1)]
+)
 def test_entries_of_the_wrong_kind_are_named(
     document: dict[str, Any], tmp_path: Path, field: str, value: object
 ) -> None:
@@ -171,29 +134,10 @@ def test_entries_of_the_wrong_kind_are_named(
         read_placement(path)
 
 
-def test_the_schema_takes_what_is_written(document: dict[str, Any]) -> None:
-    import jsonschema
-
-    schema = json_schema("placement")
-    jsonschema.validate(document, schema)
-    for name in ("arrays", "links", "tiles", "flows", "layers"):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(document | {name: 1}, schema)
-
-
 def test_a_map_of_arrays_of_no_layer_is_refused(document: dict[str, Any]) -> None:
     document["arrays"][2]["layer"] = "c9"
     with pytest.raises(SpecError, match=r"arrays\[2\]: holds 'c9', which is none of the layers"):
         rramalloc.report([read(document)])
-
-
-def test_frame_and_page_of_a_placement(document: dict[str, Any]) -> None:
-    placement = read(document)
-    frame = placement.to_frame()
-    assert list(frame.columns[:5]) == ["chip_row", "chip_column", "tile_row", "tile_column", "index"]
-    assert len(frame) == 3 + 8
-    page = placement.model_copy(update={"network": placement.network.model_copy(update={"name": "<b>"})})
-    assert "&lt;b&gt;: 11 arrays" in page._repr_html_()
 
 
 MODES = {"replication": {"c1": 5, "c2": 2}, "block": {"c1": [1, 2], "c2": [2, 2]}}
@@ -215,43 +159,44 @@ def apart(document: dict[str, Any]) -> None:
 
 IN_MODES: list[tuple[str, Change, str]] = [
     ("copies", lambda d: first(d, "c1").update(copies=1), r"is shared by 1 copies, its block is of 2"),
-    ("alone", lambda d: first(d, "c2").update(copies=2), r"is shared by 2 copies, its block is of 1"),
     ("replica", lambda d: first(d, "c1").update(replica=1), r"a copy of 'c1' has no block"),
-    ("column", lambda d: first(d, "c1").update(column_block=1), r"a copy of 'c1' has no block \(0, 1\)"),
-    ("beyond", lambda d: first(d, "c1").update(row_block=3, column_block=3), r"no block \(3, 3\)"),
     ("rows", lambda d: first(d, "c1").update(rows=12), r"takes 12 x 8 lines, its block takes 24 x 8"),
     ("missing", lambda d: d["arrays"].remove(first(d, "c1")), r"block \[0, 0\] of replica 0 is on no array"),
     ("straddle", apart, r"replica \d of 'c2' is in tile .* straddle = false"),
-    ("smaller", lambda d: d["layers"][0].update(block=[1, 1]), r"block is \(1, 1\), the allo"),
     ("none", lambda d: d["layers"][1].pop("block"), r"block is \(1, 1\), the allocation needs \(2, 2\)"),
     ("too tall", lambda d: d["layers"][1].update(block=[5, 1]), r"block \[5, 1\] is none that it can have"),
     ("mapping", lambda d: d["options"].update(mapping="im2col"), r"demand is|has a block with"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("change", "told"), [c[1:] for c in IN_MODES], ids=[c[0] for c in IN_MODES])
 def test_what_is_wrong_with_modes_is_named(in_modes: dict[str, Any], change: Change, told: str) -> None:
     right = read(in_modes)
     assert [(layer.block, layer.demand, layer.replication) for layer in right.layers] == [
-        ((1, 2), 1, 5), ((2, 2), 6, 2),
-    ]  # fmt: skip
+        ((1, 2), 1, 5),
+        ((2, 2), 6, 2),
+    ]
     check(right, NETWORK, MODES["replication"], blocks={"c1": (1, 2), "c2": (2, 2)})
     changed = json.loads(json.dumps(in_modes))
     change(changed)
     with pytest.raises(MisplacedError, match=told):
-        check(
-            read(changed), NETWORK, MODES["replication"],
-            blocks={"c1": (1, 2), "c2": (2, 2)},
-        )  # fmt: skip
+        check(read(changed), NETWORK, MODES["replication"], blocks={"c1": (1, 2), "c2": (2, 2)})
 
 
 def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
     """Stride 2 and pads 3: blocks of 4 begin 3 % 2 = 1 pixel before the output of 6 x 6: 2 x 2 of them."""
     nodes = [
         {"name": "input", "op": "input", "shape": [1, 3, 3]},
-        {"name": "up", "op": "conv_transpose", "inputs": ["input"], "out_channels": 1, "kernel": 8,
-         "stride": 2, "pads": 3},
-    ]  # fmt: skip
+        {
+            "name": "up",
+            "op": "conv_transpose",
+            "inputs": ["input"],
+            "out_channels": 1,
+            "kernel": 8,
+            "stride": 2,
+            "pads": 3,
+        },
+    ]
     network, blocks = Network.build("up", nodes), {"up": (4, 4)}
     modes = {"replication": {"up": 4}, "block": {"up": [4, 4]}}
     document = rramalloc.place(network, modes, hardware=machine(chip(4, (1, 2)))).to_dict()
@@ -270,10 +215,7 @@ def test_copies_that_share_arrays_may_lie_in_any_tiles(in_modes: dict[str, Any])
     moved.update(chip=[0, free[0]], tile=[0, free[1]], index=5)
     changed["tiles"].append(old | {"chip": moved["chip"], "tile": moved["tile"], "arrays": 1})
     old["arrays"] -= 1
-    check(
-        read(changed), NETWORK, MODES["replication"],
-        blocks={"c1": (1, 2), "c2": (2, 2)},
-    )  # fmt: skip
+    check(read(changed), NETWORK, MODES["replication"], blocks={"c1": (1, 2), "c2": (2, 2)})
 
 
 def test_the_judge_shares_no_code_with_the_placer() -> None:
@@ -282,7 +224,8 @@ def test_the_judge_shares_no_code_with_the_placer() -> None:
     import rramalloc.commands.place.check as module
 
     imported = {
-        node.module for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
+        node.module
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rramalloc.commands.place")
-    }  # fmt: skip
+    }
     assert imported == {"rramalloc.commands.place.placement"}

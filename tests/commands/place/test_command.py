@@ -37,31 +37,17 @@ def test_table_file_and_figure(run: Run, tiny: Path, allocation: Path, tmp_path:
     assert document["format"] == "rramalloc-placement/1"
     assert len(document["arrays"]) == used
     assert list(document["arrays"][0]) == [
-        "chip", "tile", "index", "layer", "replica", "row_block", "column_block", "rows", "columns",
-    ]  # fmt: skip
-    assert figure.read_text().startswith("<svg")
-
-
-def test_json_is_the_file_and_csv_one_row_an_array(
-    run: Run, tiny: Path, allocation: Path, tmp_path: Path
-) -> None:
-    placed = tmp_path / "p.json"
-    ended = run("place", tiny, "--allocation", allocation, "--format", "json", "-o", placed)
-    assert ended.out == placed.read_text()
-    rows = run("place", tiny, "--allocation", allocation, "--format", "csv").rows
-    arrays = json.loads(placed.read_text())["arrays"]
-    assert [(int(row["tile_row"]), int(row["tile_column"]), row["layer"]) for row in rows] == [
-        (*array["tile"], array["layer"]) for array in arrays
+        "chip",
+        "tile",
+        "index",
+        "layer",
+        "replica",
+        "row_block",
+        "column_block",
+        "rows",
+        "columns",
     ]
-
-
-def test_bare_replication_on_another_hardware(run: Run, tiny: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bare.json"
-    bare.write_text('{"replication": {"conv1": 3}}')
-    ended = run("place", tiny, "--allocation", bare, "--hardware", "isaac", "--format", "json", "-q")
-    assert ended.code == 0, ended.err
-    assert ended.err == ""
-    assert ended.json["layers"][0]["replication"] == 3
+    assert figure.read_text().startswith("<svg")
 
 
 def test_what_does_not_fit_is_one_message_and_no_file(
@@ -80,11 +66,8 @@ def test_what_does_not_fit_is_one_message_and_no_file(
     ("options", "told"),
     [
         (("--hardware", "plain"), "has no [chip]"),
-        (("--hardware", "nowhere"), "nowhere"),
         (("--seed", "-1"), "seed: must be from 0"),
-        (("--work", "-1"), "work: must be from 0"),
         (("-o", "/nowhere/p.json"), "folder"),
-        (("--figure", "p.gif"), "must end in"),
     ],
 )
 def test_refusals(run: Run, tiny: Path, allocation: Path, options: tuple[str, ...], told: str) -> None:
@@ -92,12 +75,6 @@ def test_refusals(run: Run, tiny: Path, allocation: Path, options: tuple[str, ..
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
     assert told in ended.err
-
-
-def test_allocations_of_other_networks_are_refused(run: Run, allocation: Path) -> None:
-    ended = run("place", "alexnet", "--allocation", allocation)
-    assert ended.code == 1
-    assert "was made for another network, 'tiny', not for 'alexnet'" in ended.err
 
 
 def test_optimize_placed(run: Run, tiny: Path, hardware: Path) -> None:

@@ -27,7 +27,6 @@ from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime, Transfer
-from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import StageGraph
 
 STEP = Timing(step_ns=100.0)
@@ -41,12 +40,19 @@ def transferred(
     sites, graph = Mesh.of(hardware.chip).all_sites(), StageGraph.build(network)
     arrays = [
         PlacedArray(
-            chip=tuple(sites[at, :2].tolist()), tile=tuple(sites[at, 2:].tolist()), index=0, rows=1,
-            columns=1, layer=graph.names[stage], replica=replica, row_block=0, column_block=0,
+            chip=tuple(sites[at, :2].tolist()),
+            tile=tuple(sites[at, 2:].tolist()),
+            index=0,
+            rows=1,
+            columns=1,
+            layer=graph.names[stage],
+            replica=replica,
+            row_block=0,
+            column_block=0,
         )
         for stage, count, at in held
         for replica in range(count)
-    ]  # fmt: skip
+    ]
     ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), np.array(copies))
     return transfer(ways, hardware)
 
@@ -74,11 +80,18 @@ def test_partial_sums_travel_before_results() -> None:
     blocks = [("c1", 0, 0), ("c1", 1, 0), ("c1", 2, 2), ("c2", 0, 3)]
     arrays = [
         PlacedArray(
-            chip=(0, 0), tile=(0, tile), index=0, layer=layer, replica=0, row_block=row, column_block=0,
-            rows=8, columns=4,
+            chip=(0, 0),
+            tile=(0, tile),
+            index=0,
+            layer=layer,
+            replica=0,
+            row_block=row,
+            column_block=0,
+            rows=8,
+            columns=4,
         )
         for layer, row, tile in blocks
-    ]  # fmt: skip
+    ]
     graph, copies = StageGraph.build(chain(8, 4)), np.array([1, 1])
     for slices, sent_ns in ((1, 2), (2, 1)):
         crossbar = hardware.crossbar.model_copy(update={"cell_bits": 8 // slices})
@@ -90,20 +103,20 @@ def test_partial_sums_travel_before_results() -> None:
     assert last.fixed_ns.tolist() == [9.0, 6.0]
 
 
-def test_links_are_shared() -> None:
-    """c1 in tile 0 to c2 in tile 1 to c3 in tile 0 and on to c4 in tile 1: link 0-1 carries 8 + 2 bytes."""
-    hardware = machine(chip(4, (1, 2), hop_ns_tile=1.0, bandwidth_tile_gb_s=2.0), timing=STEP)
-    told = transferred(hardware, chain(8, 4, 2, 1), [1, 1, 1, 1], (0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 1, 1))
-    assert told.of_stages(np.array([1, 1, 1, 1])).tolist() == [1 + 5.0, 1 + 2.0, 1 + 5.0, 0.0]
-
-
 def test_links_between_chips_have_their_own_times() -> None:
     """From tile 1 of one chip to tile 2 of the other: 1 + 2 tile hops, 1 chip hop; 8 bytes over each link."""
     hardware = machine(
-        chip(4, (1, 3), (1, 2), hop_ns_tile=1.0, hop_ns_chip=10.0, bandwidth_tile_gb_s=4.0,
-             bandwidth_chip_gb_s=0.5),
+        chip(
+            4,
+            (1, 3),
+            (1, 2),
+            hop_ns_tile=1.0,
+            hop_ns_chip=10.0,
+            bandwidth_tile_gb_s=4.0,
+            bandwidth_chip_gb_s=0.5,
+        ),
         timing=STEP,
-    )  # fmt: skip
+    )
     told = transferred(hardware, chain(8, 4), [1, 1], (0, 1, 1), (1, 1, 5))
     assert told.fixed_ns.tolist() == [13.0, 0.0]
     assert told.ns_per_copy.tolist() == [16.0, 0.0]
@@ -192,30 +205,6 @@ def test_slow_links_are_worth_fewer_copies() -> None:
     assert placed.latency_ns <= plain.makespan * step_ns
     assert placed.placed is not None
     assert placed.placed.rounds > 1
-
-
-def test_fast_links_change_nothing() -> None:
-    fast = {"hop_ns_tile": 0.0, "bandwidth_tile_gb_s": 1e6}
-    hardware = machine(chip(8, (3, 3), straddle=True, **fast), (64, 16), STEP)
-    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
-    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
-    assert placed.replication == plain.replication
-    assert placed.placed is not None
-    assert (placed.placed.rounds, placed.placed.converged) == (1, True)
-    assert (placed.makespan, placed.latency_ns) == (plain.makespan, plain.latency_ns)
-
-
-def test_measured_steps_stand_for_the_timing_of_the_hardware() -> None:
-    """The same step, 100 ns, measured: the same allocation, also where the hardware says nothing of time."""
-    board = chip(8, (3, 3), straddle=True, **SLOW)
-    names = StageGraph.build(NETWORK, "host").names
-    steps = MeasuredSteps(sha256="0" * 64, compute_ns=dict.fromkeys(names, 100.0))
-    timed, untimed = machine(board, (64, 16), STEP), machine(board, (64, 16))
-    given = optimize_placed(Case(NETWORK, timed), 64, Request(), Work(work=4))
-    measured = optimize_placed(Case(NETWORK, untimed, measured=steps), 64, Request(), Work(work=4))
-    assert measured.replication == given.replication
-    assert (measured.latency_ns, measured.placed) == (given.latency_ns, given.placed)
-    assert measured.options.latency_table == steps
 
 
 def test_what_placed_needs_is_told() -> None:

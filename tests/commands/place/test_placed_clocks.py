@@ -77,16 +77,6 @@ def test_a_file_keeps_its_delays(network: Any, tmp_path: Any) -> None:
     assert other.makespan == 650
 
 
-def test_transfer_never_helps(network: Any) -> None:
-    without = rramalloc.optimize(network, 2, hardware=machine())
-    found = rramalloc.optimize(
-        network, 2, hardware=machine(hop_ns_tile=0.0, bandwidth_tile_gb_s=1e9), placed=True
-    )
-    assert found.makespan >= without.makespan
-    assert found.objective_unit == "ticks"
-    assert found.lower_bound <= found.objective_value
-
-
 def test_longer_ticks_give_the_same_times(network: Any) -> None:
     """The delay of 7 ns by hand is 2 ticks of 5 ns; a batch 2. The bound is in ticks, as the makespan."""
     hardware = machine(tick_ns=5.0, hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)

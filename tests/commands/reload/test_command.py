@@ -73,26 +73,6 @@ def reload(run: Run, hardware: Path) -> Run:
     return call
 
 
-def test_table(reload: Run) -> None:
-    outcome = reload("--inputs", 5)
-    assert outcome.code == 0, outcome.err
-    lines = outcome.out.splitlines()
-    assert lines[0].split() == "first last stages arrays makespan interval write run time".split()
-    for label in (
-        "network",
-        "arrays",
-        "time",
-        "per input",
-        "writing",
-        "lower bound",
-        "gap",
-        "proof",
-        "other cuts",
-    ):
-        assert any(line.startswith(label) for line in lines), label
-    assert "for 5 inputs per loading" in outcome.out
-
-
 def test_json_file_and_schema(reload: Run, tmp_path: Path) -> None:
     outcome = reload("--format", "json", "-o", tmp_path / "plan.json", "-q")
     document = outcome.json
@@ -107,17 +87,6 @@ def test_json_file_and_schema(reload: Run, tmp_path: Path) -> None:
     assert rramalloc.ReloadPlan.model_validate_json(json.dumps(document)).to_dict() == document
 
 
-def test_csv_has_a_row_for_every_segment(reload: Run) -> None:
-    rows = reload("--format", "csv").rows
-    assert rows[0]["first"] == "conv1"
-    assert sum(int(row["stages"]) for row in rows) == 5
-
-
-def test_same_command_same_bytes(reload: Run) -> None:
-    first, second = (reload("--format", "json", "--inputs", 3, "--mapping", "sdk").out for _ in range(2))
-    assert first == second
-
-
 def test_arrays_of_the_chip(run: Run, hardware: Path) -> None:
     hardware.write_text(hardware.read_text() + CHIP)
     outcome = run("optimize", "alexnet", "--hardware", hardware, "--reload", "--work", 2, "--format", "json")
@@ -129,11 +98,7 @@ def test_arrays_of_the_chip(run: Run, hardware: Path) -> None:
     ("arguments", "words"),
     [
         (("--objective", "interval"), "--objective is not for --reload"),
-        (("--target", 5), "--target is not for --reload"),
-        (("--method", "gain"), "--method is not for --reload"),
         (("--placed",), "--placed is not for --reload"),
-        (("--fold",), "--fold is not for --reload"),
-        (("--figure", "a.svg"), "--figure is not for --reload"),
         (("--inputs", "many"), "--inputs"),
     ],
 )
@@ -142,25 +107,6 @@ def test_wrong_usage(reload: Run, arguments: tuple[object, ...], words: str) -> 
     assert outcome.code == 2
     assert words in " ".join(outcome.err.split())
     assert not outcome.out
-
-
-def test_inputs_without_reload(run: Run) -> None:
-    outcome = run("optimize", "alexnet", "--arrays", 400, "--inputs", 2)
-    assert outcome.code == 2
-    assert "--inputs is for --reload" in outcome.err
-
-
-@pytest.mark.parametrize("number", [0, -3, 10**12])
-def test_number_of_inputs(reload: Run, number: int) -> None:
-    outcome = reload("--inputs", number)
-    assert outcome.code == 1
-    assert outcome.err.startswith("error: inputs: must be from 1 to 1000000000")
-
-
-def test_hardware_without_write(run: Run) -> None:
-    outcome = run("optimize", "alexnet", "--arrays", 80, "--hardware", "isaac-todaes", "--reload")
-    assert outcome.code == 1
-    assert "write_ns_per_row" in outcome.err
 
 
 def test_a_network_that_does_not_fit_is_told_of_reload_where_it_would_help(run: Run, hardware: Path) -> None:

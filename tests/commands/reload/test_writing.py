@@ -20,10 +20,12 @@ from rramalloc.timing.stage_graph import StageGraph
 
 def machine(**tables: Any) -> Hardware:
     given: dict[str, Any] = {
-        "name": "m", "source": "test", "crossbar": {"wordlines": 16, "bitlines": 12, "cell_bits": 4},
+        "name": "m",
+        "source": "test",
+        "crossbar": {"wordlines": 16, "bitlines": 12, "cell_bits": 4},
         "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
         "chip": {"arrays_per_tile": 10**6, "straddle": True, "tiles": [1, 1], "chips": [1, 1]},
-    }  # fmt: skip
+    }
     return Hardware.model_validate(given | tables)
 
 
@@ -32,10 +34,13 @@ def writing(network: Network, mapping: Any = "im2col", lanes: int | None = None)
     return Writing(StageGraph.build(network), machine(), write, mapping)
 
 
-NETWORK = Network.build("n", [
-    {"name": "in", "op": "input", "shape": [1, 4, 4]},
-    {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
-])  # fmt: skip
+NETWORK = Network.build(
+    "n",
+    [
+        {"name": "in", "op": "input", "shape": [1, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
+    ],
+)
 
 
 class TestRounds:
@@ -100,9 +105,12 @@ def test_copies_of_a_small_kernel_share_an_array_only_in_modes() -> None:
     """9 rows and 4 columns: one copy an array of 16 x 12; a kernel of 1 x 1 has one row, three copies fit."""
     copies = np.array([4], dtype=np.int64)
     assert writing(NETWORK).wordlines(((1, 1),), copies) == Counter({9: 4})
-    small = Network.build("s", [
-        {"name": "in", "op": "input", "shape": [1, 4, 4]},
-        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
-    ])  # fmt: skip
+    small = Network.build(
+        "s",
+        [
+            {"name": "in", "op": "input", "shape": [1, 4, 4]},
+            {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+        ],
+    )
     assert writing(small).wordlines(((1, 1),), copies) == Counter({1: 4})
     assert writing(small, "sdk").wordlines(((1, 1),), copies) == Counter({3: 1, 1: 1})

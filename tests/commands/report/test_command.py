@@ -44,14 +44,6 @@ def test_a_sweep_is_shown_from_its_folder(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "none.html").exists()
 
 
-def test_a_chiplet_cost_is_shown(run: Run, tmp_path: Path) -> None:
-    example = Path(__file__).resolve().parents[3] / "docs" / "examples" / "resnext_block.json"
-    cost, page = tmp_path / "cost.json", tmp_path / "r.html"
-    assert run("chiplet", "cost", example, "-o", cost, "-q").code == 0
-    assert run("report", cost, "-o", page).code == 0
-    assert "Cost of the groups" in page.read_text()
-
-
 @pytest.mark.parametrize("bad", ["absent.json", "tiny.json"])
 def test_what_cannot_be_shown(bad: str, run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
     page = tmp_path / "r.html"
@@ -61,17 +53,3 @@ def test_what_cannot_be_shown(bad: str, run: Run, tiny: Path, allocation: Path, 
     assert bad in ended.err
     assert "Traceback" not in ended.err
     assert not page.exists()
-
-
-def test_an_unknown_network_and_a_folder_that_is_not_there(
-    run: Run, allocation: Path, tmp_path: Path
-) -> None:
-    assert run("report", allocation, "--network", "vgg17", "-o", tmp_path / "r.html").code == 1
-    ended = run("report", allocation, "-o", tmp_path / "no" / "r.html")
-    assert ended.code == 1
-    assert "folder does not exist" in ended.err
-
-
-def test_usage(run: Run) -> None:
-    assert run("report").code == 2
-    assert "Example: rramalloc report" in run("report", "--help").out

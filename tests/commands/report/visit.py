@@ -32,8 +32,7 @@ class Visit:
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on(
-            "console",
-            lambda told: self.complaints.append(told.text) if told.type == "error" else None,
+            "console", lambda told: self.complaints.append(told.text) if told.type == "error" else None
         )
         self.page.on("request", lambda asked: self.requests.append(asked.url))
         self.page.goto(path.as_uri())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 import rramalloc
 from rramalloc.commands.sweep.rows import SweepRow
 from rramalloc.commands.sweep.section import sweep_chart
-from rramalloc.commands.sweep.spec import Changes, machine_of, read_spec
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
@@ -50,9 +47,15 @@ def rows_of(folder: Path, **lists: Any) -> list[dict[str, Any]]:
 
 def test_every_axis_changes_its_value(folder: Path) -> None:
     rows = rows_of(
-        folder, weight_bits=[1, 2], dac_bits=[1, 2], columns_per_adc=[4, 8], rows_per_read=[4, 8],
-        clock=["shared", "own"], mapping=["im2col", "sdk"], arrays=6,
-    )  # fmt: skip
+        folder,
+        weight_bits=[1, 2],
+        dac_bits=[1, 2],
+        columns_per_adc=[4, 8],
+        rows_per_read=[4, 8],
+        clock=["shared", "own"],
+        mapping=["im2col", "sdk"],
+        arrays=6,
+    )
     assert len(rows) == 64
     assert all(row["error"] is None for row in rows)
     axes = ("weight_bits", "dac_bits", "columns_per_adc", "rows_per_read", "clock", "mapping")
@@ -100,39 +103,11 @@ def test_columns_of_energy_area_and_utilisation(folder: Path) -> None:
     assert row["utilisation"] == 18 * 8 / (3 * 64)
 
 
-def test_objectives_of_energy(folder: Path) -> None:
-    rows = rows_of(folder, objectives=["energy", "edp"])
-    assert [row["objective_unit"] for row in rows] == ["pJ", "pJ ns"]
-    assert [row["objective_value"] for row in rows] == [rows[0]["energy_pj"], rows[1]["edp"]]
-
-
 def test_a_value_that_contradicts_the_hardware_is_refused_at_once(folder: Path) -> None:
     text = HARDWARE.replace("read_ns = 5.0, dac_bits = 1, adc_ns = 1.0, columns_per_adc = 8", "step_ns = 5.0")
     (folder / "m.toml").write_text(text)
     with pytest.raises(SpecError, match="step_ns is the whole step"):
         rows_of(folder, dac_bits=[1, 2])
-
-
-def test_two_columns_as_a_figure(folder: Path) -> None:
-    rows_of(folder, arrays=[6, 12, 24])
-    result = rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1)
-    result.plot.columns("area_um2", "energy_pj", save=folder / "figure.svg")
-    assert "energy [pJ]" in (folder / "figure.svg").read_text()
-    rows = [SweepRow(**row) for row in result.rows()]
-    for x, y in (("network", "arrays"), ("arrays", "step")):
-        with pytest.raises(SpecError, match="is no column of numbers"):
-            sweep_chart(rows, x, y)
-    with pytest.raises(SpecError, match="no row of the sweep has both"):
-        sweep_chart(rows, "arrays", "rows_per_read")
-
-
-def test_changes_keep_what_is_confirmed() -> None:
-    spec, _, _ = read_spec({"networks": "x", "arrays": 1, "mapping": "sdk"})
-    assert spec.mappings == ("sdk",)
-    document = tomllib.loads(HARDWARE) | {"unconfirmed": ["precision.weight_bits"]}
-    del document["timing"], document["energy"]
-    changed = machine_of(json.dumps(document), Changes(weight_bits=4)).hardware
-    assert (changed.precision.weight_bits, changed.unconfirmed) == (4, ())
 
 
 def test_no_series_of_a_figure_vanishes_in_silence(folder: Path) -> None:

@@ -48,9 +48,16 @@ def cluster(tmp_path: Path, start: Started) -> Cluster:
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
     loopback = ("--host", "127.0.0.1", "--no-dashboard")
     scheduler = start(
-        "-m", "distributed.cli.dask_scheduler", "--port", 0, *loopback, "--scheduler-file", file, **quiet,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--port",
+        0,
+        *loopback,
+        "--scheduler-file",
+        file,
+        **quiet,
         env=os.environ | SECOND_DEATH,
-    )  # fmt: skip
+    )
     for _ in range(PATIENCE_S * 20):
         if file.exists() and file.read_text().endswith("}"):
             break
@@ -126,8 +133,8 @@ def test_a_point_that_kills_every_worker_is_a_row(cluster: Cluster, tmp_path: Pa
 @pytest.mark.parametrize(
     ("preload", "told"),
     [
-        pytest.param(OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same", id="version"),
-        pytest.param(NO_PACKAGE, r"cannot run the sweep.*install the same", id="no package"),
+        (OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same"),
+        (NO_PACKAGE, r"cannot run the sweep.*install the same"),
     ],
 )
 def test_workers_with_another_package(preload: str, told: str, cluster: Cluster, tmp_path: Path) -> None:
@@ -138,14 +145,8 @@ def test_workers_with_another_package(preload: str, told: str, cluster: Cluster,
     assert worker.poll() is None
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "carrier://pigeon:1", "tcp://:x", ""])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "carrier://pigeon:1"])
 def test_no_scheduler(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rramalloc.commands.sweep.workers._CONNECT_S", 1)
     with pytest.raises(WorkerError, match="no Dask scheduler answers"):
         rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=address)
-
-
-def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(WorkerError, match=r"pip install '.*\[dask\]'"):
-        rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler="tcp://127.0.0.1:1")

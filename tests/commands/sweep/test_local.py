@@ -18,7 +18,6 @@ from commands.sweep.tiny import content, network, rows_on_disk
 
 import rramalloc
 from rramalloc.commands.sweep.sweep import SweepResult
-from rramalloc.errors import WorkerError
 
 Starting = Callable[..., "subprocess.Popen[str]"]
 PATIENCE_S = 120
@@ -33,16 +32,6 @@ rramalloc.sweep(sys.argv[1], sys.argv[2] + "_few", jobs=1)
 few = peak_kb()
 result = rramalloc.sweep(sys.argv[2], sys.argv[2] + "_many", jobs=1)
 print(result.computed, few, peak_kb(), "numba" in sys.modules)
-"""
-COUNTED = """
-import sys
-import pandas, psutil
-import rramalloc
-threads = psutil.Process().num_threads
-before = threads()
-result = rramalloc.sweep(sys.argv[1], sys.argv[2])
-frame, rows, summary = result.to_frame(), list(result.rows()), result.summary()
-print(len(frame), len(rows), len(summary), threads() - before)
 """
 
 
@@ -126,32 +115,9 @@ def test_ctrl_c_keeps_what_is_finished(
     assert content(folder) == undisturbed
 
 
-def test_two_drivers_and_the_status(cheap: Path, tmp_path: Path, sweeping: Starting) -> None:
-    folder = tmp_path / "rows"
-    first = sweeping(cheap, "-o", folder)
-    assert wait_for_rows(folder, 1, first)
-    os.kill(first.pid, signal.SIGSTOP)
-    second = sweeping(cheap, "-o", folder)
-    out, err = second.communicate(timeout=PATIENCE_S)
-    assert (second.returncode, out) == (1, "")
-    assert "another process is writing" in err
-    status = rramalloc.sweep_status(folder)
-    assert 1 <= status.done < status.points == CHEAP_POINTS
-    os.kill(first.pid, signal.SIGCONT)
-    _, err = first.communicate(timeout=PATIENCE_S)
-    assert first.returncode == 0, err
-    after = rramalloc.sweep_status(folder)
-    assert (after.done, after.failed, after.points_per_s, after.left_s) == (CHEAP_POINTS, 0, None, None)
-
-
 def small_sweep(folder: Path, jobs: int = 1) -> SweepResult:
     (folder / "tiny.json").write_text(network())
-    spec = {
-        "networks": str(folder / "tiny.json"),
-        "arrays": 5,
-        "methods": "none",
-        "seeds": list(range(40)),
-    }
+    spec = {"networks": str(folder / "tiny.json"), "arrays": 5, "methods": "none", "seeds": list(range(40))}
     return rramalloc.sweep(spec, folder / "rows", jobs=jobs)
 
 
@@ -181,12 +147,6 @@ def test_what_a_solver_prints_is_no_answer(tmp_path: Path, start: Starting) -> N
     )
     out, err = start(script, env=os.environ | {"PYTHONPATH": path}).communicate(timeout=PATIENCE_S)
     assert out == "3\n", err
-
-
-def test_workers_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path, IN_WORKERS + "    os._exit(7)\n"))
-    with pytest.raises(WorkerError, match="end before they begin"):
-        small_sweep(tmp_path, jobs=2)
 
 
 def test_a_row_is_computed_once_whatever_sweep_it_is_of(tmp_path: Path) -> None:
@@ -237,13 +197,3 @@ def test_memory_of_the_driver(tmp_path: Path, start: Starting) -> None:
     assert (computed, compiles) == ("4000", "False")
     assert int(many_kb) < 300_000
     assert int(many_kb) - int(few_kb) < 5_000
-
-
-def test_the_driver_has_no_threads(tmp_path: Path, start: Starting) -> None:
-    """None is left that could hold rows or workers when the interpreter ends."""
-    (tmp_path / "tiny.json").write_text(network())
-    spec = f'networks = "tiny.json"\narrays = 5\nseeds = {list(range(200))}\nmethods = ["none", "interval"]\n'
-    (tmp_path / "spec.toml").write_text(spec)
-    process = start("-c", COUNTED, tmp_path / "spec.toml", tmp_path / "rows")
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert out.split() == ["400", "400", "2", "0"], err

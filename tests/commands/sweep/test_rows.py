@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ import pytest
 from commands.sweep.tiny import MINIMUM, network
 
 import rramalloc
-from rramalloc.commands.sweep import compute, workers
+from rramalloc.commands.sweep import workers
 from rramalloc.commands.sweep.compute import compute_row
 from rramalloc.commands.sweep.rows import COLUMNS
 from rramalloc.commands.sweep.spec import read_sources, read_spec
 from rramalloc.commands.sweep.workers import Task, Workers, computed
-from rramalloc.errors import SpecError, UnknownNameError, WorkerError
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -124,11 +122,9 @@ def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path:
 @pytest.mark.parametrize(
     ("lists", "kind", "told"),
     [
-        pytest.param({"arrays": 2}, "BudgetError", "needs 3 arrays", id="below the minimum"),
-        pytest.param(
-            {"mappings": "whole_kernel", "crossbars": "8x8"}, "SpecError", "'conv1'", id="no mapping"
-        ),
-        pytest.param({"objectives": "interval", "methods": "none"}, "SpecError", "needs 'auto'", id="method"),
+        ({"arrays": 2}, "BudgetError", "needs 3 arrays"),
+        ({"mappings": "whole_kernel", "crossbars": "8x8"}, "SpecError", "'conv1'"),
+        ({"objectives": "interval", "methods": "none"}, "SpecError", "needs 'auto'"),
     ],
 )
 def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, tiny: Path) -> None:
@@ -141,46 +137,9 @@ def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, ti
     assert all(bad[name] is None for name in results)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("by\nzero"), RecursionError("deep")])
-def test_unexpected_errors_are_rows(error: Exception, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(compute, "propose", fail)
-    (row,) = rows_of(tiny, arrays=9)
-    assert row["error_kind"] == type(error).__name__
-    assert row["error"] in ("no reason given", "by", "deep")
-    assert row["makespan"] is None
-
-
-def test_interval_objective(tiny: Path) -> None:
-    (row,) = rows_of(tiny, arrays=9, objectives="interval")
-    single = rramalloc.optimize(tiny, 9, objective="interval")
-    assert (row["makespan"], row["interval"]) == (single.makespan, single.interval)
-
-
-def test_another_version_is_refused(tiny: Path) -> None:
-    spec, where, folder = read_spec({"networks": str(tiny), "arrays": 9})
-    _, *rest = read_sources(spec, where, folder).arguments(spec.point(0))
-    with pytest.raises(WorkerError, match=r"the driver has 0\.0\.1: install the same"):
-        compute_row("0.0.1", *rest)
-
-
 def _parquet(spec: dict[str, Any], folder: Path) -> pd.DataFrame:
     assert rramalloc.sweep(spec, folder, rows="parquet").computed == 0
     return pd.read_parquet(folder / "rows.parquet")
-
-
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path) -> None:
-    """Refused before any point is computed; CSV needs nothing."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    spec = {"networks": str(tiny), "arrays": 9, "methods": "none"}
-    with pytest.raises(SpecError, match=r"pip install '.*\[parquet\]', or choose CSV"):
-        rramalloc.sweep(spec, tmp_path / "rows", rows="parquet")
-    assert not (tmp_path / "rows").exists()
-    assert len(rramalloc.sweep(spec, tmp_path / "rows", jobs=1).to_frame()) == 1
-    with pytest.raises(UnknownNameError, match="'xlsx'; known: csv, parquet"):
-        rramalloc.sweep(spec, tmp_path / "rows", rows="xlsx")  # type: ignore[arg-type]
 
 
 def test_the_result(tmp_path: Path, tiny: Path) -> None:
@@ -188,8 +147,11 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
     result = rramalloc.sweep(spec, tmp_path / "rows", jobs=1)
     rows, alexnet = list(result.rows()), rramalloc.inspect("alexnet").minimum
     assert [(row["network"], row["arrays"]) for row in rows] == [
-        ("tiny", 3), ("tiny", 2), ("alexnet", alexnet), ("alexnet", 2)
-    ]  # fmt: skip
+        ("tiny", 3),
+        ("tiny", 2),
+        ("alexnet", alexnet),
+        ("alexnet", 2),
+    ]
     assert (result.points, result.computed, result.failed) == (4, 4, 2)
     assert result.to_dict()["rows"] == rows
     assert result.to_frame()["makespan"].isna().tolist() == [False, True, False, True]

@@ -48,8 +48,8 @@ def test_more_patience_asks_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param(b"no database at all, only words" * 100, "is damaged or holds no tuning", id="text"),
-        pytest.param(None, "holds no tuning of this version", id="another program's"),
+        (b"no database at all, only words" * 100, "is damaged or holds no tuning"),
+        (None, "holds no tuning of this version"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
@@ -63,8 +63,3 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes | None, words: s
     with pytest.raises(FileError, match=words):
         Answers(path, SUBJECT)
     assert path.read_bytes() == before
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="folder"):
-        Answers(tmp_path / "missing" / "a.sqlite", SUBJECT)

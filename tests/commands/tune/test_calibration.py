@@ -11,7 +11,6 @@ from rramalloc.allocation.optimize import Request, propose
 from rramalloc.commands.tune.calibration import (
     FORMS,
     Calibration,
-    Clocks,
     Form,
     GaussianProcess,
     active_batches,
@@ -85,43 +84,8 @@ def process(points: np.ndarray, values: np.ndarray, timed: np.ndarray | None = N
     return GaussianProcess.fit(points, np.zeros((len(points), 1)) if timed is None else timed, values)
 
 
-def test_a_process_goes_through_its_points() -> None:
-    """It is the less sure the farther from them."""
-    points = np.linspace(0, 4, 9)[:, None]
-    found = process(points, np.sin(points[:, 0]))
-    mean, deviation = found.expect(np.array([[0.75], [2.0], [100.0]]), np.zeros((3, 1)))
-    assert mean[:2] == pytest.approx(np.sin([0.75, 2.0]), abs=0.05)
-    assert deviation[1] < deviation[0] < deviation[2]
-
-
-def test_a_trend_goes_on_where_nobody_asked() -> None:
-    timed = np.linspace(0, 1, 12)[:, None]
-    points = np.random.Generator(np.random.PCG64(0)).random((12, 2))
-    found = process(points, 3 + 2 * timed[:, 0], timed)
-    (mean,), _ = found.expect(np.array([[0.5, 0.5]]), np.array([[2.0]]))
-    assert mean == pytest.approx(7, abs=0.2)
-
-
-def test_stages_are_learnt_one_by_one() -> None:
-    """Of 12 stages with jumps at random, 40 answers rank 30 others: no two answers are near each other."""
-    draw = np.random.Generator(np.random.PCG64(1))
-    points = draw.integers(0, 4, (70, 12)).astype(float)
-    values = draw.random((12, 4))[np.arange(12), points.astype(int)].sum(axis=1)
-    found = process(points[:40], values[:40])
-    expected, _ = found.expect(points[40:], np.zeros((30, 1)))
-    rank = spearman(expected.tolist(), values[40:].tolist())
-    assert found.shape.share == 0.8
-    assert rank is not None
-    assert rank > 0.6
-
-
 def test_rank_correlation_by_hand() -> None:
     assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
     assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
     assert spearman([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5)
     assert spearman([1, 1, 1], [1, 3, 2]) is None
-
-
-def test_lengths_grow_with_copies() -> None:
-    clocks = Clocks(5.0, np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 0.5]))
-    assert clocks.lengths(np.array([4, 4, 4])).tolist() == [1, 6, 5]

@@ -26,9 +26,14 @@ DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 
 
 def hardware(
-    lines: tuple[int, int] = (8, 8), *, weight_bits: int = 4, cell_bits: int = 2, bits: int = 5,
-    signed: Any = "offset", **more: Any,
-) -> Hardware:  # fmt: skip
+    lines: tuple[int, int] = (8, 8),
+    *,
+    weight_bits: int = 4,
+    cell_bits: int = 2,
+    bits: int = 5,
+    signed: Any = "offset",
+    **more: Any,
+) -> Hardware:
     return Hardware(
         name="small",
         source="made for a test",
@@ -42,15 +47,21 @@ def random_hardware(random: Random, least_lines: int = 2, times: int = 1) -> Har
     """times: factor of the lines, for arrays that hold several copies."""
     lines = (times * random.randint(least_lines, 40), times * random.randint(2, 20))
     return hardware(
-        lines, weight_bits=random.randint(1, 9), cell_bits=random.randint(1, 5), bits=random.randint(2, 9),
-        signed=random.choice(("offset", "differential")), counting=random.choice((None, None, DENSE)),
-    )  # fmt: skip
+        lines,
+        weight_bits=random.randint(1, 9),
+        cell_bits=random.randint(1, 5),
+        bits=random.randint(2, 9),
+        signed=random.choice(("offset", "differential")),
+        counting=random.choice((None, None, DENSE)),
+    )
 
 
 def network(shape: Sequence[int], **conv: Any) -> Network:
     """One convolution `c` of an input."""
-    nodes = [{"name": "in", "op": "input", "shape": list(shape)}, {"name": "c", "op": "conv",
-             "inputs": ["in"], **conv}]  # fmt: skip
+    nodes = [
+        {"name": "in", "op": "input", "shape": list(shape)},
+        {"name": "c", "op": "conv", "inputs": ["in"], **conv},
+    ]
     return Network.build("one", nodes)
 
 
@@ -66,9 +77,14 @@ def random_conv(random: Random) -> Network:
         reach = [(kernel[a] - 1) * dilation[a] + 1 for a in (0, 1)]
         if all(side[a] + pads[a] + pads[a + 2] >= reach[a] for a in (0, 1)):
             return network(
-                [inputs, *side], out_channels=outputs, kernel=kernel, dilation=dilation, stride=stride,
-                pads=pads, groups=groups,
-            )  # fmt: skip
+                [inputs, *side],
+                out_channels=outputs,
+                kernel=kernel,
+                dilation=dilation,
+                stride=stride,
+                pads=pads,
+                groups=groups,
+            )
 
 
 def random_transposed(random: Random) -> Network:
@@ -83,10 +99,19 @@ def random_transposed(random: Random) -> Network:
         if all(full[a] > pads[a] + pads[a + 2] for a in (0, 1)):
             nodes = [
                 {"name": "in", "op": "input", "shape": [inputs, *side]},
-                {"name": "c", "op": "conv_transpose", "inputs": ["in"], "out_channels": outputs,
-                 "kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads,
-                 "output_padding": added, "groups": groups},
-            ]  # fmt: skip
+                {
+                    "name": "c",
+                    "op": "conv_transpose",
+                    "inputs": ["in"],
+                    "out_channels": outputs,
+                    "kernel": kernel,
+                    "stride": stride,
+                    "dilation": dilation,
+                    "pads": pads,
+                    "output_padding": added,
+                    "groups": groups,
+                },
+            ]
             return Network.build("one", nodes)
 
 
@@ -100,9 +125,14 @@ def random_block(random: Random, source: Network, stage: Any, most: int = 4) -> 
 
 
 def task(
-    source: Network, replication: dict[str, int], machine: Hardware, mapping: Any = "im2col",
-    arrays: Sequence[PlacedArray] | None = None, fc: Any = "host", blocks: dict[str, Any] | None = None,
-) -> Task:  # fmt: skip
+    source: Network,
+    replication: dict[str, int],
+    machine: Hardware,
+    mapping: Any = "im2col",
+    arrays: Sequence[PlacedArray] | None = None,
+    fc: Any = "host",
+    blocks: dict[str, Any] | None = None,
+) -> Task:
     """Placed in order, or as `arrays` say."""
     options, blocks = MappingOptions(mapping=mapping, fc=fc), blocks or {}
     given = AllocationInput(
@@ -161,9 +191,13 @@ def transposed(
 
 
 def layer_of(
-    source: Network, machine: Hardware, mapping: Any, copies: int, weights: np.ndarray,
+    source: Network,
+    machine: Hardware,
+    mapping: Any,
+    copies: int,
+    weights: np.ndarray,
     block: tuple[int, int] | None = None,
-) -> EmulatedLayer:  # fmt: skip
+) -> EmulatedLayer:
     """The only stage of a network on its arrays."""
     (stage,) = source.stages
     blocks = {} if block is None else {stage.name: block}

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from cli.conftest import Run
-
-from rramalloc.schemas import json_schema
 
 HARDWARE = """
 name = "small"
@@ -66,38 +63,17 @@ def test_modes_end_with_equal(run: Run, files: tuple[Path, Path, Path], tmp_path
     assert any(layer["block"] != [1, 1] for layer in json.loads(allocation.read_text())["layers"])
     placed = run("place", network, "--allocation", allocation, "-o", placement, "--work", 1)
     assert placed.out.split("\n")[0].split() == [
-        "layer", "demand", "replication", "block", "tiles", "straddling", "utilisation",
-    ]  # fmt: skip
+        "layer",
+        "demand",
+        "replication",
+        "block",
+        "tiles",
+        "straddling",
+        "utilisation",
+    ]
     assert {array["copies"] for array in json.loads(placement.read_text())["arrays"]} == {1}
     given = run("verify", network, "--allocation", allocation, "--placement", placement)
     assert (given.code, given.out) == (0, "equal\n")
-
-
-def test_json_and_csv(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    network, allocation, placement = files
-    command = ("verify", network, "--allocation", allocation, "--placement", placement)
-    outcome = run(*command, "--format", "json", "-o", tmp_path / "v.json")
-    assert outcome.json == json.loads((tmp_path / "v.json").read_text())
-    jsonschema.validate(outcome.json, json_schema("verification"))
-    assert outcome.json["verdict"] == "equal"
-    assert outcome.json["options"]["placed"] == "given"
-    assert [layer["computed"] for layer in outcome.json["layers"]] == ["arrays", "arrays", "host"]
-    assert outcome.out == run(*command, "--format", "json").out
-    header, *rows = run(*command, "--format", "csv").out.splitlines()
-    assert header.startswith("name,computed,replication,arrays,weights,values")
-    assert [row.split(",")[0] for row in rows] == ["conv1", "conv2", "fc"]
-
-
-@pytest.mark.parametrize("option", [("--adc-bits", 3), ("--noise", 0.2)])
-def test_approximate(run: Run, files: tuple[Path, Path, Path], option: tuple[str, object]) -> None:
-    network, allocation, placement = files
-    outcome = run("verify", network, "--allocation", allocation, "--placement", placement, *option)
-    assert outcome.code == 0
-    lines = outcome.out.splitlines()
-    assert lines[0].split() == ["layer", "computed", "replication", "arrays", "shift", "relative", "error",
-                                "worst"]  # fmt: skip
-    assert lines[-1] == "approximate"
-    assert float(lines[2].split()[-2]) > 0
 
 
 def corrupted(placement: Path, change: str) -> Path:
@@ -120,7 +96,7 @@ def corrupted(placement: Path, change: str) -> Path:
     return placement
 
 
-@pytest.mark.parametrize("change", ["drop", "twice", "replica", "layer", "block"])
+@pytest.mark.parametrize("change", ["drop", "layer"])
 def test_wrong_placement(run: Run, files: tuple[Path, Path, Path], change: str) -> None:
     network, allocation, placement = files
     wrong = corrupted(placement, change)

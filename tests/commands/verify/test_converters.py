@@ -21,12 +21,6 @@ def test_reads_by_hand(adc_bits: int | None, read: int) -> None:
     assert Converters(adc_bits, 0.0, 1, 3, 0).multiply(INPUTS, CELLS, 6).tolist() == [[read]]
 
 
-def test_inputs_two_bits_at_a_time() -> None:
-    """11 and 10, then the signs: 3 * 3 + 2 * 1 - 4 * 1 = 7, at most 18 of 5 bits."""
-    assert Converters(5, 0.0, 2, 3, 0).multiply(INPUTS, CELLS, 6).tolist() == [[7]]
-    assert Converters(3, 0.0, 2, 3, 0).multiply(INPUTS, CELLS, 6).tolist() == [[12 - 4]]  # 11 / 4 is 3
-
-
 def test_noise_is_of_the_array_and_a_binary_fraction() -> None:
     noisy, cells = Converters(None, 0.1, 1, 3, 5), np.array([[0, 3], [2, 1]], dtype=np.uint8)
     once = noisy.conductances(cells, (0, 0, 1, 2, 3), 20, np.float64)

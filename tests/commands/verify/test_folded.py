@@ -9,14 +9,13 @@ import pytest
 from commands.place.machines import chain, chip, machine
 from commands.verify.naive import random_conv, random_hardware, verified
 from hypothesis import given, settings
-from laws.strategies import by_name, random_network, random_replication, randoms
+from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.commands.place.place import StoredNetwork, place
 from rramalloc.commands.place.placement import read_placement
 from rramalloc.commands.verify.verify import Task, in_order
-from rramalloc.errors import MisplacedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import fold_refusal, folds
 from rramalloc.mapping.options import MappingOptions
@@ -53,28 +52,6 @@ def test_any_fold_of_any_convolution_is_equal(random: Random) -> None:
     what = folded_task(source, copies, random_hardware(random), any_folds(random, source))
     result = verified(what, seed=random.randint(0, 9))
     assert result.verdict == "equal", result.difference
-
-
-@settings(max_examples=40, deadline=None)
-@given(randoms)
-def test_any_folded_network_is_equal(random: Random) -> None:
-    source = random_network(random, nodes=7, extent=6)
-    graph = StageGraph.build(source, "host")
-    copies = by_name(graph, random_replication(random, graph))
-    result = verified(folded_task(source, copies, random_hardware(random, 16), any_folds(random, source)))
-    assert result.verdict == "equal", result.difference
-
-
-def test_wrong_fold_is_never_equal() -> None:
-    """Arrays programmed for one fold and read by another do not even have the same blocks."""
-    source, board = chain(4, kernel=3), machine(chip(64, (2, 2), straddle=True))
-    allocation = rramalloc.optimize(source, 32, hardware=board, mapping="kernel_split", fold=True)
-    placed = place(source, allocation)
-    (layer,) = placed.layers
-    assert layer.fold == (3, 3)
-    other = placed.model_copy(update={"layers": (layer.model_copy(update={"fold": (3, 1)}),)})
-    with pytest.raises(MisplacedError, match="demand is 1, the allocation needs 3"):
-        rramalloc.verify(source, allocation, other)
 
 
 @pytest.mark.parametrize("straddle", [False, True])

@@ -6,7 +6,6 @@ from random import Random
 
 import numpy as np
 import onnx
-import pytest
 from commands.verify.naive import (
     convolved,
     hardware,
@@ -45,20 +44,6 @@ def test_by_hand_differential() -> None:
     cells = Storage.of(machine, "im2col").block(block, np.array([[[-7, 6]]]), 0)
     assert cells.tolist() == [[0, 0, 7, 0], [6, 0, 0, 0]]
     assert Storage.of(machine, "im2col").factors.tolist() == [1, 8, -1, -8]
-
-
-@pytest.mark.parametrize("signed", ["offset", "differential"])
-@pytest.mark.parametrize("mapping", MAPPINGS)
-@pytest.mark.parametrize("copies", [1, 2, 4])
-def test_by_hand_convolution(signed: str, mapping: str, copies: int) -> None:
-    """A 2 x 2 kernel [[1, -2], [3, 0]] on 1 ... 9: window (0, 0) is 1 - 4 + 12 = 9, each step right adds 2,
-    each step down 6.
-    """
-    source = network([1, 3, 3], out_channels=1, kernel=2)
-    weights = np.array([[[[1, -2], [3, 0]]]])
-    layer = layer_of(source, hardware((4, 4), signed=signed), mapping, copies, weights)
-    sums = layer.sums(np.arange(1, 10).reshape(1, 3, 3))
-    assert sums.tolist() == [[[9, 11], [15, 17]]]
 
 
 @settings(max_examples=150, deadline=None)

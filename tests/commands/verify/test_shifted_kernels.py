@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from commands.verify.naive import (
     convolved,
     hardware,
@@ -26,12 +25,10 @@ from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_rep
 from rramalloc.commands.verify.crossbars import ProgrammedArray
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
-from rramalloc.commands.verify.schedule import EarlyReadError
 from rramalloc.mapping.demand import block_arrays
 from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
-from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 SIZES = (1, 8, 40)
@@ -60,8 +57,13 @@ def test_cells_of_two_copies_in_an_array() -> None:
     layer = layer_of(source, hardware((6, 4), cell_bits=4), "sdk", 3, np.array([[[[3, 5]]]]), (1, 2))
     first, second = layer.arrays
     assert first.cells.tolist() == [
-        [11, 8, 0, 0], [13, 11, 0, 0], [8, 13, 0, 0], [0, 0, 11, 8], [0, 0, 13, 11], [0, 0, 8, 13],
-    ]  # fmt: skip
+        [11, 8, 0, 0],
+        [13, 11, 0, 0],
+        [8, 13, 0, 0],
+        [0, 0, 11, 8],
+        [0, 0, 13, 11],
+        [0, 0, 8, 13],
+    ]
     assert second.cells.tolist() == [[11, 8], [13, 11], [8, 13]]
     found = [(a.replica, a.copies, a.rows, a.columns) for a, *_ in (first, second)]
     assert found == [(0, 2, 6, 4), (2, 1, 3, 2)]
@@ -164,42 +166,3 @@ def windows_of(layer: EmulatedLayer, array: ProgrammedArray, column: int) -> set
         if number < layer.grid.total and all(0 <= pixel[a] < extents[a] for a in (0, 1)):
             batches.add(batch)
     return batches
-
-
-@pytest.mark.parametrize("place", [(0, 0), (3, 1), (15, 7)])
-def test_a_wrong_shifted_kernel_is_never_equal(
-    place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Programmed by the emulator itself: one weight of one shifted kernel beside its place."""
-    source = network([1, 6, 6], out_channels=2, kernel=3, pads=1)
-    right = EmulatedLayer.stored
-
-    def wrong(layer: EmulatedLayer, weights: np.ndarray) -> np.ndarray:
-        stored = right(layer, weights).copy()
-        stored[0, place[1], place[0]] += 1 if stored[0, place[1], place[0]] < 7 else -1
-        return stored
-
-    what = task(source, {"c": 2}, hardware((16, 16)), "sdk", blocks={"c": (2, 2)})
-    assert verified(what).verdict == "equal"
-    monkeypatch.setattr(EmulatedLayer, "stored", wrong)
-    assert verified(what).verdict == "different"
-
-
-def test_a_block_read_too_early_is_told() -> None:
-    """a in blocks 2 x 2 of 4 x 4 pixels, b in blocks 1 x 4: each of b needs two blocks of a."""
-    nodes = [
-        {"name": "in", "op": "input", "shape": [1, 4, 4]},
-        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 3, "pads": 1},
-        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
-    ]
-    source = Network.build("two", nodes)
-    blocks = {"a": (2, 2), "b": (1, 4)}
-    what = task(source, {"a": 1, "b": 1}, hardware((32, 32)), "sdk", blocks=blocks)
-    assert verified(what).verdict == "equal"
-    timing = simulate(StageGraph.build(source).in_blocks([(2, 2), (1, 4)]), [1, 1])
-    assert timing.of_stage(1).tolist() == [2, 3, 4, 5]
-    timing.starts[timing.first[1]] = 1
-    with pytest.raises(EarlyReadError) as raised:
-        verified(what, timing=timing)
-    error = raised.value
-    assert (error.layer, error.window, error.step, error.written) == ("b", 2, 1, 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands.place.machines import chain, chip, machine
+from commands.place.machines import chip, machine
 from commands.verify.naive import task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
@@ -58,22 +58,6 @@ def test_transfers_delay_what_reads() -> None:
         for at in (None, placement):
             found = rramalloc.verify(pooled(), allocation, at)
             assert (found.verdict, found.makespan) == ("equal", allocation.makespan)
-
-
-def test_other_hardware_ends_transfers_and_a_shared_clock_counts_steps() -> None:
-    allocation = rramalloc.optimize(pooled(), 6, hardware=on(chip(2, (2, 2), straddle=True, **LINKS)),
-                                    placed=True, work=1)  # fmt: skip
-    steps = rramalloc.verify(pooled(), allocation, hardware=machine(None, (16, 4)))
-    graph = StageGraph.build(pooled())
-    assert steps.makespan == simulate(graph, [allocation.replication[name] for name in graph.names]).makespan
-    assert steps.tick_ns is None
-    bare = rramalloc.verify(chain(2, 2), {"replication": {}, "cycles": {"c1": 3}}, hardware="plain")
-    assert bare.makespan == 16 * 3 + 1
-
-
-def test_own_clocks_without_a_time_are_computed_in_steps() -> None:
-    untimed = machine(None, (16, 4), Timing(clock="own"))
-    assert rramalloc.verify(pooled(), {}, hardware=untimed).makespan == 37
 
 
 @settings(max_examples=60, deadline=None)

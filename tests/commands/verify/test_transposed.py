@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from commands.place.machines import chip, machine
 from commands.verify.naive import (
     hardware,
     layer_of,
@@ -51,15 +49,6 @@ def network() -> Network:
     )
 
 
-def test_placed(network: Network) -> None:
-    """A block of 2 x 2 pixels reads 2 x 2: 4 * 64 rows, 4 * 40 columns of 16-bit weights in 2-bit cells."""
-    allocation = rramalloc.optimize(network, arrays=5)
-    placement = rramalloc.place(network, allocation, hardware="isaac")
-    lines = {(a.row_block, a.column_block): (a.rows, a.columns) for a in placement.arrays if a.layer == "up"}
-    assert sum(columns for (row, _), (_, columns) in lines.items() if row == 0) == 4 * 40 * 16 // 2
-    assert {rows for rows, _ in lines.values()} == {128}
-
-
 def test_equal_but_in_no_tool(network: Network) -> None:
     allocation = rramalloc.optimize(network, arrays=5)
     result = rramalloc.verify(network, allocation)
@@ -89,37 +78,18 @@ def test_any_transposed_convolution_equals_the_loops(random: Random) -> None:
     assert np.array_equal(reference.convolved(conv, tensor, weights, shape), expected)
 
 
-def test_dcgan_generator_by_its_arrays() -> None:
-    """docs/sources/model.md 10: 4 x 4 stride 2 layers 256-128, 128-64, 64-32 on 128 x 128 need 32, 8, 2."""
-    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [256, 4, 4]}]
-    for name, outputs in (("a", 128), ("b", 64), ("c", 32)):
-        nodes.append(
-            {"name": name, "op": "conv_transpose", "inputs": [nodes[-1]["name"]], "out_channels": outputs,
-             "kernel": 4, "stride": 2, "pads": 1}
-        )  # fmt: skip
-    source = Network.build("generator", nodes)
-    board = machine(chip(16, (2, 4), straddle=True))
-    placement = rramalloc.place(source, {"a": 1, "b": 2, "c": 3}, hardware=board)
-    assert [layer.demand for layer in placement.layers] == [32, 8, 2]
-    assert rramalloc.verify(source, {"a": 1, "b": 2, "c": 3}, placement).verdict == "equal"
-    shared = {
-        "replication": {"a": 1, "b": 2, "c": 3},
-        "block": {"c": [4, 2]},
-    }  # 3 * 2 * 64 rows, 8 * 32 columns
-    placement = rramalloc.place(source, shared, hardware=board)
-    assert [layer.demand for layer in placement.layers] == [32, 8, 3 * 2]
-    assert rramalloc.verify(source, shared, placement).verdict == "equal"
-
-
 def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     """(inputs, outputs of a group, kernel) in the file, and no kernel turned round."""
     weights = np.arange(4 * 3 * 2 * 3, dtype=np.float32).reshape(4, 3, 2, 3)
     info = helper.make_tensor_value_info
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="up", strides=[2, 1], group=2)
     graph = helper.make_graph(
-        [node], "g", [info("x", 1, [1, 4, 3, 3])], [info("y", 1, [1, 6, 6, 5])],
+        [node],
+        "g",
+        [info("x", 1, [1, 4, 3, 3])],
+        [info("y", 1, [1, 6, 6, 5])],
         [numpy_helper.from_array(weights, "w")],
-    )  # fmt: skip
+    )
     path = tmp_path / "up.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     found = weights_in(path, load(path))["up"]

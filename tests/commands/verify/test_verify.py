@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from commands.place.machines import chain, chip, machine
 from commands.verify.naive import DENSE, hardware, network, random_hardware, task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
@@ -18,11 +17,10 @@ from onnx import helper, numpy_helper
 import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.placement import PlacedArray
-from rramalloc.commands.verify.layer import EmulatedLayer
 from rramalloc.commands.verify.reference import quantised, weights_in
 from rramalloc.commands.verify.schedule import EarlyReadError
 from rramalloc.commands.verify.verify import verify
-from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
+from rramalloc.errors import MisplacedError, UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
@@ -56,19 +54,6 @@ def test_every_operator_once() -> None:
     result = verified(task(source, {"c": 3}, hardware((16, 8))))
     assert result.verdict == "equal"
     assert [layer.computed for layer in result.layers] == ["arrays", "arrays"]
-
-
-def test_host_layers_are_compared_too() -> None:
-    source = Network.build("host", [
-        {"name": "in", "op": "input", "shape": [2, 3, 3]},
-        {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 3, "kernel": 1},
-        {"name": "flat", "op": "flatten", "inputs": ["c"]},
-        {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 4},
-    ])  # fmt: skip
-    result = verified(task(source, {"c": 2}, hardware()))
-    assert [(layer.name, layer.computed, layer.values) for layer in result.layers] == [
-        ("c", "arrays", 27), ("fc", "host", 4),
-    ]  # fmt: skip
 
 
 def two_layers() -> tuple[Network, dict[str, int]]:
@@ -127,25 +112,6 @@ def test_wrong_arrays_are_never_equal(fault: str, first: int) -> None:
     assert result.difference.layer in ("a", "b")
 
 
-def test_entries_may_move_and_stay_right() -> None:
-    """Which physical array holds what, and the order of entries, changes nothing."""
-    source, copies = two_layers()
-    right = task(source, copies, hardware())
-    moved = exchanged(list(right.arrays)[::-1], 3, 20, "chip", "tile", "index")
-    assert verified(right._replace(arrays=moved)).verdict == "equal"
-
-
-def test_blocks_in_each_others_place() -> None:
-    source, copies = two_layers()
-    right = task(source, copies, hardware())
-    wrong = exchanged(list(right.arrays), 0, 2, "row_block")  # (0, 0) and (1, 0), both 8 x 8
-    assert verified(right._replace(arrays=wrong)).verdict == "equal"  # each still holds what it says
-    lost = [right.arrays[0].model_copy(update={"row_block": 1}), *right.arrays[1:]]
-    difference = verified(right._replace(arrays=lost)).difference
-    assert difference is not None
-    assert (difference.layer, difference.position[0]) == ("a", 0)
-
-
 def test_a_window_read_too_early_is_told() -> None:
     """b starts in step 2 instead of 3. Layer a computes windows 3k ... 3k + 2 in step k; b begins with its
     windows 0 and 1, which need windows 5 and 6 of a: written by steps 2 and 3.
@@ -188,21 +154,6 @@ def test_noise_grows_with_sigma(signed: str) -> None:
     assert first == [verified(what, noise=sigma).layers[0].relative_error for sigma in (0.001, 0.05, 0.5)]
 
 
-def test_placed_by_the_placer_on_chips() -> None:
-    source = chain(4, 6, 3, side=5, kernel=3)
-    placement = rramalloc.place(
-        source, {"c1": 3, "c2": 5}, hardware=machine(chip(6, (2, 3), (2, 2), straddle=True), (16, 4))
-    )
-    result = verify(source, {"c1": 3, "c2": 5}, placement)
-    assert (result.verdict, result.options.placed) == ("equal", "given")
-    here = verify(source, {"c1": 3}, hardware=placement.hardware)
-    assert (here.verdict, here.options.placed) == ("equal", "placer")
-    with pytest.raises(MisplacedError):
-        verify(source, {"c1": 2, "c2": 5}, placement)
-    with pytest.raises(MisplacedError):
-        verify(source, {"c1": 3, "c2": 5}, placement.model_copy(update={"arrays": placement.arrays[1:]}))
-
-
 def test_grouped_convolutions_stored_dense_are_equal() -> None:
     """4 groups of a row and 2 columns: one array of 4 x 8; dense 4 x 8 on arrays of 4 x 4: two."""
     source = network([4, 3, 3], out_channels=8, kernel=1, groups=4)
@@ -211,29 +162,6 @@ def test_grouped_convolutions_stored_dense_are_equal() -> None:
     for stored, arrays in ((apart, 1), (dense, 2)):
         result = verify(source, {"c": 1}, hardware=stored)
         assert (result.verdict, result.arrays) == ("equal", arrays)
-
-
-def test_wrong_zeros_between_dense_groups_are_never_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A weight between two groups reads inputs that are not its output's."""
-    source = network([4, 3, 3], out_channels=4, kernel=1, groups=4)
-    what = task(source, {"c": 1}, hardware((4, 4), cell_bits=4, counting=DENSE))
-    right = EmulatedLayer.stored
-
-    def wrong(layer: EmulatedLayer, weights: np.ndarray) -> np.ndarray:
-        stored = right(layer, weights).copy()
-        stored[0, 0, 3] = 1
-        return stored
-
-    assert verified(what).verdict == "equal"
-    monkeypatch.setattr(EmulatedLayer, "stored", wrong)
-    assert verified(what).verdict == "different"
-
-
-def test_preset_that_stores_groups_dense(tmp_path: Path) -> None:
-    source = network([32, 4, 4], out_channels=160, kernel=3, pads=1, groups=32)
-    placement = rramalloc.place(source, {"c": 2}, hardware="pimcomp")
-    assert len(placement.arrays) == 2 * 3 * 2  # 288 rows of 128, 160 columns of 128
-    assert verify(source, {"c": 2}, placement).verdict == "equal"
 
 
 def test_what_cannot_be_exact_is_refused() -> None:
@@ -258,14 +186,6 @@ def test_what_is_too_large_is_refused(shape: list[int], conv: dict[str, int], re
         verified(task(source, {}, hardware(), arrays=[]))
 
 
-@pytest.mark.parametrize(
-    "options", [{"seed": -1}, {"images": 0}, {"adc_bits": 0}, {"noise": 2.0}, {"noise": float("nan")}]
-)
-def test_options_out_of_range(options: dict[str, float]) -> None:
-    with pytest.raises(SpecError):
-        verify(network([1, 2, 2], out_channels=1, kernel=1), {}, hardware=hardware(), **options)
-
-
 def test_quantised_weights() -> None:
     assert quantised(np.array([-1.0, 0.5, 0.26]), 4).tolist() == [-7, 4, 2]
     assert quantised(np.array([-3, 5]), 4).tolist() == [-3, 5]
@@ -284,9 +204,11 @@ def onnx_file(path: Path, weights: np.ndarray) -> Path:
         "g",
         [info("x", 1, [1, 2, 3, 3])],
         [info("z", 1, [1, 2])],
-        [numpy_helper.from_array(weights, "w"),
-         numpy_helper.from_array(np.arange(72, dtype=np.float32).reshape(36, 2), "g")],
-    )  # fmt: skip
+        [
+            numpy_helper.from_array(weights, "w"),
+            numpy_helper.from_array(np.arange(72, dtype=np.float32).reshape(36, 2), "g"),
+        ],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
 
@@ -304,28 +226,6 @@ def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     result = verify(held_place, {}, hardware=hardware((16, 8)))
     assert [layer.weights for layer in result.layers] == ["random", "file"]
     assert "1 layers, first 'conv'" in result.warnings[-1]
-
-
-def test_damaged_weights_are_an_error(tmp_path: Path) -> None:
-    bad = np.full((4, 2, 3, 3), np.nan, dtype=np.float32)
-    with pytest.raises(RramallocError, match="not finite"):
-        verify(onnx_file(tmp_path / "nan.onnx", bad), {}, hardware=hardware((16, 8)))
-
-
-def test_squeezenet_in_every_mapping() -> None:
-    """The 26 layers of the network in the ONNX package on 64 x 64 pixels, in copies of 1 to 4."""
-    nodes = load(LIGHT / "light_squeezenet.onnx").to_dict()["nodes"]
-    nodes[0]["shape"] = [3, 64, 64]
-    source = Network.build("squeezenet", nodes)
-    copies = {
-        stage.name: min(1 + number % 4, source.shapes[stage.name].pixels)
-        for number, stage in enumerate(source.stages)
-    }
-    for mapping, signed in zip(MAPPINGS, ("offset", "differential", "offset", "offset"), strict=True):
-        cells = hardware((128, 128), weight_bits=8, cell_bits=4, bits=8, signed=signed)
-        result = verified(task(source, copies, cells, mapping))
-        assert result.verdict == "equal"
-        assert len(result.layers) == 26
 
 
 def test_squeezenet_file_of_the_onnx_package() -> None:

@@ -35,8 +35,11 @@ class Builder:
 
     def narrowed(self, node: Any) -> None:
         name, shift = node.name, self.shifts[node.name]
-        self.nodes.append(helper.make_node("Div", [f"{name}.sum", self.constant(f"{name}.by", 2.0**shift)],
-                                           [f"{name}.part"]))  # fmt: skip
+        self.nodes.append(
+            helper.make_node(
+                "Div", [f"{name}.sum", self.constant(f"{name}.by", 2.0**shift)], [f"{name}.part"]
+            )
+        )
         self.nodes.append(helper.make_node("Floor", [f"{name}.part"], [f"{name}.whole"]))
         self.nodes.append(helper.make_node("Clip", [f"{name}.whole", "low", "high"], [name]))
 
@@ -45,18 +48,30 @@ class Builder:
         match node.op:
             case "conv":
                 weights = self.weights.of(node).astype(np.float64)
-                self.nodes.append(helper.make_node(
-                    "Conv", [*inputs, self.constant(f"{name}.w", weights)], [f"{name}.sum"],
-                    strides=list(node.stride), pads=list(node.pads), dilations=list(node.dilation),
-                    group=node.groups,
-                ))  # fmt: skip
+                self.nodes.append(
+                    helper.make_node(
+                        "Conv",
+                        [*inputs, self.constant(f"{name}.w", weights)],
+                        [f"{name}.sum"],
+                        strides=list(node.stride),
+                        pads=list(node.pads),
+                        dilations=list(node.dilation),
+                        group=node.groups,
+                    )
+                )
                 self.narrowed(node)
             case "maxpool":
                 assert not any(node.pads)
-                self.nodes.append(helper.make_node(
-                    "MaxPool", inputs, [name], kernel_shape=list(node.kernel), strides=list(node.stride),
-                    ceil_mode=int(node.ceil_mode),
-                ))  # fmt: skip
+                self.nodes.append(
+                    helper.make_node(
+                        "MaxPool",
+                        inputs,
+                        [name],
+                        kernel_shape=list(node.kernel),
+                        strides=list(node.stride),
+                        ceil_mode=int(node.ceil_mode),
+                    )
+                )
             case "global_avgpool":
                 self.nodes.append(helper.make_node("GlobalAveragePool", inputs, [f"{name}.mean"]))
                 self.nodes.append(helper.make_node("Floor", [f"{name}.mean"], [name]))
@@ -95,15 +110,33 @@ def squeezenet() -> Network:
 def residual() -> Network:
     """Strides, dilation, groups and a sum."""
     conv = {"op": "conv", "kernel": 3}
-    return Network.build("residual", [
-        {"name": "in", "op": "input", "shape": [3, 17, 15]},
-        {"name": "a", "inputs": ["in"], **conv, "out_channels": 12, "stride": [2, 1], "pads": [1, 0, 2, 1]},
-        {"name": "r", "op": "relu", "inputs": ["a"]},
-        {"name": "b", "inputs": ["r"], **conv, "out_channels": 12, "groups": 12, "pads": 2, "dilation": 2},
-        {"name": "c", "inputs": ["b"], **conv, "out_channels": 12, "groups": 3, "pads": 1},
-        {"name": "s", "op": "add", "inputs": ["c", "r"]},
-        {"name": "p", "op": "maxpool", "inputs": ["s"], "kernel": 3, "stride": 2, "ceil_mode": True},
-    ])  # fmt: skip
+    return Network.build(
+        "residual",
+        [
+            {"name": "in", "op": "input", "shape": [3, 17, 15]},
+            {
+                "name": "a",
+                "inputs": ["in"],
+                **conv,
+                "out_channels": 12,
+                "stride": [2, 1],
+                "pads": [1, 0, 2, 1],
+            },
+            {"name": "r", "op": "relu", "inputs": ["a"]},
+            {
+                "name": "b",
+                "inputs": ["r"],
+                **conv,
+                "out_channels": 12,
+                "groups": 12,
+                "pads": 2,
+                "dilation": 2,
+            },
+            {"name": "c", "inputs": ["b"], **conv, "out_channels": 12, "groups": 3, "pads": 1},
+            {"name": "s", "op": "add", "inputs": ["c", "r"]},
+            {"name": "p", "op": "maxpool", "inputs": ["s"], "kernel": 3, "stride": 2, "ceil_mode": True},
+        ],
+    )
 
 
 @pytest.mark.parametrize("signed", ["offset", "differential"])
