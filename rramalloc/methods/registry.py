@@ -24,6 +24,7 @@ METHODS = {
     "annealing": "rramalloc.methods.annealing:ANNEALING",
     "balance": "rramalloc.methods.balance:BALANCE",
     "bottleneck": "rramalloc.methods.bottleneck:BOTTLENECK",
+    "cim-mlc": "rramalloc.methods.cim_mlc:CIM_MLC",
     "gain": "rramalloc.methods.gain:GAIN",
     "genetic": "rramalloc.methods.genetic:GENETIC",
     "interval": "rramalloc.methods.searches:INTERVAL",

@@ -15,7 +15,7 @@ the bound until a combination exists; everything that reaches it has then been l
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -49,7 +49,12 @@ Floats = npt.NDArray[np.float64]
 
 def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
-    candidate = _solve(problem, stop, None)
+    return solve_among(problem, stop, all_modes(problem))
+
+
+def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> Candidate:
+    """Return the least sum of batches of these modes of every stage, among them its cheapest."""
+    candidate = _solve(problem, stop, None, stages)
     words = f"heuristic: {candidate.proof}; no proof of the exact makespan"
     return replace(candidate, proof=words, objective_bound=None)
 
@@ -59,7 +64,7 @@ def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Can
 
     `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
     """
-    candidate = _solve(problem, stop, by_step)
+    candidate = _solve(problem, stop, by_step, all_modes(problem))
     if problem.holds(candidate.replication, candidate.blocks):
         return candidate
     copies, blocks = _placed(problem, candidate.replication, candidate.blocks)
@@ -67,9 +72,9 @@ def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Can
     return replace(candidate, replication=copies, blocks=blocks, proof=words, repaired=True)
 
 
-def _solve(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
+def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Sequence[StageModes]) -> Candidate:
     step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
-    choices, blocks = _choices(problem, partial(_costs, problem, by_step))
+    choices, blocks = _choices(problem, stages, partial(_costs, problem, by_step))
     search = LeastSum(choices, stop, step=step)
     chosen, proven = search.run()
     total = float(search.choices.costs[chosen].sum())
@@ -81,9 +86,10 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
 
 def least_access(problem: Problem, stop: Work) -> Candidate:
     """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
-    costs = [_access_ns(problem, stage, own) for stage, own in enumerate(all_modes(problem))]
+    listed = all_modes(problem)
+    costs = [_access_ns(problem, stage, own) for stage, own in enumerate(listed)]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
-    choices, blocks = _choices(problem, lambda stage, _: costs[stage])
+    choices, blocks = _choices(problem, listed, lambda stage, _: costs[stage])
     search = LeastSum(choices, stop, step=step)
     return _candidate(search, search.run()[0], blocks, "")
 
@@ -278,12 +284,14 @@ class LeastSum:
 CostsOf = Callable[[int, StageModes], Floats]
 
 
-def _choices(problem: Problem, costs_of: CostsOf) -> tuple[StageChoices, Ints]:
+def _choices(
+    problem: Problem, each_stage: Sequence[StageModes], costs_of: CostsOf
+) -> tuple[StageChoices, Ints]:
     """Return the choices of every stage, and the block (height, width) of each choice."""
     if problem.step_time is not None and problem.step_time.transfer is not None and not problem.one_block:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
     made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
-    for stage, listed in enumerate(all_modes(problem)):
+    for stage, listed in enumerate(each_stage):
         key: tuple[int, ...] = (id(listed), problem.graph.kinds[stage])
         if problem.step_time is not None and problem.step_time.transfer is not None:
             key += (stage,)
