@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Literal
 
@@ -111,12 +111,17 @@ def size(value_bytes: float) -> str:
 
 def quantity(value: float, unit: str) -> str:
     """Return the value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
-    return _continuous(value, unit) or counted(int(value), unit.removesuffix("s"))
+    return _continuous(value, unit) or _counts(value, unit, counted)
 
 
 def plain_quantity(value: float, unit: str) -> str:
     """Return the same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
-    return _continuous(value, unit) or number_of(int(value), unit.removesuffix("s"))
+    return _continuous(value, unit) or _counts(value, unit, number_of)
+
+
+def _counts(value: float, unit: str, words: Callable[[int, str], str]) -> str:
+    """Return a whole number in words; costs in cycles need not be whole."""
+    return words(int(value), unit.removesuffix("s")) if value == int(value) else f"{count(value)} {unit}"
 
 
 def _continuous(value: float, unit: str) -> str:

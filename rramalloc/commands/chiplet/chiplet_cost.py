@@ -33,7 +33,7 @@ from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import count
+from rramalloc.units import quantity
 
 
 def placed_cost(
@@ -188,7 +188,7 @@ class ChipletComparison(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         best = min(self.descriptions, key=lambda each: each.total)
-        return "", f"{best.name} costs least, {count(best.total)} {best.unit}, of {len(self.descriptions)}"
+        return "", f"{best.name} costs least, {quantity(best.total, best.unit)}, of {len(self.descriptions)}"
 
 
 def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> ChipletComparison:

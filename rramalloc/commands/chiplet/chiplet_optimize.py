@@ -36,7 +36,7 @@ from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import count, counted, share
+from rramalloc.units import counted, quantity, share
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class ChipletSchedule(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         groups, gap = counted(len(self.cost.groups), "group"), f"at most {share(self.gap)} from optimal"
-        return self.description.name or "", f"{count(self.total)} {self.cost.unit} in {groups}, {gap}"
+        return self.description.name or "", f"{quantity(self.total, self.cost.unit)} in {groups}, {gap}"
 
 
 class ScheduledOperator(NamedTuple):

@@ -18,7 +18,7 @@ from rramalloc.cli.output import (
     warn,
 )
 from rramalloc.cli.parameters import Format, Help, described, passed
-from rramalloc.units import count, counted, duration, share
+from rramalloc.units import count, counted, duration, plain_quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,13 +134,13 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
     if schedule.description.name is not None:
         yield "network", schedule.description.name
     moved = sum(cost.between)
-    yield "total", f"{count(schedule.total)} {unit} in {counted(len(cost.groups), 'group')}"
-    yield "between", f"{count(moved)} {unit} of it"
-    yield "lower bound", f"{count(schedule.lower_bound)} {unit}"
+    yield "total", f"{plain_quantity(schedule.total, unit)} in {counted(len(cost.groups), 'group')}"
+    yield "between", f"{plain_quantity(moved, unit)} of it"
+    yield "lower bound", f"{plain_quantity(schedule.lower_bound, unit)}"
     yield "gap", f"{share(schedule.gap)} from optimal at most"
     yield "proof", schedule.proof
     for baseline in schedule.baselines:
-        yield baseline.name, f"{count(baseline.total)} {unit}, {baseline.ratio:.3f} times as much"
+        yield baseline.name, f"{plain_quantity(baseline.total, unit)}, {baseline.ratio:.3f} times as much"
     yield "options", f"{schedule.options:,} strategies with their submeshes, of all operators"
     yield "search", f"{duration(1e9 * schedule.seconds)} of work on a reference core"
 
@@ -156,11 +156,11 @@ def _summary(cost: ChipletCost, *, quiet: bool) -> None:
     groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
     print_lines(
         [
-            ("groups", f"{count(groups)} {cost.unit} in {len(cost.groups)} groups"),
-            ("between", f"{count(between)} {cost.unit}"),
+            ("groups", f"{plain_quantity(groups, cost.unit)} in {len(cost.groups)} groups"),
+            ("between", f"{plain_quantity(between, cost.unit)}"),
             (
                 "total",
-                f"{count(cost.total)} {cost.unit}{_SEQUENTIAL if cost.pipelined is not None else ''}",
+                f"{plain_quantity(cost.total, cost.unit)}{_SEQUENTIAL if cost.pipelined is not None else ''}",
             ),
             *_pipelined(cost),
         ]
@@ -170,7 +170,7 @@ def _summary(cost: ChipletCost, *, quiet: bool) -> None:
 def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
     if cost.pipelined is not None:
         what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
-        yield "pipelined", f"{count(cost.pipelined)} {cost.unit}, {what}"
+        yield "pipelined", f"{plain_quantity(cost.pipelined, cost.unit)}, {what}"
 
 
 app = typer.Typer(cls=Group, no_args_is_help=True)

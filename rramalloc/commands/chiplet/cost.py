@@ -36,7 +36,7 @@ from rramalloc.files import read_json
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
 from rramalloc.result import ResultRecord, frame_of
-from rramalloc.units import count, counted
+from rramalloc.units import counted, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +136,7 @@ class ChipletCost(ResultRecord):
         ]
 
     def _headline(self) -> tuple[str, str]:
-        return "", f"{count(self.total)} {self.unit} in {counted(len(self.groups), 'group')} of operators"
+        return "", f"{quantity(self.total, self.unit)} in {counted(len(self.groups), 'group')} of operators"
 
 
 class ComputedOperator(NamedTuple):

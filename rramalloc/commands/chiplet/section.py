@@ -9,7 +9,7 @@ from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.commands.chiplet.cost import ChipletCost
 from rramalloc.page.section import Detail, Fact, Section, Table, table, warning_notes
-from rramalloc.units import count, counted, share
+from rramalloc.units import counted, quantity, share
 
 _TERMS = {
     "compute": Key("compute", BLUE),
@@ -26,7 +26,7 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     section = chiplet_section(schedule.cost, detail)
     unit = schedule.cost.unit
     bound = Fact(
-        "Lower bound", f"{count(schedule.lower_bound)} {unit}", f"{share(schedule.gap)} below at most"
+        "Lower bound", f"{quantity(schedule.lower_bound, unit)}", f"{share(schedule.gap)} below at most"
     )
     ratios = "Schedule=name, Total float, Ratio float"
     others = table("Other schedules", ratios, schedule.baselines, detail, folded=False)
@@ -36,7 +36,7 @@ def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
     return replace(
         section,
-        title=f"Schedule on chiplets: {count(schedule.total)} {unit}",
+        title=f"Schedule on chiplets: {quantity(schedule.total, unit)}",
         subtitle=schedule.description.name or "Chiplet schedule",
         facts=(*section.facts, bound),
         blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], places),
@@ -48,21 +48,21 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     """Return the section: headline, stacked terms of the groups, operators and edges."""
     moved = sum(cost.between)
     facts: tuple[Fact, ...] = (
-        Fact("Total", f"{count(cost.total)} {cost.unit}"),
+        Fact("Total", f"{quantity(cost.total, cost.unit)}"),
         Fact(
             "Groups",
             f"{len(cost.groups):,}",
-            f"{count(sum(group.cost for group in cost.groups))} {cost.unit}",
+            f"{quantity(sum(group.cost for group in cost.groups), cost.unit)}",
         ),
         Fact(
             "Between groups",
-            f"{count(moved)} {cost.unit}",
+            f"{quantity(moved, cost.unit)}",
             f"{share(moved / cost.total) if cost.total else 0} of all",
         ),
     )
     slowest = max(range(len(cost.groups)), key=lambda place: cost.groups[place].cost, default=None)
     if cost.pipelined is not None:
-        facts += (Fact("Pipelined", f"{count(cost.pipelined)} {cost.unit}", "all stages at the same time"),)
+        facts += (Fact("Pipelined", f"{quantity(cost.pipelined, cost.unit)}", "all stages at the same time"),)
     limit = ""
     if slowest is not None and cost.total:
         part = cost.groups[slowest].cost / cost.total
@@ -71,12 +71,12 @@ def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     if cost.groups:
         blocks += [_chart(cost, detail), *_tables(cost, detail)]
     return Section(
-        title=f"Inference on chiplets: {count(cost.total)} {cost.unit}",
+        title=f"Inference on chiplets: {quantity(cost.total, cost.unit)}",
         subtitle="Chiplet cost",
         facts=facts,
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{count(cost.total)} {cost.unit} in {counted(len(cost.groups), 'group')}",
+        headline=f"{quantity(cost.total, cost.unit)} in {counted(len(cost.groups), 'group')}",
     )
 
 

@@ -57,5 +57,5 @@ def test_a_placed_network_is_timed_both_ways(run: Run, tmp_path: Path) -> None:
     more = ("--allocation", allocation, "--placement", placement)
     told = run("chiplet", "cost", "alexnet", *more)
     lines = {line.split()[0]: line for line in told.out.splitlines()[-4:]}
-    assert "172200 ns, all stages at the same time" in lines["pipelined"]
+    assert "172.2 us, all stages at the same time" in lines["pipelined"]
     assert "sequential: one group after the other" in lines["total"]
