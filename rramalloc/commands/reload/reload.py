@@ -159,7 +159,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=Options.gather(case.mapping, search.stop, search.request, latency_table=None),
+        options=Options.gather(case.mapping, search.stop, search.request.target, latency_table=None),
         inputs=search.inputs,
         seed=search.request.seed,
         seconds=round(search.plain_s + search.spent_s, 6),
