@@ -1,0 +1,182 @@
+"""Layers that run at the same time against layers that run one after the other, with a few arrays to spare.
+
+python results/crosslayer.py [--networks N ...] [--fresh] [--page]
+
+The networks, arrays and budgets are those of CLSA-CIM (Pelke et al., DATE 2024, arXiv 2401.07671), which
+copies layers and lets them overlap. Runs what results/crosslayer.csv lacks and appends it there, then writes
+results/crosslayer.md. All numbers are simulated: they are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from measured import RESULTS
+from pages import markdown
+
+import rramalloc
+
+NETWORKS = ("tiny_yolov3", "tiny_yolov4", "vgg16", "vgg19", "resnet50", "resnet152")
+SPARE = (16, 32)  # arrays beyond the fewest, two of the budgets of CLSA-CIM
+CROSSBAR = "256x256"
+PUBLISHED = 29.2  # "up to", over layer by layer with one copy, in the abstract of CLSA-CIM
+CSV, PAGE = RESULTS / "crosslayer.csv", RESULTS / "crosslayer.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A network with a budget; all but the first four in steps.
+
+    serial: layer by layer with one copy; copied: with the copies of least sum, divided: with those of
+    CIM-MLC's rule; overlapped: exact makespan of one copy; copies, modes: best exact makespan with
+    mapping im2col and sdk, and a bound of each.
+    """
+
+    network: str
+    minimum: int
+    arrays: int
+    serial: int
+    copied: int
+    divided: int
+    overlapped: int
+    copies: int
+    copies_bound: int
+    modes: int
+    modes_bound: int
+
+    @property
+    def spare(self) -> int:
+        return self.arrays - self.minimum
+
+    @property
+    def gain(self) -> float:
+        """Times as fast as layer by layer with one copy."""
+        return self.serial / self.copies
+
+    @property
+    def over_copied(self) -> float:
+        """Times as fast as layer by layer with the best copies."""
+        return self.copied / self.copies
+
+    @property
+    def modes_gain(self) -> float:
+        return self.serial / self.modes
+
+
+def run(network: str, spare: int) -> Row:
+    minimum = rramalloc.inspect(network, crossbar=CROSSBAR).minimum
+    arrays = minimum + spare
+
+    def found(**options: Any) -> rramalloc.Allocation:
+        return rramalloc.optimize(network, arrays, crossbar=CROSSBAR, **options)
+
+    once = found(method="none")
+    copies, modes = found(), found(mapping="sdk")
+    return Row(
+        network=network, minimum=minimum, arrays=arrays, serial=batches(once),
+        copied=batches(found(method="sequential")), divided=batches(found(method="cim-mlc")),
+        overlapped=once.makespan, copies=copies.makespan, copies_bound=round(copies.lower_bound),
+        modes=modes.makespan, modes_bound=round(modes.lower_bound),
+    )  # fmt: skip
+
+
+def batches(allocation: rramalloc.Allocation) -> int:
+    """Steps of all layers, one after the other."""
+    return sum(layer.batches for layer in allocation.layers)
+
+
+def read() -> list[Row]:
+    if not CSV.exists():
+        return []
+    with CSV.open(encoding="utf-8", newline="") as file:
+        return [
+            Row(**{name: value if name == "network" else int(value) for name, value in row.items()})  # type: ignore[arg-type]
+            for row in csv.DictReader(file)
+        ]
+
+
+def append(row: Row) -> None:
+    new = not CSV.exists()
+    with CSV.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(asdict(row))
+
+
+def with_gap(value: int, bound: int) -> str:
+    return f"{value:,} (optimal)" if bound >= value else f"{value:,} ({1 - bound / value:.1%})"
+
+
+INTRODUCTION = f"""\
+# Layers at the same time against layers in turn
+
+Made by `python results/crosslayer.py`; the numbers are simulated, the same on every machine.
+
+CLSA-CIM (Pelke et al., DATE 2024, arXiv 2401.07671) copies layers into a few spare arrays of 256 x 256 and
+lets layers overlap; it reports up to {PUBLISHED} times the speed of layers that run in turn with one copy.
+Here are its networks, with the fewest arrays that hold them (one cell a weight, classifiers on the host) and
+16 or 32 more, by exact timing. It hands on sets of pixels, here each pixel is handed on one step after it is
+computed, and digital operators take no time: the ratios are of the same quantities, not of one simulator.
+
+- in turn: steps of all layers, one after the other, with one copy, with the copies of the least sum
+  (`--method sequential`) and with those of CIM-MLC's rule (`--method cim-mlc`)
+- overlapped: exact makespan with one copy, with the best copies (mapping im2col) and with the best modes
+  (mapping sdk), default work, seed 0; in brackets the distance from the lower bound
+- x one, x best: times the speed of layers in turn with one copy, and with the best copies
+"""
+
+
+def page(rows: list[Row]) -> str:
+    """The page, from the rows."""
+    rows = sorted(rows, key=lambda row: (NETWORKS.index(row.network), row.arrays))
+    table = [
+        ["network", "arrays", "in turn, one", "best copies", "CIM-MLC", "overlapped, one", "best copies",
+         "x one", "x best", "best modes", "x one"],
+    ]  # fmt: skip
+    table += [
+        [
+            row.network, f"{row.minimum} + {row.spare}", f"{row.serial:,}", f"{row.copied:,}",
+            f"{row.divided:,}", f"{row.overlapped:,}", with_gap(row.copies, row.copies_bound),
+            f"**{row.gain:.1f}**", f"{row.over_copied:.1f}", with_gap(row.modes, row.modes_bound),
+            f"**{row.modes_gain:.1f}**",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    proven = sum(row.copies_bound >= row.copies for row in rows)
+    gains, modes_gains = [row.gain for row in rows], [row.modes_gain for row in rows]
+    gap = statistics.median(1 - row.modes_bound / row.modes for row in rows)
+    summary = (
+        f"Best copies: {min(gains):.1f} to {max(gains):.1f} times the speed of one copy in turn, "
+        f"{statistics.median(gains):.1f} in the median; {proven} of {len(rows)} are proven optimal. Best "
+        f"modes: {min(modes_gains):.1f} to {max(modes_gains):.1f} times, "
+        f"{statistics.median(modes_gains):.1f} in the median, {gap:.1%} from the bound in the median."
+    )
+    return "\n".join([INTRODUCTION, summary, "", *markdown(table)]).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS, choices=NETWORKS)
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    chosen = parser.parse_args()
+    if chosen.fresh:
+        CSV.unlink(missing_ok=True)
+    rows = read()
+    done = {(row.network, row.spare) for row in rows}
+    for case in [] if chosen.page else [(name, spare) for name in chosen.networks for spare in SPARE]:
+        if case not in done:
+            row = run(*case)
+            append(row)
+            rows.append(row)
+            print(row, flush=True)
+    PAGE.write_text(page(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
