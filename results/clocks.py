@@ -95,10 +95,10 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     clocked = auto.solve(own, Work(cores=1), 0)
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
-        steps=makespan_of(problem.graph, plain.replication), steps_bound=plain.lower_bound,
-        steps_s=round(steps_s, 2), ticks=makespan_of(own.graph, clocked.replication),
+        steps=makespan_of(problem.graph, plain.choice.copies), steps_bound=plain.lower_bound,
+        steps_s=round(steps_s, 2), ticks=makespan_of(own.graph, clocked.choice.copies),
         ticks_bound=clocked.lower_bound, ticks_s=round(time.process_time() - begun, 2),
-        cost=round(cost(problem, plain.replication, np.array(periods.ticks, dtype=np.int64)), 3),
+        cost=round(cost(problem, plain.choice.copies, np.array(periods.ticks, dtype=np.int64)), 3),
     )  # fmt: skip
 
 

@@ -93,14 +93,14 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     for name in BASELINES:
         if name in method_names():
             candidate = method_named(name).solve(problem, Work(), 0)
-            copies = repair.fitting(problem, candidate.replication, candidate.blocks)
-            reached[name] = makespan_of(problem.in_blocks(candidate.blocks).graph, copies)
+            copies = repair.fitting(problem, candidate.choice.copies, candidate.choice.blocks)
+            reached[name] = makespan_of(problem.in_blocks(candidate.choice.blocks).graph, copies)
     best = min(reached, key=lambda name: reached[name])
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
-        plain=makespan_of(problem.graph, plain.replication), plain_bound=plain.lower_bound,
+        plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
         plain_s=round(plain_s, 2),
-        modes=makespan_of(problem.in_blocks(modes.blocks).graph, modes.replication),
+        modes=makespan_of(problem.in_blocks(modes.choice.blocks).graph, modes.choice.copies),
         modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.seconds or 0.0, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip
@@ -111,8 +111,8 @@ def simulations_per_second() -> float:
     hardware = load_hardware("plain")
     problem = Case(load("vgg16"), hardware, MappingOptions(mapping="sdk")).problem(4096)
     candidate = auto.solve(problem, Work(work=20), 0)
-    graph = problem.in_blocks(candidate.blocks).graph
-    shapes, copies = Shapes.of(graph.grids), candidate.replication
+    graph = problem.in_blocks(candidate.choice.blocks).graph
+    shapes, copies = Shapes.of(graph.grids), candidate.choice.copies
     starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)
     rates = []
     for _ in range(7):

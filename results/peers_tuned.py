@@ -39,7 +39,8 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer as Proposal
+from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -160,8 +161,8 @@ class Judge:
         around = self.case.simulator.surroundings
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware, mapping)
-        candidate = Candidate(copies, 1, "none")
-        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Work(work=0), candidate)
+        proposal = Proposal(self.problem.choice(copies), 1, "none")
+        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Work(work=0), proposal)
         try:
             return Answer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:

@@ -130,7 +130,7 @@ def timed(problem: Problem, work: int, runs: int) -> tuple[Replication, str, flo
         begun = time.perf_counter()
         candidate = method.solve(problem, Work(work=work), 0)
         seconds.append(time.perf_counter() - begun)
-    return candidate.replication, candidate.proof, statistics.median(seconds)
+    return candidate.choice.copies, candidate.proof, statistics.median(seconds)
 
 
 def arrays_for(entry: Entry, steps: int) -> str:

@@ -132,28 +132,28 @@ def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     from rramalloc.importers import load
     from rramalloc.methods import milp
     from rramalloc.methods.registry import method_named
-    from rramalloc.search.problem import Candidate
+    from rramalloc.search.problem import Answer
     from rramalloc.search.work import Work
     from rramalloc.timing.simulate import simulate
 
     solve = partial(milp.solve, run=run_cbc) if method == CBC else method_named(method).solve
-    candidate: Candidate | None = None
+    answer: Answer | None = None
     begun = time.perf_counter()
     hardware = load_hardware(DEFAULT_PRESET).with_crossbar(case.crossbar, case.crossbar)
     problem = Case(load(case.network), hardware).problem(arrays)
     built = time.perf_counter()
     try:
-        candidate = solve(problem, Work(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
+        answer = solve(problem, Work(work=MUCH_WORK, time_limit_s=SOLVER_LIMIT_S), 0)
         solve_s = time.perf_counter() - built
-        makespan = simulate(problem.graph, candidate.replication).makespan
+        makespan = simulate(problem.graph, answer.choice.copies).makespan
     except SolverError:
         makespan = None
         solve_s = time.perf_counter() - built
     seconds = time.perf_counter() - begun
     return {
         "makespan": makespan,
-        "lower_bound": candidate.lower_bound if candidate else None,
-        "proven": candidate is not None and "solved to optimality" in candidate.proof,
+        "lower_bound": answer.lower_bound if answer else None,
+        "proven": answer is not None and "solved to optimality" in answer.proof,
         "first_s": seconds,
         "seconds": seconds,
         "solve_s": solve_s,

@@ -13,7 +13,7 @@ from rramalloc.errors import SolverError
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.tiles import Tiles, faults
 from rramalloc.network.geometry import Pair
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -69,7 +69,7 @@ class CheckedTiming:
         )
 
 
-def check_candidate(problem: Problem, candidate: Candidate, budget: int, method: str) -> CheckedTiming:
+def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> CheckedTiming:
     """Simulate what a method proposes; its copies, arrays, tiles, timing and bound are checked.
 
     Raises
@@ -77,11 +77,11 @@ def check_candidate(problem: Problem, candidate: Candidate, budget: int, method:
     SolverError
         Something does not hold; the message names the method.
     """
-    blocks = candidate.blocks or problem.graph.blocks
+    blocks = answer.choice.blocks
     fixed = problem.in_blocks(blocks)
-    timing = simulate(fixed.graph, candidate.replication)
+    timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.arrays_of_stages(timing.replication, blocks)
-    recheck(timing, taken.tolist(), budget, candidate.lower_bound, method)
+    recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
     if problem.tiles is not None:
         groups = problem.modes.groups(blocks, timing.replication)
         sizes, counts = (each[fixed.graph.weighted] for each in groups)

@@ -14,7 +14,7 @@ import heapq
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rramalloc.allocation.allocation import Allocation
@@ -27,7 +27,7 @@ from rramalloc.hardware.hardware import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.search.objective import within
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
@@ -100,10 +100,8 @@ def optimize_bits(
     problem = own.problem(arrays)
     bound = min([best.value, *(node.bound for node in search.nodes)]) / search.unit_of(problem)
     words = f"bits of {len(names)} layers by branch and bound, {len(search.solved)} ways bounded"
-    candidate = replace(
-        best.candidate, lower_bound=1, objective_bound=bound, proof=words, seconds=search.spent_s
-    )
-    allocation = checked_allocation(own, arrays, problem, request, stop, candidate)
+    answer = Answer(best.choice, 1, words, objective_bound=bound)
+    allocation = checked_allocation(own, arrays, problem, request, stop, answer)
     picked = [choices[at] for choices, at in zip(search.choices, best.options, strict=True)]
     return allocation.model_copy(update={"sensitivity": math.fsum(choice.sensitivity for choice in picked)})
 
@@ -117,14 +115,14 @@ class _Solved(NamedTuple):
 
     value: float
     bound: float
-    candidate: Candidate
+    choice: Choice
 
 
 class _Best(NamedTuple):
     value: float
     chosen: Bits
     options: tuple[int, ...]
-    candidate: Candidate
+    choice: Choice
 
 
 @dataclass(order=True)
@@ -146,7 +144,6 @@ class _BitSearch:
     names: Sequence[str]
     table: BitTable
     limit: float
-    spent_s: float = 0.0
     best: _Best | None = None
     unfit: BudgetError | None = None
 
@@ -186,7 +183,7 @@ class _BitSearch:
         return 1.0 if not counts or problem.step_time is None else problem.step_time.compute_ns
 
     def _open(self) -> bool:
-        if self.stop.out_of_time or self.spent_s >= self.stop.work_s:
+        if self.stop.is_used_up:
             return self.best is None and not self.stop.out_of_time
         if self.best is None:  # inf - bound > share * inf is never true
             return True
@@ -208,7 +205,7 @@ class _BitSearch:
         )
         solved = self._solve(chosen, work)
         if solved is not None and (self.best is None or solved.value < self.best.value):
-            self.best = _Best(solved.value, chosen, completed, solved.candidate)
+            self.best = _Best(solved.value, chosen, completed, solved.choice)
 
     def _solve(self, bits: Bits, work: int) -> _Solved | None:
         """None if these bits do not fit the budget."""
@@ -224,11 +221,11 @@ class _BitSearch:
             return None
         objective, unit = objective_of(problem, self.request), self.unit_of(problem)
         share = self.stop.nested(work)
-        candidate = objective.solve(share, self.request.seed)
-        self.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
-        timing = problem.timing(candidate)
+        answer = objective.solve(share, self.request.seed)
+        self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
+        timing = problem.timing(answer.choice)
         value = objective.value_of(timing)
-        return _Solved(value * unit, within(value, objective.bound(candidate, share)) * unit, candidate)
+        return _Solved(value * unit, within(value, objective.bound(answer, share)) * unit, answer.choice)
 
     def _left(self, options: tuple[int | None, ...]) -> float:
         """Return the limit's remainder above the least sensitivity of undecided layers."""

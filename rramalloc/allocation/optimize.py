@@ -16,7 +16,7 @@ from rramalloc.allocation.allocation import (
 )
 from rramalloc.allocation.budgets import MAX_ARRAYS
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import check_candidate, recheck_bound
+from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -32,12 +32,12 @@ from rramalloc.network.node import Stage
 from rramalloc.search import repair
 from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, gap_of, root_bound, within
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import ExactTiming
+from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -66,15 +66,15 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
         error.reload = lacks if plain and (error.chip or not lacks) else None
         raise
     try:
-        candidate = propose(problem, request, stop)
+        answer = propose(problem, request, stop)
     except TargetError as error:
         error.chip = problem.budget if case.problem(MAX_ARRAYS).budget == problem.budget else None
         raise
-    return checked_allocation(case, arrays, problem, request, stop, candidate)
+    return checked_allocation(case, arrays, problem, request, stop, answer)
 
 
-def propose(problem: Problem, request: Request, stop: Work) -> Candidate:
-    """Return the candidate of the method asked for, made to fit; its makespan is not checked yet.
+def propose(problem: Problem, request: Request, stop: Work) -> Answer:
+    """Return the answer of the method asked for, made to fit; its makespan is not checked yet.
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
     """
@@ -83,28 +83,29 @@ def propose(problem: Problem, request: Request, stop: Work) -> Candidate:
         return objective.solve(stop, request.seed)
     method = method_named(request.method)
     if method.sees_digital:
-        candidate = method.solve(problem, stop, request.seed)
+        answer = method.solve(problem, stop, request.seed)
     else:
-        candidate = method.solve(problem.on_arrays, stop, request.seed)
+        answer = method.solve(problem.on_arrays, stop, request.seed)
         if problem.on_arrays is not problem:
-            candidate = candidate.with_digital(problem.graph)
-    if not keeps_limits(problem, candidate):
+            answer = replace(answer, choice=answer.choice.with_digital(problem))
+    choice = answer.choice
+    if not keeps_limits(problem, choice.copies):
         words = "does not keep to the copies that are asked for: leave --copies out, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
     in_steps = problem.one_block and problem.time_unit == "steps"
-    if candidate.blocks is None and not in_steps:  # its bound is that of copies in equal steps
-        candidate = replace(candidate, lower_bound=1)
-    bound = root_bound(problem, stop, candidate.lower_bound)
-    fitting = repair.fitting(problem, candidate.replication, candidate.blocks)
-    if fitting is not candidate.replication:
-        words = f"{candidate.proof}; repaired: copies taken away until the rest fits"
-        candidate = replace(candidate, replication=fitting, proof=words, repaired=True)
-    return replace(candidate, lower_bound=bound)
+    # The bound of a method that knows one block is that of copies in equal steps.
+    known = answer.lower_bound if in_steps or choice.blocks != problem.graph.blocks else 1
+    bound = root_bound(problem, stop, known)
+    fitting = repair.fitting(problem, choice.copies, choice.blocks)
+    if fitting is not choice.copies:
+        words = f"{answer.proof}; repaired: copies taken away until the rest fits"
+        choice = problem.choice(fitting, choice.blocks)
+        answer = replace(answer, choice=choice, proof=words, repaired=True)
+    return replace(answer, lower_bound=bound)
 
 
-def keeps_limits(problem: Problem, candidate: Candidate) -> bool:
+def keeps_limits(problem: Problem, copies: Replication) -> bool:
     """Return whether every stage has a number of copies that is allowed."""
-    copies = candidate.replication
     over = False if problem.most is None else bool((copies > problem.most).any())
     return not over and bool((copies >= problem.smallest).all())
 
@@ -117,15 +118,18 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 def checked_allocation(
-    case: Case, arrays: int, problem: Problem, request: Request, stop: Work, candidate: Candidate
+    case: Case, arrays: int, problem: Problem, request: Request, stop: Work, answer: Answer
 ) -> Allocation:
-    """Return the allocation of a candidate, re-timed and re-checked. Raises SolverError."""
-    checked = check_candidate(problem, candidate, arrays, request.method)
+    """Return the allocation of an answer, re-timed and re-checked. Raises SolverError.
+
+    stop: what was charged to it is the work of the allocation.
+    """
+    counted_s, checked = stop.counted_s, check_answer(problem, answer, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value_of(timing)
-    bound = within(value, objective.bound(candidate, stop))
+    bound = within(value, objective.bound(answer, stop))
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)
     metrics = checked.problem.metrics(timing)
@@ -141,13 +145,13 @@ def checked_allocation(
         objective_unit=objective.unit,
         method=request.method,
         seed=request.seed,
-        seconds=None if candidate.seconds is None else round(candidate.seconds, 6),
+        seconds=None if counted_s is None else round(counted_s, 6),
         arrays=Arrays(budget=arrays, used=checked.used, minimum=problem.minimum),
         makespan=timing.makespan,
         interval=timing.interval,
         lower_bound=bound,
         gap=gap_of(value, bound),
-        proof=coverage.qualified(candidate.proof),
+        proof=coverage.qualified(answer.proof),
         **absolute._asdict(),
         **totals(metrics),
         layers=layers_of(
@@ -228,9 +232,9 @@ def utilisation(graph: StageGraph, stage: int, copies: int, arrays: int, hardwar
     return cells / (arrays * crossbar.wordlines * crossbar.bitlines)
 
 
-def utilisation_of_all(problem: Problem, candidate: Candidate, hardware: Hardware) -> float:
+def utilisation_of_all(problem: Problem, choice: Choice, hardware: Hardware) -> float:
     """Share of the cells of all arrays in use that hold weights."""
-    graph, copies = problem.in_blocks(candidate.blocks).graph, candidate.replication
+    graph, copies = problem.in_blocks(choice.blocks).graph, choice.copies
     taken: list[int] = problem.arrays_of_stages(copies, graph.blocks).tolist()
     cells = [
         utilisation(graph, stage, int(copies[stage]), arrays, hardware) * arrays

@@ -24,7 +24,7 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -154,8 +154,8 @@ _LARGEST_VALUE = 1e4  # stands for the infinite value of a start out of order, s
 _NS_PER_STAGE = 20.0  # work charged for one stage of one move
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
-    """Return the candidate of least deviation, at the last temperature or at the end of the work."""
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:
+    """Return the copies of least deviation, at the last temperature or at the end of the work."""
     start = initial(problem)
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (CANDIDATES, 1)), np.full(CANDIDATES, value)
@@ -163,15 +163,13 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
     limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest, None)
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = 1e-9 * _NS_PER_STAGE * len(start) * CANDIDATES * MOVES
-    seconds = 0.0
-    allowed = stop.work_s
-    while value > 0 and heat > hot / RANGE and seconds < allowed and not stop.out_of_time:
+    while value > 0 and heat > hot / RANGE and not stop.is_used_up:
         cooled(limits, problem.graph.windows, heat, MOVES, random, rows, values)
         heat *= COOLING
-        seconds += each_s
+        stop.charge(each_s)
     best = np.lexsort((rows @ problem.demand, values))[0]
     words = f"heuristic: annealing, deviation of batches {values[best]:.6g}"
-    return Candidate(clipped(problem, rows[best]), 1, words, seconds)
+    return Answer(problem.choice(clipped(problem, rows[best])), 1, words)
 
 
 ANNEALING = Method(

@@ -13,20 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rramalloc.methods.bottleneck import Fed, fed
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.methods.bottleneck import fed
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 MARGIN = 50
 """Percent of the arrays that are kept back."""
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """PIMCOMP's rule with its margin of a half."""
-    made = with_margins(problem, [MARGIN])
-    words = "heuristic: copies for the slowest layer with a margin of 50 %"
-    return Candidate(made.allocations[0], 1, words, made.seconds)
+    copies = with_margins(problem, [MARGIN], stop)[0]
+    return Answer(problem.choice(copies), 1, "heuristic: copies for the slowest layer with a margin of 50 %")
 
 
 BALANCE = Method(
@@ -37,8 +39,8 @@ BALANCE = Method(
 )
 
 
-def with_margins(problem: Problem, margins: Sequence[int]) -> Fed:
-    """Return an allocation for each margin, in percent of the arrays and falling."""
+def with_margins(problem: Problem, margins: Sequence[int], stop: Work) -> npt.NDArray[np.int64]:
+    """Return a row of copies for each margin, in percent of the arrays and falling."""
     single = problem.graph.windows == 1
     available = problem.budget - int((problem.demand * problem.smallest)[single].sum())
-    return fed(problem, available, [available * margin // 100 for margin in margins])
+    return fed(problem, available, [available * margin // 100 for margin in margins], stop)

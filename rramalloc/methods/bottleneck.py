@@ -14,7 +14,7 @@ same is what gives PIMCOMP's allocations copy by copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +22,17 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
 from rramalloc.search.kernels.limits import copy_to
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 _NS_PER_COPY = 50.0  # work charged for one turn of the priority queue
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Feed the stage with most batches from what the fewest copies leave of the budget."""
     room = problem.budget - problem.arrays(problem.smallest)
-    made = fed(problem, room + 1, [0])
-    return Candidate(
-        made.allocations[0], 1, "heuristic: copies for the slowest layer, one by one", made.seconds
-    )
+    copies = fed(problem, room + 1, [0], stop)[0]
+    return Answer(problem.choice(copies), 1, "heuristic: copies for the slowest layer, one by one")
 
 
 BOTTLENECK = Method(
@@ -102,17 +100,11 @@ def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies:
     return given
 
 
-class Fed(NamedTuple):
-    """allocations: a row for each reserve; seconds: work, counted."""
-
-    allocations: npt.NDArray[np.int64]
-    seconds: float
-
-
-def fed(problem: Problem, room: int, reserves: Sequence[int]) -> Fed:
+def fed(problem: Problem, room: int, reserves: Sequence[int], stop: Work) -> npt.NDArray[np.int64]:
     """Give copies to the slowest stage while more arrays are free than one copy needs and than the reserve.
 
-    room: arrays to give away beyond the fewest copies allowed; reserves: falling, one allocation for each.
+    room: arrays to give away beyond the fewest copies allowed; reserves: falling, one row of the result for
+    each.
     The slowest stage has most batches; which one of equals, a priority queue decides (`_rise`). It
     ends where the slowest stage has as many copies as it can use.
     """
@@ -120,4 +112,5 @@ def fed(problem: Problem, room: int, reserves: Sequence[int]) -> Fed:
     windows, demand, most = problem.graph.windows, problem.demand, most_copies(problem)
     falling, copies = np.array(reserves, dtype=np.int64), problem.smallest.copy()
     given = feed(windows, demand, most, room, falling, copies, rows)
-    return Fed(rows, 1e-9 * _NS_PER_COPY * given)
+    stop.charge(1e-9 * _NS_PER_COPY * given)
+    return rows

@@ -15,12 +15,12 @@ import numpy as np
 
 from rramalloc.methods.method import Method
 from rramalloc.search.menu import StageModes, all_modes
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.sequential import solve_among
 from rramalloc.search.work import Work
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the least sum of batches with copies that divide the output's width."""
     return solve_among(problem, stop, tuple(map(_dividing, all_modes(problem), problem.smallest.tolist())))
 

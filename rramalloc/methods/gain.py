@@ -14,13 +14,13 @@ from __future__ import annotations
 from rramalloc.methods.method import Method
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.schedule import Schedule
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 _S_PER_BATCH = 4e-9  # work charged for one batch that the climb simulates
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the best allocation on the way up from the fewest copies, or when the work allowed is done.
 
     Tiles are not looked at: with a chip the allocation may have to be repaired.
@@ -31,7 +31,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
     work = climb(edges, problem.limits, allowed, problem.smallest.copy(), best, schedule)
     words = "heuristic: largest drop of the exact makespan per array"
     words += "" if work < allowed else ", stopped after the work allowed"
-    return Candidate(best, 1, words, _S_PER_BATCH * work)
+    stop.charge(_S_PER_BATCH * work)
+    return Answer(problem.choice(best), 1, words)
 
 
 GAIN = Method(

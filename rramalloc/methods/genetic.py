@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of_each
 
@@ -38,7 +38,7 @@ _SECONDS_PER_INDIVIDUAL = 2e-5  # work charged for making and sorting one indivi
 Rows = npt.NDArray[np.int64]
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     """Return the fastest individual of both populations."""
     search = _Evolution(problem, stop, np.random.Generator(np.random.PCG64(seed)))
     founders = search.founders()
@@ -47,7 +47,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
         best = search.by_fitness(np.concatenate((best, search.evolved(founders, size)[:1])))[:1]
     words = f"heuristic: genetic search, populations of 100 and 200, {ITERATIONS} iterations"
     words += ", stopped before its end" if search.stopped else ""
-    return Candidate(best[0].copy(), 1, words, search.seconds)
+    return Answer(problem.choice(best[0].copy()), 1, words)
 
 
 GENETIC = Method(
@@ -64,23 +64,19 @@ class _Evolution:
     problem: Problem
     stop: Work
     draw: np.random.Generator
-    seconds: float = 0.0
     stopped: bool = False
 
     def founders(self) -> Rows:
         """Individuals by the rule of `balance` that fit, one for each margin."""
-        made = with_margins(self.problem, range(90, 9, -1))
-        self.seconds += made.seconds
-        fitting = [
-            copies for copies in made.allocations if self.problem.arrays(copies) <= self.problem.budget
-        ]
+        made = with_margins(self.problem, range(90, 9, -1), self.stop)
+        fitting = [copies for copies in made if self.problem.arrays(copies) <= self.problem.budget]
         return np.array(fitting or [self.problem.smallest], dtype=np.int64)
 
     def evolved(self, founders: Rows, size: int) -> Rows:
         """Return a population after all iterations, the fittest first."""
         population = founders[self.draw.integers(len(founders), size=size)]
         for _ in range(ITERATIONS):
-            if self.stop.out_of_time or self.seconds >= self.stop.work_s:
+            if self.stop.is_used_up:
                 self.stopped = True
                 break
             survivors = self._survivors(self.by_fitness(population))
@@ -91,7 +87,7 @@ class _Evolution:
     def by_fitness(self, population: Rows) -> Rows:
         """Return the same individuals, the fastest first, of equals those with fewer arrays."""
         batches = float((-(-self.problem.graph.windows // population)).sum())
-        self.seconds += 1e-9 * _NS_PER_BATCH * batches + _SECONDS_PER_INDIVIDUAL * len(population)
+        self.stop.charge(1e-9 * _NS_PER_BATCH * batches + _SECONDS_PER_INDIVIDUAL * len(population))
         makespans = makespan_of_each(self.problem.graph, population)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
 

@@ -13,7 +13,7 @@ import heapq
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -22,13 +22,13 @@ _NS_PER_STAGE = 20.0  # work charged for one stage in one halving
 _NS_PER_COPY = 2000.0  # work charged for one examined copy of the greedy part
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Continuous optimum rounded down, the rest greedily."""
     copies = _rounded_down(problem)
     steps = _spend(problem, copies)
-    seconds = 1e-9 * (_NS_PER_STAGE * len(copies) * _HALVINGS + _NS_PER_COPY * steps)
+    stop.charge(1e-9 * (_NS_PER_STAGE * len(copies) * _HALVINGS + _NS_PER_COPY * steps))
     words = "heuristic: arrays by the square root of windows times demand"
-    return Candidate(copies, 1, words, seconds)
+    return Answer(problem.choice(copies), 1, words)
 
 
 LAGRANGE = Method(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
-Solve = Callable[[Problem, Work, int], Candidate]
-"""Proposes an allocation: same problem, stop and seed, same candidate."""
+Solve = Callable[[Problem, Work, int], Answer]
+"""Proposes an allocation, and charges its work: same problem, work and seed, same answer."""
 
 
 @dataclass(frozen=True, slots=True)

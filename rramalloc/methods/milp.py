@@ -26,7 +26,7 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.dependencies import Edge
 
@@ -245,8 +245,7 @@ def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAff
 class SolverAnswer:
     """Result of a solver.
 
-    solver: its name; bound: no solution of the program has a smaller objective; seconds: work counted in
-    seconds of a reference core, None if the solver does not report it.
+    solver: its name; bound: no solution of the program has a smaller objective.
     """
 
     solver: str
@@ -254,7 +253,6 @@ class SolverAnswer:
     optimal: bool
     bound: float
     status: str
-    seconds: float | None = None
 
 
 def run_highs(program: pulp.LpProblem, stop: Work, seed: int) -> SolverAnswer:
@@ -295,15 +293,14 @@ def run_highs(program: pulp.LpProblem, stop: Work, seed: int) -> SolverAnswer:
     status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
     feasible = int(info.primal_solution_status) == 2
     bound = float(info.mip_dual_bound)
-    seconds = int(info.simplex_iteration_count) * entries * _SECONDS_PER_ENTRY
-    return SolverAnswer(
-        "HiGHS", feasible, status == "Optimal", bound if bound > -1e20 else 0.0, status.lower(), seconds
-    )
+    stop.charge(int(info.simplex_iteration_count) * entries * _SECONDS_PER_ENTRY)
+    bound = bound if bound > -1e20 else 0.0
+    return SolverAnswer("HiGHS", feasible, status == "Optimal", bound, status.lower())
 
 
 def solve(
     problem: Problem, stop: Work, seed: int, run: Callable[[Any, Work, int], SolverAnswer] = run_highs
-) -> Candidate:
+) -> Answer:
     """Return the allocation that solves the model, and the solver's bound.
 
     run: the solver, given the program. Raises SolverError if it finds no allocation in time.
@@ -326,7 +323,7 @@ def solve(
         raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
     bound = math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound)))
     words = _words(answer, bound)
-    return Candidate(replication, max(1, bound), words, answer.seconds, blocks=blocks)
+    return Answer(problem.choice(replication, blocks), max(1, bound), words)
 
 
 def _words(answer: SolverAnswer, bound: int) -> str:

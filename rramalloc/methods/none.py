@@ -6,13 +6,14 @@ Source: the definition. A problem that asks for more copies of a stage gets thos
 from __future__ import annotations
 
 from rramalloc.methods.method import Method
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """One copy of every stage."""
-    return Candidate(problem.smallest.copy(), 1, "heuristic: every layer is stored once", 0.0)
+    stop.charge(0.0)
+    return Answer(problem.choice(problem.smallest.copy()), 1, "heuristic: every layer is stored once")
 
 
 NONE = Method(

@@ -13,7 +13,7 @@ from bisect import bisect_right
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -23,15 +23,15 @@ scales at which some floor(scale * windows) changes are more than 2**-50 apart, 
 _NS_PER_STAGE = 200.0  # work charged for one stage in one step of the bisection
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the copies of the largest scale that keeps to the budget, by bisection."""
 
     def arrays(scale: int) -> int:
         return problem.arrays(_scaled(problem, scale))
 
     low = max(bisect_right(range(2**_BITS + 1), problem.budget, key=arrays) - 1, 0)
-    seconds = 1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS
-    return Candidate(_scaled(problem, low), 1, "heuristic: copies in proportion to windows", seconds)
+    stop.charge(1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS)
+    return Answer(problem.choice(_scaled(problem, low)), 1, "heuristic: copies in proportion to windows")
 
 
 PROPORTIONAL = Method(

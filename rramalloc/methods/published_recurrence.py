@@ -36,9 +36,8 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.search import interval
 from rramalloc.search.kernels.limits import copy_to
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
 from rramalloc.timing.published import ChainLayer, chain_layers
 from rramalloc.timing.simulate import Replication
@@ -333,8 +332,8 @@ _MOST_ENTRIES = 2**21
 """Room for states times layers."""
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
-    """Least published recurrence within the budget. Same problem and work give the same candidate.
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
+    """Least published recurrence within the budget. Same problem and work give the same answer.
 
     Where memory access lengthens the step, least published steps * step_ns, the total delay of the source.
     Raises UnsupportedError if the network is not a chain, or a layer is timed that the recurrence lacks.
@@ -344,27 +343,26 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
         return _least_delay(chain, stop)
     search = _TargetSearch(problem, stop, chain)
     search.run()
-    return Candidate(chain.whole(search.best), 1, search.words, search.spent_s)
+    return Answer(problem.choice(chain.whole(search.best)), 1, search.words)
 
 
-def _least_delay(chain: _Chain, stop: Work) -> Candidate:
+def _least_delay(chain: _Chain, stop: Work) -> Answer:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
     problem = replace(chain.problem, block_modes=None)
 
-    def delay_ns(found: TimedAllocation) -> float:
+    def delay_ns(found: Choice) -> float:
         steps: int = published_steps(chain.layers, found.copies[chain.stages])
         return int(steps) * problem.step_ns(found.copies, found.blocks)
 
     model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
-    model.incumbent.offer(TimedAllocation.of_copies(problem, problem.smallest))
+    model.incumbent.offer(problem.choice(problem.smallest))
     bound_ns = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
-    best = model.incumbent.candidate("", bound_ns)
     words = (
         f"{duration(model.incumbent.value)} by the published recurrence, "
         f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(bound_ns)}: dynamic "
         f"programs over ranges of step times; no proof of the exact latency"
     )
-    return replace(best, proof=words, objective_bound=None, blocks=None)
+    return replace(model.incumbent.answer(words, bound_ns), objective_bound=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +383,9 @@ class _PublishedSteps:
         """Search a range of steps, as `StepModel.search`."""
         search = self._search(relaxed, work)
         search.run()
-        self.incumbent.spent_s += search.spent_s + _SECONDS_PER_PIECE
+        self.stop.charge(search.stop.spent_s + _SECONDS_PER_PIECE)
         copies = search.chain.whole(search.best)
-        self.incumbent.offer(TimedAllocation.of_copies(self.incumbent.problem, copies))
+        self.incumbent.offer(self.incumbent.problem.choice(copies))
         return StepBound(search.bound * step_ns, search.bound)
 
     def _search(self, relaxed: Problem, work: int) -> _TargetSearch:
@@ -465,7 +463,6 @@ class _TargetSearch:
     best: Ints = field(init=False)
     steps: int = field(init=False)
     bound: int = 1
-    spent_s: float = 0.0
     _states: int = 0
 
     def run(self) -> None:
@@ -483,7 +480,7 @@ class _TargetSearch:
         self._high = self.problem.largest[self.chain.stages].copy()
         self.best = self._low
         self.steps = int(published_steps(self._layers, self.best))
-        start = interval.solve(self.problem, self.stop, 0).replication
+        start = interval.even_copies(self.problem)
         if self.problem.fits(start):
             self._take(start[self.chain.stages])
         self._raise_bound()
@@ -491,7 +488,7 @@ class _TargetSearch:
     def _raise_bound(self) -> None:
         """Raise the bound to the smallest target that the box alone does not rule out."""
         high = self.steps
-        while self.bound < high and not self._out_of_work:
+        while self.bound < high and not self.stop.is_used_up:
             target = (self.bound + high) // 2
             if self._box(target) is None:
                 self.bound = target + 1
@@ -520,13 +517,13 @@ class _TargetSearch:
         for layer in range(layers - 1, -1, -1):
             filled = 0
             for begin in range(0, len(states.least), _SLICE):
-                if self._out_of_work or filled == len(room.least):
+                if self.stop.is_used_up or filled == len(room.least):
                     complete = False
                     break
                 end, limit = min(begin + _SLICE, len(states.least)), self._work_left
                 span = Span(begin, end, filled, limit)
                 filled, work = extend(goal, self._budget, layer, box, states, room, span)
-                self.spent_s += 1e-9 * _NS_PER_LAYER_LOOKED_AT * work
+                self.stop.charge(1e-9 * _NS_PER_LAYER_LOOKED_AT * work)
                 complete = complete and work <= limit
             complete = complete and filled < len(room.least)
             states, all_kept = self._most_promising(room, filled, width)
@@ -538,7 +535,7 @@ class _TargetSearch:
     def _most_promising(self, room: _States, filled: int, width: int) -> tuple[_States, bool]:
         """States that no other dominates, those of the smallest bound; whether these are all."""
         self._states += filled
-        self.spent_s += 1e-9 * _NS_PER_STATE * filled
+        self.stop.charge(1e-9 * _NS_PER_STATE * filled)
         order = np.lexsort((room.rest[:filled], room.arrays[:filled])).astype(np.int64)
         kept = order[: undominated(room, order, _LOOK)]
         kept = kept[np.lexsort((room.arrays[kept], room.least[kept]))]
@@ -547,7 +544,7 @@ class _TargetSearch:
     def _box(self, target: int) -> Box | None:
         """Return the box of copies that meet a target within the budget, None if it is empty."""
         none, layers = np.empty(0, dtype=np.int64), len(self._layers)
-        self.spent_s += 1e-9 * _NS_PER_LAYER_LOOKED_AT * layers * layers
+        self.stop.charge(1e-9 * _NS_PER_LAYER_LOOKED_AT * layers * layers)
         box = Box(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
         goal = Goal(self._layers, self._demand, target)
         arrays = least_box(goal, self._budget, 0, Demands(none, none, 0), layers, box)
@@ -562,15 +559,11 @@ class _TargetSearch:
     @property
     def _work_left(self) -> int:
         """Layers that may still be examined."""
-        left_s = self.stop.work_s - self.spent_s
+        left_s = self.stop.work_s - self.stop.spent_s
         return int(left_s / (1e-9 * _NS_PER_LAYER_LOOKED_AT))
 
-    @property
-    def _out_of_work(self) -> bool:
-        return self.stop.out_of_time or self.spent_s >= self.stop.work_s
-
     def _done(self) -> bool:
-        return self._out_of_work or self.stop.close_enough(self.steps, self.bound)
+        return self.stop.is_used_up or self.stop.close_enough(self.steps, self.bound)
 
     @property
     def words(self) -> str:

@@ -15,7 +15,7 @@ from rramalloc.lazy import foreign, load_foreign, plugin_errors
 
 if TYPE_CHECKING:
     from rramalloc.methods.method import Method, Solve
-    from rramalloc.search.problem import Candidate, Problem
+    from rramalloc.search.problem import Answer, Problem
     from rramalloc.search.work import Work
 
 GROUP = "rramalloc.methods"
@@ -68,11 +68,12 @@ def method_named(name: str) -> Method:
     return replace(method, solve=partial(_solved, name, method.solve))
 
 
-def _solved(name: str, solve: Solve, problem: Problem, stop: Work, seed: int) -> Candidate:
+def _solved(name: str, solve: Solve, problem: Problem, stop: Work, seed: int) -> Answer:
     """Return what a method of another package proposes, with one number a stage. Raises PluginError."""
     with plugin_errors(GROUP, name, "method"):
         found = solve(problem, stop, seed)
-        copies = [int(number) for number in found.replication]
+        copies = [int(number) for number in found.choice.copies]
         if len(copies) != len(problem.demand):
             raise ValueError(f"it returned {len(copies)} numbers of copies for {len(problem.demand)} stages")
-        return replace(found, replication=problem.demand * 0 + copies)
+        choice = problem.choice(problem.demand * 0 + copies, found.choice.blocks)
+        return replace(found, choice=choice)

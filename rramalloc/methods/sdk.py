@@ -19,19 +19,18 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 _NS_PER_STEP = 5000.0  # work charged for one window or one change of copies
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     modes = modes_of(problem, "sdk")
     windows = [square_block(modes, stage) for stage in range(len(modes.stages))]
-    return with_windows(
-        problem, windows, "heuristic: SDK's square windows, then copies for the slowest layer"
-    )
+    words = "heuristic: SDK's square windows, then copies for the slowest layer"
+    return with_windows(problem, windows, words, stop)
 
 
 SDK = Method(
@@ -72,7 +71,7 @@ def cycles(modes: ModeArrays, stage: int, block: Pair) -> int:
     return blocks * modes.of(stage, block).arrays(1)
 
 
-def with_windows(problem: Problem, windows: Sequence[Pair], words: str) -> Candidate:
+def with_windows(problem: Problem, windows: Sequence[Pair], words: str, stop: Work) -> Answer:
     """Take these blocks where they fit, then copies for the slowest stage while they do; canonical order."""
     blocks, copies = list(problem.graph.blocks), problem.smallest.copy()
     kept = 0
@@ -97,4 +96,5 @@ def with_windows(problem: Problem, windows: Sequence[Pair], words: str) -> Candi
         heapq.heapreplace(heap, (-total[stage] // int(copies[stage]), stage))
         steps += 1
     words += f"; the windows of {kept} layers do not fit" if kept else ""
-    return Candidate(copies, 1, words, 1e-9 * _NS_PER_STEP * steps, blocks=chosen)
+    stop.charge(1e-9 * _NS_PER_STEP * steps)
+    return Answer(problem.choice(copies, chosen), 1, words)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rramalloc.methods.method import Method
 from rramalloc.search.interval import even_copies
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
@@ -19,7 +19,7 @@ _ROUNDS = 16  # fixed-point iterations per target; a target that needs more coun
 _NS_PER_EDGE = 20_000.0  # work charged for one edge in one round
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Smallest target for which copies W / (target - wait before - rest after), iterated, fit the budget.
 
     The wait is PreOp, the rest what follows a stage on its way to the end, both from the recurrence.
@@ -33,8 +33,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
             low = target + 1
         else:
             best, high = copies, recurrence(problem.graph, copies).steps
-    seconds = 1e-9 * _NS_PER_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges))
-    return Candidate(best, 1, "heuristic: no proof of its own", seconds)
+    stop.charge(1e-9 * _NS_PER_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges)))
+    return Answer(problem.choice(best), 1, "heuristic: no proof of its own")
 
 
 RECURRENCE = Method(

@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 _NS_PER_STAGE = 10.0  # work charged for one stage in one step of the bisection
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the largest number of copies that, given to every stage, keeps to the budget; by bisection."""
     low, high, tried = 1, int(most_copies(problem).max()), 0
     while low < high:
@@ -28,8 +28,9 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
         else:
             high = middle - 1
     copies = clipped(problem, np.full_like(problem.demand, low))
-    seconds = 1e-9 * _NS_PER_STAGE * len(copies) * tried
-    return Candidate(copies, 1, f"heuristic: {low} copies of every layer that can use them", seconds)
+    stop.charge(1e-9 * _NS_PER_STAGE * len(copies) * tried)
+    words = f"heuristic: {low} copies of every layer that can use them"
+    return Answer(problem.choice(copies), 1, words)
 
 
 UNIFORM = Method(

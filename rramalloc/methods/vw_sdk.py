@@ -22,16 +22,16 @@ from rramalloc.mapping.modes import BlockGrid, input_extents, largest_block, sma
 from rramalloc.methods.method import Method
 from rramalloc.methods.sdk import cycles, modes_of, with_windows
 from rramalloc.network.geometry import Pair
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Take the published windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     modes = modes_of(problem, "vw-sdk")
     windows = [variable_window(modes, stage)[0] for stage in range(len(modes.stages))]
     words = "heuristic: VW-SDK's windows, then copies for the slowest layer"
-    return with_windows(problem, windows, words)
+    return with_windows(problem, windows, words, stop)
 
 
 VW_SDK = Method(

@@ -19,10 +19,10 @@ from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.prove import Prover
 from rramalloc.search.ties import trim, with_fewest_arrays
-from rramalloc.search.turns import LowerSide, ProofTurn, TimedAllocation
+from rramalloc.search.turns import LowerSide, ProofTurn
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -57,8 +57,8 @@ class WarmStart:
 COLD_START = WarmStart()
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:
-    """Minimise the exact makespan. Same problem, work, gap and seed give the same candidate.
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:
+    """Minimise the exact makespan. Same problem, work, gap and seed give the same answer.
 
     Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in kernels/propagate.py, kernels/prices.py,
     relaxation.py and mode_bound.py.
@@ -74,7 +74,7 @@ def solve_to_target(
     *,
     menu: Menu | None = None,
     warm_start: WarmStart = COLD_START,
-) -> Candidate:
+) -> Answer:
     """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can; 0 for none.
 
     menu: the modes that are allowed, all of them if left out.
@@ -83,21 +83,18 @@ def solve_to_target(
     search.run()
     words = search.words()
     if problem.one_block and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
-        account = stop.nested(stop.work)
-        best, proven = with_fewest_arrays(search.improver.timer, search.best, account)
-        search.spent_s += account.spent_s
+        best, proven = with_fewest_arrays(problem, search.menu, search.best, stop)
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
-        best = trim(search.improver.timer, search.best, stop)
-    return Candidate(best.copies, search.bound, words, search.spent_s + search.plain_s, blocks=best.blocks)
+        best = trim(problem, search.menu, search.best, stop)
+    return Answer(best, search.bound, words)
 
 
 @dataclass(eq=False)
 class AutoSearch:
     """The incumbent and the lower bound of one problem, and the two sides that improve them.
 
-    target: a makespan that is good enough, 0 for none; spent_s, plain_s: seconds of work, counted, and those
-    of the search without modes before it.
+    target: a makespan that is good enough, 0 for none; stop: is charged for all that is done.
     """
 
     problem: Problem
@@ -108,10 +105,9 @@ class AutoSearch:
     warm_start: WarmStart = COLD_START
     improver: Improver = field(init=False)
     prover: LowerSide | None = field(default=None, init=False)
-    best: TimedAllocation = field(init=False)
+    best: Choice = field(init=False)
     bound: int = field(default=1, init=False)
-    spent_s: float = field(default=0.0, init=False)
-    plain_s: float = field(default=0.0, init=False)
+    _begun_s: float = field(init=False)
     _improved_s: float = field(default=0.0, init=False)
     _improved_bound: int = field(default=1, init=False)
     _turn_s: float = field(default=0.0, init=False)
@@ -121,6 +117,7 @@ class AutoSearch:
     def __post_init__(self) -> None:
         self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
         self._improving, self._proving = (self.stop.nested(self.stop.work) for _ in range(2))
+        self._begun_s = self.stop.spent_s
 
     def run(self) -> None:
         """Start with the smallest interval, then take turns."""
@@ -142,14 +139,14 @@ class AutoSearch:
 
     def _begin(self) -> LowerSide | None:
         """Return the side of the bounds after first allocations and bounds; None if the time is up."""
-        problem, timer, menu = self.problem, self.improver.timer, self.menu
-        self.best = timer.allocation(menu.smallest)
+        problem, menu = self.problem, self.menu
+        self.best = menu.choice(problem, menu.smallest)
         self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(replace(problem, tiles=None)))
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
             starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))
         for start in starts:
-            self._keep(timer.allocation(start))
+            self._keep(menu.choice(problem, start))
         self._report()
         if self.stop.out_of_time:
             return None
@@ -160,7 +157,7 @@ class AutoSearch:
             self._try_plain()
             if self.stop.out_of_time:
                 return None
-            prover = ModeProver(problem, menu, timer)
+            prover = ModeProver(problem, menu)
         self.prover = prover
         # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
         self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
@@ -170,15 +167,15 @@ class AutoSearch:
         self.improver.begin_at(starts, climb_s)
         if not problem.one_block:  # the first targets of a proof over modes are parts of the makespan
             for found in self.improver.run_starts(self._improving):
-                self.spent_s += self._improving.taken()
+                self.stop.charge(self._improving.taken())
                 self._keep(found)
         self._report()
         self._improved_s = self.spent_s
         return prover
 
-    def _end_turn(self, improved: TimedAllocation, proved: ProofTurn, seconds: float) -> None:
+    def _end_turn(self, improved: Choice, proved: ProofTurn, seconds: float) -> None:
         """Keep what both sides found in `seconds` of work."""
-        self.spent_s += seconds
+        self.stop.charge(seconds)
         self._turn_s = seconds
         for found in (improved, *proved.found):
             self._keep(found)
@@ -189,7 +186,7 @@ class AutoSearch:
         if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
             self._improved_s, self._improved_bound = self.spent_s, self.bound
 
-    def _keep(self, found: TimedAllocation) -> None:
+    def _keep(self, found: Choice) -> None:
         """Make it the incumbent if it is better and can be placed."""
         if found.key < self.best.key and self.problem.holds(found.copies, found.blocks):
             # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
@@ -211,8 +208,9 @@ class AutoSearch:
             work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
             alone = self.stop.nested(work)
             plain = solve_to_target(copies, alone, self.seed, self.target)
-            self.plain_s = plain.seconds or 0.0
-            self._keep(self.improver.timer.of_blocks(self.problem.graph.blocks, plain.replication))
+            self.stop.charge(alone.spent_s)
+            self._begun_s += alone.spent_s
+            self._keep(self.problem.choice(plain.choice.copies))
 
     @cached_property
     def _branches(self) -> bool:
@@ -224,6 +222,11 @@ class AutoSearch:
         if self.problem.one_block:
             return 1.0
         return _MODES if self._branches else _MODES_CHAIN
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of work of this search, without those of the search of copies alone before it."""
+        return self.stop.spent_s - self._begun_s
 
     @property
     def allowed_s(self) -> float:

@@ -5,18 +5,18 @@ The value of every neighbour is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
+import numpy as np
+
 from rramalloc.network.geometry import Pair
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Blocks, Choice, Problem
 from rramalloc.search.ranges import Incumbent
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Replication, makespan_of_each
 
 MOST_PAIRS = 3600
 """Pairs of stages that change together: all of 60 stages, as more take longer than a search."""
@@ -50,18 +50,15 @@ class Descent:
     menu: Menu
     stop: Work
 
-    def __post_init__(self) -> None:
-        self.timer = Timer(self.problem, self.menu)
-
-    def improve(self, start: TimedAllocation, incumbent: Incumbent, most_s: float) -> None:
-        """Go from neighbour to neighbour as long as one is better; the seconds are the incumbent's."""
-        current, value, end_s = start, incumbent.value_of(start), incumbent.spent_s + most_s
+    def improve(self, start: Choice, incumbent: Incumbent, most_s: float) -> None:
+        """Go from neighbour to neighbour as long as one is better, for `most_s` counted seconds at most."""
+        current, value, end_s = start, incumbent.value_of(start), self.stop.spent_s + most_s
         for _ in range(_MOST_STEPS):
             best, least = None, value * (1 - 1e-12)
             for found in self.neighbours(current):
-                if self.stop.out_of_time or incumbent.spent_s >= end_s:
+                if self.stop.out_of_time or self.stop.spent_s >= end_s:
                     return
-                incumbent.spent_s += self.seconds(found, current)
+                self.stop.charge(self.seconds(found, current))
                 incumbent.offer(found)
                 reached = incumbent.value_of(found)
                 if reached < least and self.problem.holds(found.copies, found.blocks):
@@ -70,7 +67,7 @@ class Descent:
                 break
             current, value = best, least
 
-    def neighbours(self, found: TimedAllocation) -> Iterator[TimedAllocation]:
+    def neighbours(self, found: Choice) -> Iterator[Choice]:
         """Return the allocations that fit and differ in one stage, or in two in opposite directions."""
         moves = list[Move]()
         for stage in range(len(found.copies)):
@@ -90,15 +87,24 @@ class Descent:
             for move in change:
                 copies[move.stage], blocks[move.stage] = move.copies, move.block
             if tuple(blocks) != found.blocks:
-                yield self.timer.of_blocks(tuple(blocks), copies)
+                yield self.problem.choice(copies, tuple(blocks))
                 continue
             same.append(copies)
             if len(same) == size:
-                yield from self.timer.each(found.blocks, same)
+                yield from self._timed_together(found.blocks, same)
                 same = []
-        yield from self.timer.each(found.blocks, same)
+        yield from self._timed_together(found.blocks, same)
 
-    def _moves(self, found: TimedAllocation, stage: int) -> Iterator[Move]:
+    def _timed_together(self, blocks: Blocks, copies: Sequence[Replication]) -> Iterator[Choice]:
+        """Yield allocations with the same blocks, timed in one call."""
+        if copies:
+            makespans = makespan_of_each(
+                self.problem.graph.in_blocks(blocks), np.array(copies, dtype=np.int64)
+            )
+            for row, makespan in zip(copies, makespans.tolist(), strict=True):
+                yield self.problem.choice(row, blocks, makespan)
+
+    def _moves(self, found: Choice, stage: int) -> Iterator[Move]:
         """Return a batch and a copy more and fewer of its block, and other blocks for its length."""
         problem, block, copies = self.problem, found.blocks[stage], int(found.copies[stage])
         total = problem.total(stage, block)
@@ -130,7 +136,7 @@ class Descent:
         modes.sort(key=lambda mode: problem.arrays_of_stage(stage, *mode))
         return modes[:_OTHER_BLOCKS]
 
-    def seconds(self, found: TimedAllocation, current: TimedAllocation) -> float:
+    def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""
         each = _SECONDS_PER_STAGE if found.blocks == current.blocks else _SECONDS_PER_BLOCK
         return each * len(found.copies)

@@ -16,10 +16,8 @@ from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import ModeBounder
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.units import number_of
 
@@ -62,52 +60,48 @@ _SAME = 1e-12
 """A latency that is longer than the target by less than this, relatively, meets it."""
 
 
-def solve(problem: Problem, stop: Work, seed: int, target: int) -> Candidate:
+def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
     """Fewest arrays, within the budget, whose makespan is at most `target` steps.
 
     Raises TargetError if no allocation within the budget is that fast, or none was found.
-    The candidate's `objective_bound` is of the arrays.
+    The answer's `objective_bound` is of the arrays.
     """
     menu = Menu.of(problem)
-    timer = Timer(problem, menu)
     first = solve_to_target(problem, stop, seed, target, menu=menu)
-    found = timer.of(first)
+    found = first.choice
     if found.makespan > target:
         raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
-    improver, allowed_s = Improver(problem, menu, seed), stop.work_s
+    improver = Improver(problem, menu, seed)
     proven = low = _fewest_possible(problem, target, found.arrays, stop)
-    account = stop.nested(stop.work)
-    found = improver.fewer_arrays(found, target, low, _ANNEALING * allowed_s, account)
-    spent_s = account.spent_s + (first.seconds or 0.0)
-    while low < found.arrays and not stop.out_of_time and spent_s < allowed_s:
+    found = improver.fewer_arrays(found, target, low, _ANNEALING * stop.work_s, stop)
+    while low < found.arrays and not stop.is_used_up:
         budget = (low + found.arrays) // 2
         trial = replace(problem, budget=budget)
-        candidate = solve_to_target(trial, stop.nested(min(_WORK_PER_BUDGET, stop.work)), seed, target)
-        spent_s += candidate.seconds or 0.0
-        timed = timer.of(candidate)
-        if timed.makespan <= target:
-            found = timed
+        share = stop.nested(min(_WORK_PER_BUDGET, stop.work))
+        answer = solve_to_target(trial, share, seed, target)
+        stop.charge(share.spent_s)
+        if answer.choice.makespan <= target:
+            found = answer.choice
         else:
             low = budget + 1
-            if candidate.lower_bound > target:
+            if answer.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
     words = fewest_words(proven, found.arrays, f"{target} {problem.time_unit}")
     bound = min(proven, found.arrays)
-    return Candidate(found.copies, 1, words, spent_s, objective_bound=bound, blocks=found.blocks)
+    return Answer(found, 1, words, objective_bound=bound)
 
 
-def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Candidate:
+def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answer:
     """Minimise the arrays for a latency in ns, where the length of a step depends on the modes.
 
     The bound of a TargetError is 0: no search for the least latency is made.
     """
 
-    def arrays(found: TimedAllocation) -> float:
+    def arrays(found: Choice) -> float:
         latency_ns = found.makespan * problem.step_ns(found.copies, found.blocks)
         return found.arrays if latency_ns <= target_ns * (1 + _SAME) else math.inf
 
-    timer = Timer(problem, Menu.of(problem))
-    model = _FewestByStep(problem, Incumbent(problem, arrays), timer, stop, seed, target_ns)
+    model = _FewestByStep(problem, Incumbent(problem, arrays), stop, seed, target_ns)
     if stop.out_of_time:
         raise TargetError(target_ns, 0.0, "ns", proven=False)
     bound = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
@@ -116,10 +110,10 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Candi
     fewest = round(model.incumbent.value)
     least = min(fewest, math.ceil(bound))
     words = fewest_words(least, fewest, f"{target_ns:.10g} ns")
-    return model.incumbent.candidate(words, least)
+    return model.incumbent.answer(words, least)
 
 
-def for_interval(problem: Problem, longest: int) -> Candidate:
+def for_interval(problem: Problem, longest: int) -> Answer:
     """Fewest arrays with which no stage takes longer than `longest` steps or ticks, stage by stage.
 
     Raises TargetError if the budget does not hold them, or its tiles hold nothing that was tried.
@@ -129,16 +123,14 @@ def for_interval(problem: Problem, longest: int) -> Candidate:
     if fewest > problem.budget:
         least = menu.smallest_interval(replace(problem, tiles=None))
         raise _unreachable(problem, longest, least)
-    if not problem.holds(state.copies, menu.blocks_of(state)):
+    found = menu.choice(problem, state)
+    if not problem.holds(found.copies, found.blocks):
         reached = menu.smallest_interval(problem)
         if reached > longest:
             raise TargetError(longest, reached, problem.time_unit, proven=False, goal="interval")
-        state = menu.cheapest(reached)[0]
-    blocks = menu.blocks_of(state)
-    words = fewest_words(
-        fewest, problem.arrays(state.copies, blocks), f"an interval of {longest} {problem.time_unit}"
-    )
-    return Candidate(state.copies, 1, words, 0.0, objective_bound=fewest, blocks=blocks)
+        found = menu.choice(problem, menu.cheapest(reached)[0])
+    words = fewest_words(fewest, found.arrays, f"an interval of {longest} {problem.time_unit}")
+    return Answer(found, 1, words, objective_bound=fewest)
 
 
 def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
@@ -160,13 +152,13 @@ def unlimited(problem: Problem) -> Problem:
     return replace(problem, block_modes=None, once=None, tiles=None, budget=2**53)
 
 
-def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Candidate:
+def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:
     """Return the same for a target in ns, where the length of a step depends on the modes."""
-    candidate, proven = interval.fewest_arrays(problem, stop, target_ns)
-    if candidate is not None:
-        return candidate
-    least_ns = interval.least_product(problem, stop)[1]
-    enough, _ = interval.fewest_arrays(unlimited(problem), stop, target_ns)
+    answer, proven = interval.fewest_arrays(problem, stop, target_ns)
+    if answer is not None:
+        return answer
+    least_ns = interval.least_product(problem, stop.nested(stop.work))[1]
+    enough, _ = interval.fewest_arrays(unlimited(problem), stop.nested(stop.work), target_ns)
     need = None if enough is None else round(enough.objective_bound or 0.0)
     raise TargetError(target_ns, least_ns, "ns", proven=proven, goal="interval", need=need)
 
@@ -177,7 +169,6 @@ class _FewestByStep:
 
     problem: Problem
     incumbent: Incumbent
-    timer: Timer
     stop: Work
     seed: int
     target_ns: float
@@ -194,28 +185,29 @@ class _FewestByStep:
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
         """Search with the steps that are sure to meet the target; the bound is of those that may."""
         sure, least = int(self.target_ns * (1 + _SAME) / longest_ns), self.bound(relaxed, step_ns, 1)
-        self.incumbent.spent_s += SECONDS_PER_WORK
+        self.stop.charge(SECONDS_PER_WORK)
         if sure < 1 or least >= self.incumbent.value or relaxed.demand is not self.problem.demand:
             return StepBound(least)
+        share = self.stop.nested(work)
         try:
-            candidate = solve(relaxed, self.stop.nested(work), self.seed, sure)
+            answer = solve(relaxed, share, self.seed, sure)
         except TargetError as error:
             return StepBound(math.inf if error.proven and longest_ns <= step_ns * (1 + _SAME) else least)
         except BudgetError:
             return StepBound(least)
-        self.incumbent.spent_s += candidate.seconds or 0.0
-        self.incumbent.offer(self.timer.of(candidate))
+        self.stop.charge(share.spent_s)
+        self.incumbent.offer(self.problem.choice(answer.choice.copies, answer.choice.blocks))
         if longest_ns <= step_ns * (1 + _SAME):
-            least = max(least, candidate.objective_bound or 0.0)
+            least = max(least, answer.objective_bound or 0.0)
         return StepBound(least)
 
 
 def _is_refuted(problem: Problem, target: int, stop: Work) -> bool:
-    """Return whether propagation, or over modes the relaxation, refutes a target."""
+    """Return whether propagation, or over modes the relaxation, refutes a target; its work is not charged."""
     if problem.one_block and not problem.is_limited:
         return Bounder(problem).box(target) is None
     bounder = ModeBounder(problem, Menu.of(problem))
-    return bounder.tighten(bounder.everything, target, stop).rows is None
+    return bounder.tighten(bounder.everything, target, stop.nested(1)).rows is None
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:

@@ -34,10 +34,8 @@ from rramalloc.search.objective import (
     Quantity,
     TimeObjective,
 )
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.ranges import step_time_of
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import makespan_of
@@ -55,14 +53,14 @@ class Effort(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Seconds of work counted; steps that were tried, and those that were improved."""
+    """Steps that were tried, and those that were improved."""
 
-    seconds: float
     tried: int = 0
     succeeded: int = 0
 
 
-Task = Callable[[Archive, Sequence[int], float], Done]
+Task = Callable[[Archive, Sequence[int], float, Work], Done]
+"""Works on steps until a number of seconds is charged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,19 +84,16 @@ class Tasks:
         """Return the tasks of the round with that number."""
         return cls(bounder.problem, menu, bounder, stop, effort, seed + _PRIMES[0] * number)
 
-    def improve(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
+    def improve(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
         """Anneal steps' allocations, each for a smaller makespan and for more steps before the next one."""
-        spent = 0.0
         for step in self._open(archive, budgets):
-            if spent >= limit_s:
+            if account.spent_s >= limit_s:
                 break
             within, seed = self._within(step.until), self._seed(step.until)
             improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION, rebalancing=0.0)
             each_s = self.effort.improve_s / 2
-            account = self.stop.nested(self.stop.work)
             improved = improver.run(self._timed(archive, step), archive.bound(step), each_s, account)
             archive.offer(improved.copies, improved.makespan)
-            spent += account.taken()
             step = archive.at(step.until)
             faster = archive.faster(step)
             if faster is None:
@@ -108,34 +103,31 @@ class Tasks:
                 target, start = least + seed % (step.makespan - least), self._timed(archive, faster)
                 fewer = improver.fewer_arrays(start, target, step.arrays, each_s, account)
                 archive.offer(fewer.copies, fewer.makespan)
-                spent += account.spent_s
-        return Done(spent)
+        return Done()
 
-    def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
+    def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
         """Raise bounds by propagation; budgets from the largest to the smallest, as bounds pass on."""
-        spent, price = 0.0, -1
+        price = -1
         for step in self._open(archive, budgets):
-            if spent >= limit_s:
+            if account.spent_s >= limit_s:
                 break
             bounder = self.bounder.within(step.until)
             bound, price, nodes = bounder.raised(archive.bound(step), step.makespan, price, self.stop)
             archive.raise_bound(step.until, bound)
-            spent += nodes * bounder.node_seconds
-        return Done(spent)
+            account.charge(nodes * bounder.node_seconds)
+        return Done()
 
-    def branch(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
+    def branch(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
         """Refute what would be faster by a step, or find it; else try half of the gap."""
-        spent, tried, succeeded = 0.0, 0, 0
+        tried, succeeded = 0, 0
         for step in self._open(archive, budgets):
-            if spent >= limit_s:
+            if account.spent_s >= limit_s:
                 break
             tried += 1
             bounder = self.bounder.within(step.until)
             targets = {step.makespan - 1, (step.makespan + archive.bound(step)) // 2 - 1}
             for target in sorted(targets - {archive.bound(step) - 1}, reverse=True):
-                account = self.stop.nested(self.stop.work)
                 outcome, _, copies = bounder.decide(target, self.effort.nodes, account)
-                spent += account.spent_s
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)
                 elif outcome is Outcome.FOUND:
@@ -143,23 +135,22 @@ class Tasks:
                 if outcome is not Outcome.UNDECIDED:
                     succeeded += 1
                     break
-        return Done(spent, tried, succeeded)
+        return Done(tried, succeeded)
 
-    def search(self, archive: Archive, budgets: Sequence[int], limit_s: float) -> Done:
+    def search(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
         """Whole searches, each with the best allocation and bound of its budget as a warm start."""
-        spent = 0.0
         for step in self._open(archive, budgets):
-            if spent >= limit_s:
+            if account.spent_s >= limit_s:
                 break
-            work = min(self.effort.work, math.ceil((limit_s - spent) / SECONDS_PER_WORK))
-            stop = self.stop.nested(work, cores=1)
+            work = min(self.effort.work, math.ceil((limit_s - account.spent_s) / SECONDS_PER_WORK))
+            share = self.stop.nested(work, cores=1)
             warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
             within, seed = self._within(step.until), self._seed(step.until)
-            candidate = solve_to_target(within, stop, seed, 0, menu=self.menu, warm_start=warm_start)
-            archive.offer(candidate.replication, makespan_of(self.problem.graph, candidate.replication))
-            archive.raise_bound(step.until, candidate.lower_bound)
-            spent += candidate.seconds or 0.0
-        return Done(spent)
+            answer = solve_to_target(within, share, seed, 0, menu=self.menu, warm_start=warm_start)
+            archive.offer(answer.choice.copies, answer.choice.makespan)
+            archive.raise_bound(step.until, answer.lower_bound)
+            account.charge(share.spent_s)
+        return Done()
 
     def _open(self, archive: Archive, budgets: Sequence[int]) -> Iterator[FrontStep]:
         """Yield the steps at these budgets that are still open when they are reached."""
@@ -168,8 +159,8 @@ class Tasks:
             if archive.bound(step) < step.makespan and not self.stop.out_of_time:
                 yield step
 
-    def _timed(self, archive: Archive, step: FrontStep) -> TimedAllocation:
-        return TimedAllocation.of_copies(self.problem, archive.replication(step), step.makespan)
+    def _timed(self, archive: Archive, step: FrontStep) -> Choice:
+        return self.problem.choice(archive.replication(step), None, step.makespan)
 
     def _within(self, budget: int) -> Problem:
         return replace(self.problem, budget=budget)
@@ -217,7 +208,7 @@ class Point(NamedTuple):
     smaller value.
     """
 
-    found: TimedAllocation
+    found: Choice
     across: float
     value: float
     lower_bound: float
@@ -227,23 +218,15 @@ class Point(NamedTuple):
 class Front:
     """Points with rising first and falling second quantity.
 
-    resolution: arrays within which only one point is kept, 1 unless the range is very wide; seconds: counted.
+    resolution: arrays within which only one point is kept, 1 unless the range is very wide.
     """
 
     points: tuple[Point, ...]
     resolution: int
-    seconds: float
 
 
 Progress = Callable[[int, float], None]
 """Called with (points so far, part of the work done)."""
-
-
-class Explored(NamedTuple):
-    """All that was found, and the seconds of work counted."""
-
-    archive: Archive
-    seconds: float
 
 
 def front_of(
@@ -268,37 +251,37 @@ def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress
         return _of_budgets(along, stop, seed, on_progress)
     if moves:
         return _of_step_lengths(along, stop, seed, on_progress)
-    archive, seconds = explore(problem, stop, seed, on_progress)
+    archive = explore(problem, stop, seed, on_progress)
     length = along.in_unit(1)
     points = [
         Point(
-            TimedAllocation.of_copies(problem, archive.replication(step), step.makespan),
+            problem.choice(archive.replication(step), None, step.makespan),
             step.arrays,
             step.makespan * length,
             archive.bound(step) * length,
         )
         for step in archive.steps
     ]
-    return Front(tuple(points), archive.slots.width, seconds)
+    return Front(tuple(points), archive.slots.width)
 
 
 def _of_intervals(along: Interval) -> Front:
     """Try every interval: the cheapest modes for it, which with copies alone have the shortest step too."""
     problem, menu = along.problem, Menu.of(along.problem)
-    timer, points = Timer(problem, menu), list[Point]()
+    points = list[Point]()
     stages = len(menu.stages)
     for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]])[::-1].tolist():
         state, arrays = menu.cheapest(length)
-        if arrays > problem.budget or not problem.holds(state.copies, menu.blocks_of(state)):
+        found = menu.choice(problem, state)
+        if arrays > problem.budget or not problem.holds(found.copies, found.blocks):
             continue
-        found = timer.allocation(state)
         value = along.value(found)
         if points and value >= points[-1].value * (1 - _SAME):
             continue
         if points and points[-1].across == arrays:
             points.pop()
         points.append(Point(found, arrays, value, value))
-    return Front(tuple(points), 1, 0.0)
+    return Front(tuple(points), 1)
 
 
 def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
@@ -306,15 +289,15 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progre
     problem = along.problem
     least, most = problem.minimum, problem.budget
     levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
-    points, bounds, seconds = list[Point](), list[tuple[int, float]](), 0.0
+    points, bounds = list[Point](), list[tuple[int, float]]()
     for number, budget in enumerate(reversed(levels)):
         within = type(along)(replace(problem, budget=budget))
         share = stop.nested(max(_WORK_PER_LEVEL, stop.work // len(levels)))
-        candidate = within.solve(share, seed)
-        seconds += candidate.seconds or 0.0
-        found = Timer(problem, Menu.of(within.problem)).of(candidate)
+        answer = within.solve(share, seed)
+        stop.charge(share.spent_s)
+        found = answer.choice
         points.append(Point(found, found.arrays, along.value(found), 0.0))
-        bounds.append((budget, within.bound(candidate, share)))
+        bounds.append((budget, within.bound(answer, share)))
         if on_progress is not None:
             on_progress(len(points), (number + 1) / len(levels))
         if stop.out_of_time:
@@ -327,7 +310,7 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progre
         )
         for point, until in zip(kept, untils, strict=True)
     ]
-    return Front(tuple(shown), 1, seconds)
+    return Front(tuple(shown), 1)
 
 
 def undominated(points: Iterable[Point]) -> list[Point]:
@@ -360,38 +343,39 @@ class _PairFront:
         """Search both, and bound every point."""
         problem, stop = self.across.problem, self.stop
         latency: Latency = (Makespan if problem.step_time is None else LatencyNs)(problem)
-        base = of_arrays(latency, stop.nested(round(_BASE_SHARE * stop.work)), self.seed, on_progress)
-        found, seconds = [point.found for point in base.points], base.seconds
+        base = of_arrays(
+            latency, share := stop.nested(round(_BASE_SHARE * stop.work)), self.seed, on_progress
+        )
+        stop.charge(share.spent_s)
+        found = [point.found for point in base.points]
         for quantity in (self.across, self.along):
+            share = stop.nested(round(_SINGLE_SHARE * stop.work))
             if isinstance(quantity, TimeObjective) and quantity.name != latency.name:
-                more = of_arrays(quantity, stop.nested(round(_SINGLE_SHARE * stop.work)), self.seed)
-                seconds += more.seconds
-                found += [point.found for point in more.points]
+                found += [point.found for point in of_arrays(quantity, share, self.seed).points]
             elif isinstance(quantity, Objective) and not isinstance(quantity, FewestArrays):
-                best = quantity.solve(stop.nested(round(_SINGLE_SHARE * stop.work)), self.seed)
-                seconds += best.seconds or 0.0
-                found.append(Timer(problem, Menu.of(problem)).of(best))
-        points, spent_s = self._improved(found)
-        return Front(tuple(self._bounded(points, base)), base.resolution, seconds + spent_s)
+                found.append(quantity.solve(share, self.seed).choice)
+            stop.charge(share.spent_s)
+        return Front(tuple(self._bounded(self._improved(found), base)), base.resolution)
 
-    def _point(self, found: TimedAllocation) -> Point:
+    def _point(self, found: Choice) -> Point:
         return Point(found, self.across.value(found), self.along.value(found), 0.0)
 
-    def _improved(self, found: Sequence[TimedAllocation]) -> tuple[list[Point], float]:
-        """Return the points that no neighbour of any of them dominates, and the seconds counted."""
-        problem, seen, spent_s = self.across.problem, set[bytes](), 0.0
+    def _improved(self, found: Sequence[Choice]) -> list[Point]:
+        """Return the points that no neighbour of any of them dominates."""
+        problem, seen, stop = self.across.problem, set[bytes](), self.stop
+        end_s = stop.spent_s + _LOCAL_SHARE * stop.work_s
         descent = Descent(problem, Menu.of(problem), self.stop)
         kept = undominated(map(self._point, found))
         while True:
             fresh = [point for point in kept if point.found.identity not in seen]
-            if not fresh or spent_s >= _LOCAL_SHARE * self.stop.work_s or self.stop.out_of_time:
-                return kept, spent_s
+            if not fresh or stop.spent_s >= end_s or stop.out_of_time:
+                return kept
             start = fresh[0]
             seen.add(start.found.identity)
             near = [
                 each for each in descent.neighbours(start.found) if problem.holds(each.copies, each.blocks)
             ]
-            spent_s += sum(descent.seconds(each, start.found) for each in near)
+            stop.charge(sum(descent.seconds(each, start.found) for each in near))
             kept = undominated([*kept, *map(self._point, near)])
 
     def _bounded(self, points: Sequence[Point], base: Front) -> Iterator[Point]:
@@ -410,11 +394,11 @@ class _PairFront:
             yield point._replace(lower_bound=min(point.value, bound))
 
 
-def explore(problem: Problem, stop: Work, seed: int, on_progress: Progress | None = None) -> Explored:
-    """Search the whole range of budgets."""
+def explore(problem: Problem, stop: Work, seed: int, on_progress: Progress | None = None) -> Archive:
+    """Search the whole range of budgets; return all that was found."""
     search = _FrontSearch(problem, stop, seed, on_progress)
     search.run()
-    return Explored(search.archive, search.spent_s)
+    return search.archive
 
 
 @dataclass(eq=False)
@@ -423,7 +407,6 @@ class _FrontSearch:
     stop: Work
     seed: int
     on_progress: Progress | None = None
-    spent_s: float = 0.0
     archive: Archive = field(init=False)
     _branches: bool = True
 
@@ -463,13 +446,14 @@ class _FrontSearch:
         allowed_s = max(0.0, self._left_s) if limit_s is None else limit_s
         limits = [allowed_s / max(1, len(parts))] * len(parts)
         with ThreadPoolExecutor(min(2, cores(self.stop.cores))) as pool:
-            done = list(pool.map(task, archives, parts, limits))
+            accounts = [self.stop.nested(self.stop.work) for _ in parts]
+            done = list(pool.map(task, archives, parts, limits, accounts))
         for archive in archives:
             self.archive.merge(archive)
-        self.spent_s += sum(part.seconds for part in done)
+        self.stop.charge(sum(account.spent_s for account in accounts))
         if self.on_progress is not None:
-            self.on_progress(len(self.archive.steps), min(1.0, self.spent_s / self._all_s))
-        return Done(0.0, sum(part.tried for part in done), sum(part.succeeded for part in done))
+            self.on_progress(len(self.archive.steps), min(1.0, self.stop.spent_s / self._all_s))
+        return Done(sum(part.tried for part in done), sum(part.succeeded for part in done))
 
     @property
     def _all_s(self) -> float:
@@ -477,7 +461,7 @@ class _FrontSearch:
 
     @property
     def _left_s(self) -> float:
-        return 0.0 if self.stop.out_of_time else self._all_s - self.spent_s
+        return 0.0 if self.stop.out_of_time else self._all_s - self.stop.spent_s
 
     def _open(self) -> list[FrontStep]:
         """Return the steps not proven within the gap that is good enough, most arrays first."""
@@ -526,32 +510,32 @@ def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: P
     takes so many steps at least, and each of them is at least as long as the piece's shortest.
     """
     problem, step_time = along.problem, step_time_of(along.problem)
-    archives, seconds = _explored(problem, step_time, stop, seed, on_progress)
+    archives = _explored(problem, step_time, stop, seed, on_progress)
     kept = undominated(_allocations(along, archives))
     untils = [round(point.across) - 1 for point in kept[1:]] + [problem.budget]
-    bounds_ns, spent_s = _bounds_ns(problem, step_time, untils, [point.value for point in kept], stop)
+    bounds_ns = _bounds_ns(problem, step_time, untils, [point.value for point in kept], stop)
     points = tuple(
         point._replace(lower_bound=min(point.value, bound_ns))
         for point, bound_ns in zip(kept, bounds_ns, strict=True)
     )
-    return Front(points, max(archive.slots.width for archive in archives), seconds + spent_s)
+    return Front(points, max(archive.slots.width for archive in archives))
 
 
 def _explored(
     problem: Problem, step_time: StepTime, stop: Work, seed: int, on_progress: Progress | None
-) -> tuple[list[Archive], float]:
-    """Search with copies limited to what steps of several lengths can feed; the seconds counted."""
+) -> list[Archive]:
+    """Search with copies limited to what steps of several lengths can feed."""
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
     limits_ns = np.geomspace(shortest, longest, _LIMITS).tolist() if longest > shortest else [longest]
-    share = replace(stop, work=max(1, int(_SEARCHING * stop.work / len(limits_ns))), on_progress=None)
-    archives, seconds = list[Archive](), 0.0
+    work, archives = max(1, int(_SEARCHING * stop.work / len(limits_ns))), list[Archive]()
     for limit_ns in limits_ns:
-        archive, spent_s = explore(_capped(problem, step_time, limit_ns), share, seed)
-        seconds += spent_s
+        share = stop.nested(work)
+        archive = explore(_capped(problem, step_time, limit_ns), share, seed)
+        stop.charge(share.spent_s)
         archives.append(archive)
         if on_progress is not None:
             on_progress(len(archive.steps), _SEARCHING * len(archives) / len(limits_ns))
-    return archives, seconds
+    return archives
 
 
 def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem:
@@ -564,13 +548,13 @@ def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[
     for archive in archives:
         for slot in np.flatnonzero(archive.slots.makespan < NEVER).tolist():
             makespan, copies = int(archive.slots.makespan[slot]), archive.slots.copies[slot].astype(np.int64)
-            found = TimedAllocation.of_copies(along.problem, copies, makespan)
+            found = along.problem.choice(copies, None, makespan)
             yield Point(found, found.arrays, along.value(found), 0.0)
 
 
 def _bounds_ns(
     problem: Problem, step_time: StepTime, budgets: list[int], latency_ns: list[float], stop: Work
-) -> tuple[list[float], float]:
+) -> list[float]:
     """For each budget ns that nothing undercuts, worked out for some and handed on to those below.
 
     latency_ns: known for each budget, beyond which no bound is looked for.
@@ -578,7 +562,7 @@ def _bounds_ns(
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
     edges = np.geomspace(shortest, longest, _PIECES + 1).tolist() if longest > shortest else [shortest] * 2
     bounders = [Bounder(_capped(problem, step_time, high_ns)) for _, high_ns in pairwise(edges)]
-    steps, prices, seconds = [1] * len(bounders), [-1] * len(bounders), 0.0
+    steps, prices = [1] * len(bounders), [-1] * len(bounders)
     bounds_ns, stride = [0.0] * len(budgets), -(-len(budgets) // _BUDGETS)
     for place in range(len(budgets) - 1, -1, -1):
         looked_at = (len(budgets) - 1 - place) % stride == 0 and not stop.out_of_time
@@ -587,6 +571,6 @@ def _bounds_ns(
             if looked_at and steps[piece] < enough:
                 within = bounder.within(budgets[place])
                 steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece], stop)
-                seconds += nodes * bounder.node_seconds
+                stop.charge(nodes * bounder.node_seconds)
         bounds_ns[place] = min(bound * low_ns for bound, low_ns in zip(steps, edges, strict=False))
-    return bounds_ns, seconds
+    return bounds_ns

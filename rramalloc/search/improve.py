@@ -32,9 +32,7 @@ from rramalloc.search.kernels.moves import (
     search,
 )
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Problem
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
 
 _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
@@ -73,18 +71,19 @@ class _Beams:
     ambition: part of the makespan that the next one is to save.
     """
 
-    timer: Timer
+    problem: Problem
+    menu: Menu
     tables: MenuTables
     scratch: Scratch
     ambition: float = _AMBITION
     _search: BeamSearch | None = None
     _incumbent: tuple[int, int] = (0, 0)
-    _guide: TimedAllocation | None = None
+    _guide: Choice | None = None
     _step: int = 0
     _missed: bool = False
     _least: int = _NO_BUDGET
 
-    def left_for(self, best: TimedAllocation, most_s: float) -> bool:
+    def left_for(self, best: Choice, most_s: float) -> bool:
         """Whether one is to be tried for this incumbent; none that takes longer."""
         if best.key != self._incumbent:
             self._incumbent, self._guide, self._missed, self._least = best.key, None, False, _NO_BUDGET
@@ -96,16 +95,16 @@ class _Beams:
 
     def pays(self, longest: int, most_s: float) -> bool:
         """Whether a beam is expected to take so long at most; longest: no later target is longer."""
-        return not self.timer.problem.one_block and self._until(longest).expected_s <= most_s
+        return not self.problem.one_block and self._until(longest).expected_s <= most_s
 
-    def next(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation | None:
+    def next(self, best: Choice, enough: int, stop: Work) -> Choice | None:
         """Return a shorter allocation that may pass the budget a little, None if none is found."""
-        budget, guide, last = self.timer.problem.budget, self._guide or best, max(enough, best.makespan - 1)
+        budget, guide, last = self.problem.budget, self._guide or best, max(enough, best.makespan - 1)
         # A beam measures lateness from its guide, so it cannot aim further below it than it can measure.
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
-        if trial is not None and self.timer.problem.holds(trial.copies, trial.blocks):
+        if trial is not None and self.problem.holds(trial.copies, trial.blocks):
             self.ambition = min(_BOLDER * self.ambition, _AMBITION)
             return trial
         self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
@@ -114,16 +113,16 @@ class _Beams:
             self._guide, self._least = trial, min(self._least, trial.arrays)
         return trial
 
-    def run(self, guide: TimedAllocation, target: int, most: int, stop: Work) -> TimedAllocation | None:
+    def run(self, guide: Choice, target: int, most: int, stop: Work) -> Choice | None:
         """Return the fewest arrays found for a target, None if more than `most`."""
-        state = self.timer.menu.state(guide.blocks, guide.copies)
+        state = self.menu.state(guide.blocks, guide.copies)
         arrays = self._until(target).run(state, target, most, stop)
-        return self.timer.allocation(state) if arrays < NO_ALLOCATION else None
+        return self.menu.choice(self.problem, state) if arrays < NO_ALLOCATION else None
 
     def _until(self, longest: int) -> BeamSearch:
         """Return the search for targets that are no longer than the first one."""
         if self._search is None:
-            edges, menu = self.timer.problem.graph.flat_extents, self.timer.menu
+            edges, menu = self.problem.graph.flat_extents, self.menu
             self._search = BeamSearch(edges, menu, self.tables, self.scratch, longest, _NEAR[self._step])
         return self._search
 
@@ -142,13 +141,12 @@ class Improver:
     slots: Slots = NO_SLOTS
     ambition: float = _AMBITION
     rebalancing: float = _REBALANCING
-    _starts: deque[Callable[[Work], TimedAllocation]] = field(default_factory=deque)
+    _starts: deque[Callable[[Work], Choice]] = field(default_factory=deque)
     _runs: int = 0
     _beam_pace: float = math.inf
     _anneal_pace: float = math.inf
 
     def __post_init__(self) -> None:
-        self.timer = Timer(self.problem, self.menu)
         self._change_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
         self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
@@ -156,7 +154,7 @@ class Improver:
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
         self._scratch = Scratch.of(self._edges, self._tables[0].room)
-        self._beams = _Beams(self.timer, self._tables[0], self._scratch)
+        self._beams = _Beams(self.problem, self.menu, self._tables[0], self._scratch)
 
     def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
         """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
@@ -166,12 +164,12 @@ class Improver:
             if climb_s > 0.0:
                 self._starts.append(partial(self._climb, tables, climb_s))
 
-    def run_starts(self, stop: Work) -> Iterator[TimedAllocation]:
+    def run_starts(self, stop: Work) -> Iterator[Choice]:
         """Run the remaining starts of `begin_at`."""
         while self._starts and not stop.out_of_time:
             yield self._starts.popleft()(stop)
 
-    def run(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
+    def run(self, best: Choice, enough: int, seconds: float, stop: Work) -> Choice:
         """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for it."""
         begun_s = stop.spent_s
         while (spent := stop.spent_s - begun_s) < seconds and best.makespan > enough and not stop.out_of_time:
@@ -190,9 +188,7 @@ class Improver:
                 best = trial
         return best
 
-    def fewer_arrays(
-        self, found: TimedAllocation, target: int, enough: int, seconds: float, stop: Work
-    ) -> TimedAllocation:
+    def fewer_arrays(self, found: Choice, target: int, enough: int, seconds: float, stop: Work) -> Choice:
         """Return an allocation with fewer arrays that meets a target, or `found`, which does.
 
         It ends early at `enough` arrays. stop: is charged for what is done.
@@ -212,27 +208,27 @@ class Improver:
                 found = trial
         return found
 
-    def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Work) -> TimedAllocation:
+    def _rebalance(self, tables: MenuTables, start: State, weight: float, stop: Work) -> Choice:
         """Return the best allocation on the way to a balance of all stages' slack."""
         best = _copy(start)
         run = Run(REBALANCE, rounds=_ROUNDS, weight=weight)
         self._search(tables, run, _copy(start), best, stop)
-        return self.timer.allocation(best)
+        return self.menu.choice(self.problem, best)
 
-    def _climb(self, tables: MenuTables, seconds: float, stop: Work) -> TimedAllocation:
+    def _climb(self, tables: MenuTables, seconds: float, stop: Work) -> Choice:
         """Return the best allocation on a climb along critical chains."""
         current = self.menu.smallest
         best = _copy(current)
         run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / NS_PER_BATCH))
         self._search(tables, run, current, best, stop)
-        return self.timer.allocation(best)
+        return self.menu.choice(self.problem, best)
 
-    def _restart(self, near: TimedAllocation, stop: Work) -> TimedAllocation:
+    def _restart(self, near: Choice, stop: Work) -> Choice:
         """Rebalance from near an allocation, on one of the staircases."""
         start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
         return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight, stop)
 
-    def _perturbed(self, start: TimedAllocation) -> State:
+    def _perturbed(self, start: Choice) -> State:
         """Return the cheapest modes for lengths of an allocation, each times a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
@@ -243,7 +239,7 @@ class Improver:
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
-    def _anneal(self, best: TimedAllocation, enough: int, seconds: float, stop: Work) -> TimedAllocation:
+    def _anneal(self, best: Choice, enough: int, seconds: float, stop: Work) -> Choice:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
         target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
         found, current, begun_s = best, self.menu.state(best.blocks, best.copies), stop.spent_s
@@ -262,7 +258,7 @@ class Improver:
         self._anneal_pace = _pace(self._anneal_pace, best, found, stop.spent_s - begun_s)
         return found
 
-    def _beam(self, best: TimedAllocation, enough: int, stop: Work) -> TimedAllocation:
+    def _beam(self, best: Choice, enough: int, stop: Work) -> Choice:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
         if trial is not None and trial.arrays > self.problem.budget:
@@ -285,9 +281,7 @@ class Improver:
         tables = self._tables[0]._replace(budget=_NO_BUDGET)
         return self._search(tables, run, current, _copy(current), stop)
 
-    def _save_arrays(
-        self, current: State, target: int, budget: int, seconds: float, stop: Work
-    ) -> TimedAllocation:
+    def _save_arrays(self, current: State, target: int, budget: int, seconds: float, stop: Work) -> Choice:
         """Anneal the arrays of a state that meets a target until they fit a budget."""
         stages, begun_s = len(current.copies), stop.spent_s
         hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
@@ -296,7 +290,7 @@ class Improver:
         run = Run(ANNEAL, target, rounds, hot=hot * mean, cold=cold * mean)
         done = self._search(tables, run, current, fewest, stop)
         self._change_s = (stop.spent_s - begun_s) / max(1, done)
-        return self.timer.allocation(fewest)
+        return self.menu.choice(self.problem, fewest)
 
     def _search(self, tables: MenuTables, run: Run, current: State, best: State, stop: Work) -> int:
         """Run a compiled search: makespan, or changes tried."""
@@ -305,7 +299,7 @@ class Improver:
         return result
 
 
-def _pace(before: float, best: TimedAllocation, trial: TimedAllocation, seconds: float) -> float:
+def _pace(before: float, best: Choice, trial: Choice, seconds: float) -> float:
     """Makespan saved in a second, over the last runs; infinite before the first."""
     saved = (best.makespan - trial.makespan) / (seconds + _SMALLEST_COUNT_S)
     return saved if before == math.inf else (before + saved) / 2

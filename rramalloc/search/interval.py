@@ -17,11 +17,9 @@ from typing_extensions import override
 
 from rramalloc.errors import BudgetError
 from rramalloc.search.menu import Menu, StageModes, all_modes, fed_by, limited_to
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
 from rramalloc.search.sequential import least_access
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -44,7 +42,6 @@ class Intervals:
 
     def __post_init__(self) -> None:
         self.menu = Menu.of(self.problem)
-        self.timer = Timer(self.problem, self.menu)
         self.shortest = self.menu.smallest_interval(self.problem)
 
     @cached_property
@@ -77,8 +74,8 @@ class Intervals:
 
     def search(self, longest: int) -> float:
         """Offer the allocation with the shortest step for an interval; return a bound of its step."""
-        self.incumbent.spent_s += 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
-        self.incumbent.offer(self.timer.allocation(self.menu.cheapest(longest)[0]))
+        self.stop.charge(1e-9 * _NS_PER_STAGE * len(self.problem.demand))
+        self.incumbent.offer(self.menu.choice(self.problem, self.menu.cheapest(longest)[0]))
         least_ns = self.shortest_step_ns(longest)
         # The offered allocation attains the bound then: nothing is left to search.
         if self.problem.one_block:  # the fewest copies take the fewest arrays and the least access
@@ -86,7 +83,7 @@ class Intervals:
         limited = limited_to(self.problem, longest)
         if step_time_of(self.problem).shared:
             found = least_access(limited, self.stop.nested(self.stop.work))
-            self.incumbent.offer(self.timer.of(found))
+            self.incumbent.offer(found.choice)
             return max(least_ns, found.objective_bound or 0.0)
         return max(least_ns, self._least_longest_access(limited, least_ns))
 
@@ -107,7 +104,8 @@ class Intervals:
                 low = middle + 1
                 continue
             high = middle
-            self.incumbent.offer(Timer(fed, menu := Menu.of(fed)).allocation(menu.cheapest(2**60)[0]))
+            menu = Menu.of(fed)
+            self.incumbent.offer(menu.choice(fed, menu.cheapest(2**60)[0]))
         return float(steps[low])
 
 
@@ -162,7 +160,7 @@ class ArraysForInterval(Intervals):
     def _most_ns(self) -> float:
         return self.target_ns * (1 + _SAME)
 
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         """Return the arrays of an allocation, infinity where its interval is too long."""
         interval = self.problem.interval(found.copies, found.blocks)
         step_ns = self.problem.step_ns(found.copies, found.blocks)
@@ -176,12 +174,12 @@ class ArraysForInterval(Intervals):
 
     @override
     def work_out(self, length: int) -> float:
-        self.incumbent.spent_s += 1e-9 * _NS_PER_STAGE * len(self._listed)
+        self.stop.charge(1e-9 * _NS_PER_STAGE * len(self._listed))
         chosen = self._fewest(length, self._most_ns / length)
         fewest = sum(arrays for arrays, _ in chosen)
         rows = [own.modes.take(np.array([row])) for own, (_, row) in zip(self._listed, chosen, strict=True)]
         blocks = tuple((int(row.tall[0]), int(row.wide[0])) for row in rows)
-        found = self.timer.of_blocks(blocks, np.array([int(row.low[0]) for row in rows]))
+        found = self.problem.choice(np.array([int(row.low[0]) for row in rows]), blocks)
         self.incumbent.offer(found)
         if math.isfinite(self.value(found)) or self.problem.one_block:
             # Of copies alone the fewest have the least access too.
@@ -190,9 +188,10 @@ class ArraysForInterval(Intervals):
         while low < high:
             middle = (low + high) // 2
             fitting = limited_to(replace(self.problem, budget=middle), length)
-            least = least_access(fitting, self.stop.nested(self.stop.work))
-            self.incumbent.spent_s += least.seconds or 0.0
-            self.incumbent.offer(self.timer.of(least))
+            share = self.stop.nested(self.stop.work)
+            least = least_access(fitting, share)
+            self.stop.charge(share.spent_s)
+            self.incumbent.offer(least.choice)
             if (least.objective_bound or 0.0) * length > self._most_ns:
                 low = middle + 1
             else:
@@ -218,7 +217,7 @@ class ArraysForInterval(Intervals):
         return chosen
 
 
-def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Candidate | None, bool]:
+def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:
     """Return the fewest arrays whose interval * step_ns is at most a target; None where none was found.
 
     `objective_bound` is of the arrays. The second value says whether that is proven.
@@ -231,7 +230,7 @@ def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Candi
         return None, math.isinf(bound)
     least = min(math.ceil(bound * (1 - _SAME)), incumbent.best.arrays)
     words = fewest_words(least, incumbent.best.arrays, f"an interval of {target_ns:.10g} ns")
-    return incumbent.candidate(words, least), least == incumbent.best.arrays
+    return incumbent.answer(words, least), least == incumbent.best.arrays
 
 
 def fewest_words(least: int, found: int, target: str) -> str:
@@ -243,7 +242,7 @@ def fewest_words(least: int, found: int, target: str) -> str:
 def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
 
-    def product(found: TimedAllocation) -> float:
+    def product(found: Choice) -> float:
         return problem.interval(found.copies, found.blocks) * problem.step_ns(found.copies, found.blocks)
 
     incumbent = Incumbent(problem, product)
@@ -262,7 +261,7 @@ def even_copies(problem: Problem) -> Replication:
     return copies
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Fewest copies that reach the smallest interval. The interval itself bounds the makespan of copies."""
     copies = even_copies(problem)
     bound = 1
@@ -270,4 +269,5 @@ def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
         bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
-    return Candidate(copies, bound, words, 1e-9 * _NS_PER_STAGE * looks * len(copies))
+    stop.charge(1e-9 * _NS_PER_STAGE * looks * len(copies))
+    return Answer(problem.choice(copies), bound, words)

@@ -24,7 +24,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.moves import MenuTables, State
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.timing.stage_graph import STEP, BatchTicks
 
 Ints = npt.NDArray[np.int64]
@@ -438,9 +438,10 @@ class Menu:
         """Height and width of a block by its number."""
         return int(self.blocks.tall[number]), int(self.blocks.wide[number])
 
-    def blocks_of(self, state: State) -> tuple[Pair, ...]:
-        """Height and width of the block of every stage."""
-        return tuple(self.block(number) for number in state.block.tolist())
+    def choice(self, problem: Problem, state: State) -> Choice:
+        """Return the allocation of a state of a compiled search."""
+        blocks = tuple(self.block(number) for number in state.block.tolist())
+        return problem.choice(state.copies.copy(), blocks)
 
     def smallest_interval(self, problem: Problem) -> int:
         """Shortest length of all stages with which the cheapest modes fit budget and tiles, by bisection."""
@@ -448,8 +449,9 @@ class Menu:
         while low < high:
             middle = (low + high) // 2
             state, arrays = self.cheapest(middle)
+            found = self.choice(problem, state)
             fits = arrays <= problem.budget
-            if fits and (problem.tiles is None or problem.holds(state.copies, self.blocks_of(state))):
+            if fits and (problem.tiles is None or problem.holds(found.copies, found.blocks)):
                 high = middle
             else:
                 low = middle + 1

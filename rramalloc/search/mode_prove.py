@@ -11,10 +11,9 @@ import numpy as np
 
 from rramalloc.search.menu import Menu
 from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.prove import FINEST
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import ProofTurn, TimedAllocation
+from rramalloc.search.turns import ProofTurn
 from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0
@@ -50,9 +49,8 @@ class ModeProver:
 
     problem: Problem
     menu: Menu
-    timer: Timer
     nodes: int = 0
-    _found: list[TimedAllocation] = field(default_factory=list)
+    _found: list[Choice] = field(default_factory=list)
     _fine: bool = False
     _stride: int = 1
     _grain: int = 0
@@ -70,7 +68,7 @@ class ModeProver:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
 
-    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return the bound and no allocation: this side knows no other."""
         return known, ()
 
@@ -187,7 +185,7 @@ class ModeProver:
             row = int(own[np.lexsort((modes.length[own], modes.arrays[own]))[0]])
             blocks.append((int(modes.tall[row]), int(modes.wide[row])))
             copies.append(int(modes.low[row]))
-        found = self.timer.of_blocks(tuple(blocks), np.array(copies, dtype=np.int64))
+        found = self.problem.choice(np.array(copies, dtype=np.int64), tuple(blocks))
         if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
             self._found.append(found)
 
@@ -204,7 +202,7 @@ class ModeProver:
         if math.prod(map(len, ranges)) > _LEAF_WAYS:
             return False
         for copies in product(*ranges):
-            found = self.timer.of_blocks(blocks, np.array(copies, dtype=np.int64))
+            found = self.problem.choice(np.array(copies, dtype=np.int64), blocks)
             if found.makespan <= target and found.arrays <= self.problem.budget:
                 if not self.problem.holds(found.copies, found.blocks):
                     return False

@@ -23,7 +23,7 @@ from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
     STEP_RANGES,
     ArrayRange,
@@ -35,8 +35,6 @@ from rramalloc.search.ranges import (
     close_ranges,
     step_time_of,
 )
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyArea
@@ -70,12 +68,12 @@ class Quantity(ABC):
         self.problem = problem
 
     @abstractmethod
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         """Return the quantity of an allocation of the problem."""
 
     def value_of(self, timing: ExactTiming) -> float:
         """Return the quantity of an allocation that was simulated."""
-        return self.value(TimedAllocation.of_timing(self.problem, timing))
+        return self.value(self.problem.choice(timing.replication, timing.graph.blocks, timing.makespan))
 
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         """Return what no allocation undercuts with arrays in this range that takes so long at least.
@@ -91,14 +89,14 @@ class Objective(Quantity):
     by_methods: ClassVar[bool] = False
 
     @abstractmethod
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         """Search, as `auto` does. Raises TargetError, SpecError."""
 
     @abstractmethod
-    def bound(self, candidate: Candidate, stop: Work) -> float:
+    def bound(self, answer: Answer, stop: Work) -> float:
         """Return a value that no allocation within the budget undercuts.
 
-        candidate: of any method, with its proof; stop: of its search, whose clock and token end this too.
+        answer: of any method, with its proof; stop: of its search, whose clock and token end this too.
         """
 
 
@@ -127,7 +125,7 @@ class TimeObjective(Objective):
             return steps
         return steps * step_time.step_ns(self.problem.smallest)
 
-    def length_of(self, found: TimedAllocation) -> float:
+    def length_of(self, found: Choice) -> float:
         """Return the length of a step in ns, 1 where steps or ticks are counted."""
         return self.problem.step_ns(found.copies, found.blocks) if self.unit == "ns" else 1
 
@@ -138,7 +136,7 @@ class Latency(TimeObjective):
     name, label, by_methods = "latency", "latency", True
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         return found.makespan * self.length_of(found)
 
     @override
@@ -146,27 +144,27 @@ class Latency(TimeObjective):
         return latency_ns
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         if self.by_step is None or not self.by_step.moves:
             return self.of_steps(solve_makespan(self.problem, stop, seed))
         return self.solve_by_step(stop, seed)
 
-    def of_steps(self, candidate: Candidate) -> Candidate:
+    def of_steps(self, answer: Answer) -> Answer:
         """Return an answer in steps with its bound in the unit of the objective."""
-        return replace(candidate, objective_bound=self.in_unit(candidate.lower_bound))
+        return replace(answer, objective_bound=self.in_unit(answer.lower_bound))
 
-    def solve_by_step(self, stop: Work, seed: int) -> Candidate:
+    def solve_by_step(self, stop: Work, seed: int) -> Answer:
         """Search over all step lengths for the least latency in ns."""
         model = _LatencyByStep.of(self.problem, stop, seed)
         bound_ns = model.run()
         words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
-        return model.incumbent.candidate(words, bound_ns)
+        return model.incumbent.answer(words, bound_ns)
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        if candidate.objective_bound is not None:
-            return candidate.objective_bound
-        steps = root_bound(self.problem, stop, candidate.lower_bound)
+    def bound(self, answer: Answer, stop: Work) -> float:
+        if answer.objective_bound is not None:
+            return answer.objective_bound
+        steps = root_bound(self.problem, stop, answer.lower_bound)
         if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
             return self.in_unit(steps)
         known = self.problem.root_bounds
@@ -186,7 +184,7 @@ class Makespan(Latency):
         self.unit = self.problem.time_unit
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         return self.of_steps(solve_makespan(self.problem, stop, seed))
 
     @override
@@ -229,7 +227,7 @@ class _LatencyByStep:
         """Begin with the fewest arrays."""
         menu = Menu.of(problem)
 
-        def value(found: TimedAllocation) -> float:
+        def value(found: Choice) -> float:
             step_ns = problem.step_ns(found.copies, found.blocks)
             too_long = math.isfinite(most_interval_ns) and (
                 problem.interval(found.copies, found.blocks) * step_ns > most_interval_ns
@@ -239,7 +237,7 @@ class _LatencyByStep:
         incumbent = Incumbent(problem, value)
         descent = Descent(problem, menu, stop)
         model = cls(problem, incumbent, descent, stop, seed, most_interval_ns)
-        model.keep(descent.timer.allocation(menu.smallest))
+        model.keep(menu.choice(problem, menu.smallest))
         return model
 
     def run(self) -> float:
@@ -249,7 +247,7 @@ class _LatencyByStep:
         ranges = StepRange.all_of(self.problem, self, self.stop.work, STEP_RANGES)
         return close_ranges(ranges, self.incumbent, self.stop)
 
-    def keep(self, found: TimedAllocation) -> None:
+    def keep(self, found: Choice) -> None:
         """Offer an allocation, and what a descent from it finds."""
         self.incumbent.offer(found)
         if self.incumbent.value_of(found) < self.incumbent.value * _WORTH_DESCENT:
@@ -266,7 +264,7 @@ class _LatencyByStep:
             menu = Menu.of(within)
             state, _ = menu.cheapest(menu.smallest_interval(within))
             for start in (state, menu.smallest):
-                self.incumbent.offer(self.descent.timer.of_blocks(menu.blocks_of(start), start.copies))
+                self.incumbent.offer(menu.choice(self.problem, start))
         return max(quick_bound(within, self.stop), steps) * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
@@ -274,11 +272,13 @@ class _LatencyByStep:
         within = self._within(relaxed, step_ns)
         if within is None:
             return StepBound(math.inf)
-        candidate = solve_makespan(within, self.stop.nested(work), self.seed)
-        self.incumbent.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
-        if self.problem.holds(candidate.replication, candidate.blocks):
-            self.keep(self.descent.timer.of(candidate))
-        return StepBound(candidate.lower_bound * step_ns, candidate.lower_bound)
+        share = self.stop.nested(work)
+        answer = solve_makespan(within, share, self.seed)
+        self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
+        found = self.problem.choice(answer.choice.copies, answer.choice.blocks)
+        if self.problem.holds(found.copies, found.blocks):
+            self.keep(found)
+        return StepBound(answer.lower_bound * step_ns, answer.lower_bound)
 
     def _within(self, relaxed: Problem, step_ns: float) -> Problem | None:
         """Return the problem with stages short enough for the interval; None if no allocation is."""
@@ -296,32 +296,28 @@ class Interval(TimeObjective):
     name, label = "interval", "interval"
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         return self.problem.interval(found.copies, found.blocks) * self.length_of(found)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         """Smallest interval * step_ns, then the least latency among the allocations that reach it."""
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
             menu = Menu.of(problem)
             steps = menu.smallest_interval(problem)
-            candidate = solve_makespan(limited_to(problem, steps), stop, seed)
-            timed = Timer(problem, menu).of(candidate)
-            if problem.interval(timed.copies, timed.blocks) > steps or not problem.holds(
-                timed.copies, timed.blocks
-            ):
-                state, _ = menu.cheapest(steps)
-                candidate = replace(candidate, replication=state.copies, blocks=menu.blocks_of(state))
+            answer = solve_makespan(limited_to(problem, steps), stop, seed)
+            copies, blocks = answer.choice.copies, answer.choice.blocks
+            if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
+                answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
             words = (
                 f"interval {steps} proven best by trying every one; makespan at that interval, at least "
-                f"{candidate.lower_bound} {problem.time_unit}: {candidate.proof}"
+                f"{answer.lower_bound} {problem.time_unit}: {answer.proof}"
             )
-            return replace(candidate, lower_bound=1, objective_bound=self._least(stop), proof=words)
+            return replace(answer, lower_bound=1, objective_bound=self._least(stop), proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + _ROUNDING)
         model = _LatencyByStep.of(problem, stop, seed, reached_ns)
-        model.incumbent.spent_s += incumbent.spent_s
         if incumbent.best is not None:
             model.keep(incumbent.best)
         latency_ns = model.run()
@@ -329,7 +325,7 @@ class Interval(TimeObjective):
             f"interval bound {duration(bound_ns)} over all step times, by trying every interval; "
             f"latency at that interval at least {duration(latency_ns)}"
         )
-        return model.incumbent.candidate(words, bound_ns)
+        return model.incumbent.answer(words, bound_ns)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
@@ -339,8 +335,8 @@ class Interval(TimeObjective):
         return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        return self._least(stop) if candidate.objective_bound is None else candidate.objective_bound
+    def bound(self, answer: Answer, stop: Work) -> float:
+        return self._least(stop) if answer.objective_bound is None else answer.objective_bound
 
     def _least(self, stop: Work) -> float:
         """Return the smallest value by trying every interval, of allocations that tiles need not hold."""
@@ -366,7 +362,7 @@ class FewestArrays(Objective):
         self._target = target
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         return found.arrays
 
     @override
@@ -374,7 +370,7 @@ class FewestArrays(Objective):
         return fewest_arrays
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         target, step_time = self._target, self.problem.step_time
         if len(target.given) != 1:
             words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
@@ -395,12 +391,12 @@ class FewestArrays(Objective):
             return fewest.solve_ns(self.problem, stop, seed, target.target_ns)
         except TargetError as error:
             latency = LatencyNs(self.problem)
-            least_ns = latency.bound(Candidate(self.problem.smallest, 1, ""), stop)
+            least_ns = latency.bound(Answer(self.problem.choice(self.problem.smallest), 1, ""), stop)
             raise TargetError(
                 target.target_ns, least_ns, "ns", proven=error.proven or least_ns > target.target_ns
             ) from None
 
-    def _for_interval_ns(self, step_time: StepTime, target_ns: float, stop: Work) -> Candidate:
+    def _for_interval_ns(self, step_time: StepTime, target_ns: float, stop: Work) -> Answer:
         """Return the fewest arrays for an interval in ns, or for a throughput. Raises TargetError."""
         length_ns, throughput = 1.0, self._target.target_throughput
         try:
@@ -423,8 +419,8 @@ class FewestArrays(Objective):
             ) from None
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        return self.problem.minimum if candidate.objective_bound is None else candidate.objective_bound
+    def bound(self, answer: Answer, stop: Work) -> float:
+        return self.problem.minimum if answer.objective_bound is None else answer.objective_bound
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
@@ -442,7 +438,7 @@ class Sequential(TimeObjective):
     name, label = "sequential", "sum of layer times"
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         problem, stages = self.problem, np.arange(len(found.copies))
         each = zip(stages.tolist(), found.blocks, found.copies.tolist(), strict=True)
         lengths = [-(-problem.total(i, block) // n) * problem.ticks(i, block, n) for i, block, n in each]
@@ -452,12 +448,12 @@ class Sequential(TimeObjective):
         return math.fsum((np.array(lengths) * alone_ns).tolist())
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         return sequential.solve_in_turn(self.problem, stop, self.by_step)
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        bound = candidate.objective_bound
+    def bound(self, answer: Answer, stop: Work) -> float:
+        bound = answer.objective_bound
         if bound is None:
             bound = self.solve(stop.nested(stop.work, gap=0.0), 0).objective_bound or 0.0
         return round(bound) if self.unit != "ns" else bound
@@ -479,17 +475,16 @@ class RangedByArrays(Objective):
         return self.least(fewest_arrays, latency_ns)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
+    def solve(self, stop: Work, seed: int) -> Answer:
         menu = Menu.of(self.problem)
         incumbent, descent = Incumbent(self.problem, self.value), Descent(self.problem, menu, stop)
         model = _ByArrays(self, incumbent, descent, stop, seed)
-        smallest = menu.smallest
-        model.keep(Candidate(smallest.copies, 1, "", blocks=menu.blocks_of(smallest)))
+        model.keep(menu.choice(self.problem, menu.smallest))
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
             ranges = ArrayRange.all_of(KnownTimes(model, incumbent), stop.work)
             bound = close_ranges(ranges, incumbent, stop)
-        return incumbent.candidate(
+        return incumbent.answer(
             "bound over all numbers of arrays, by branch and bound on ranges of them", bound
         )
 
@@ -510,11 +505,13 @@ class _ByArrays:
 
     def fastest(self, problem: Problem, work: int) -> FasterThan:
         """Return the fastest allocation, as `ArrayModel.fastest`."""
-        return self.objective.fastest(problem, self.stop.nested(work), self.seed)
+        share = self.stop.nested(work)
+        found = self.objective.fastest(problem, share, self.seed)
+        self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
+        return found
 
-    def keep(self, candidate: Candidate) -> None:
-        """Keep a candidate and the allocations that a descent from it finds."""
-        found = self.descent.timer.of(candidate)
+    def keep(self, found: Choice) -> None:
+        """Keep an allocation and those that a descent from it finds."""
         self.incumbent.offer(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
@@ -538,7 +535,7 @@ class LeastEnergy(RangedByArrays):
         self._floor = EnergyFloor(problem, model)
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         value = self._of(self.problem.measured(found.makespan, found.copies, found.blocks).total)
         if value is None:
             raise AssertionError("checked when the objective was made")
@@ -547,13 +544,13 @@ class LeastEnergy(RangedByArrays):
     @override
     def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         latency = Latency(problem)
-        candidate = latency.solve(stop, seed)
-        return FasterThan(candidate, latency.in_ns(latency.bound(candidate, stop)))
+        answer = latency.solve(stop, seed)
+        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        if candidate.objective_bound is not None:
-            return candidate.objective_bound
+    def bound(self, answer: Answer, stop: Work) -> float:
+        if answer.objective_bound is not None:
+            return answer.objective_bound
         known = self.problem.root_bounds
         if self.name not in known:  # the same for every method tried on a problem
             share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
@@ -595,7 +592,7 @@ class Area(Quantity):
         self._model = problem.energy
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         return self._model.area_um2(found.arrays) or 0.0
 
     @override

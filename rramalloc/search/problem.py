@@ -1,4 +1,4 @@
-"""The input of a search (Problem) and its result (Candidate)."""
+"""The input of a search (Problem), an allocation inside it (Choice), and what a method answers (Answer)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.timing.access import StepTime, bytes_of_block
+from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
-from rramalloc.timing.simulate import ExactTiming, Replication, simulate
+from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
@@ -223,9 +224,15 @@ class Problem:
         )
         return replace(self, graph=graph, step_time=step_time)
 
-    def timing(self, candidate: Candidate) -> ExactTiming:
-        """Exact timing of an allocation that a method proposes."""
-        return simulate(self.in_blocks(candidate.blocks).graph, candidate.replication)
+    def choice(
+        self, copies: Replication, blocks: Blocks | None = None, makespan: int | None = None
+    ) -> Choice:
+        """Return an allocation; blocks: the graph's if left out, makespan: the exact one if it is known."""
+        return Choice(self, blocks or self.graph.blocks, copies, makespan)
+
+    def timing(self, choice: Choice) -> ExactTiming:
+        """Exact timing of an allocation."""
+        return simulate(self.in_blocks(choice.blocks).graph, choice.copies)
 
     def fits(self, replication: Replication) -> bool:
         """Whether an allocation keeps to budget and tiles, and to the bounds of every stage."""
@@ -280,29 +287,69 @@ class Problem:
         return Limits(self.demand, self.budget, self.smallest, self.largest, room)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """An allocation that a method proposes, to be checked.
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Blocks and copies of every stage of a problem; makespan and arrays are worked out when they are needed.
 
-    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
-    seconds: work done, counted in seconds of a reference core, None if it was not counted;
-    blocks: windows (height, width) that a copy of each stage computes in a step, None for the graph's;
-    repaired: whether copies were taken away because what the method asked for did not fit;
-    objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps.
+    known: the exact makespan where it has been simulated already.
     """
 
-    replication: Replication
+    problem: Problem
+    blocks: Blocks
+    copies: Replication
+    known: int | None = None
+
+    @cached_property
+    def makespan(self) -> int:
+        """The exact makespan."""
+        if self.known is not None:
+            return self.known
+        graph = self.problem.graph
+        if self.blocks == graph.blocks:
+            return makespan_of(graph, self.copies)
+        grids = zip(graph.grids, self.blocks, strict=True)
+        shapes = Shapes.of(tuple(grid.recut(block) for grid, block in grids))
+        batches = int((-(-shapes.total // self.copies)).sum())
+        starts, first = np.empty(batches, dtype=np.int64), np.empty(len(self.copies) + 1, dtype=np.int64)
+        ticks = graph.batch_ticks(self.copies, self.blocks)
+        return int(batch_starts(graph.flat_extents, shapes, ticks, self.copies, NEXT_STEP, starts, first))
+
+    @cached_property
+    def arrays(self) -> int:
+        """Arrays that it uses."""
+        return self.problem.arrays(self.copies, self.blocks)
+
+    @property
+    def identity(self) -> bytes:
+        """Key that distinguishes it from all others of its problem."""
+        return np.array(self.blocks).tobytes() + self.copies.tobytes()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Faster ones first, of equals those with fewer arrays."""
+        return self.makespan, self.arrays
+
+    def with_digital(self, problem: Problem) -> Choice:
+        """Return a choice of `problem.on_arrays` with the digital nodes of `problem`, one of each."""
+        graph = problem.graph
+        copies, blocks = np.ones_like(graph.windows), list(graph.blocks)
+        copies[graph.weighted] = self.copies
+        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks, strict=True):
+            blocks[stage] = block
+        return problem.choice(copies, tuple(blocks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a method answers, to be checked; the work that it did is charged to the `Work` it was given.
+
+    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
+    objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps;
+    repaired: whether copies were taken away because what the method asked for did not fit.
+    """
+
+    choice: Choice
     lower_bound: int
     proof: str
-    seconds: float | None = None
-    repaired: bool = False
     objective_bound: float | None = None
-    blocks: Blocks | None = None
-
-    def with_digital(self, graph: StageGraph) -> Candidate:
-        """Return a candidate for `graph.on_arrays` with the digital nodes of `graph`, one of each."""
-        copies, blocks = np.ones_like(graph.windows), list(graph.blocks)
-        copies[graph.weighted] = self.replication
-        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks or (), strict=False):
-            blocks[stage] = block
-        return replace(self, replication=copies, blocks=None if self.blocks is None else tuple(blocks))
+    repaired: bool = False

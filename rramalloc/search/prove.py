@@ -15,9 +15,9 @@ import numpy as np
 from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.diagram import Diagram
 from rramalloc.search.path_program import Floats
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.relaxation import Relaxation
-from rramalloc.search.turns import ProofTurn, TimedAllocation
+from rramalloc.search.turns import ProofTurn
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Replication
 
@@ -204,14 +204,14 @@ class Prover:
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
     _begun: bool = False
-    _found: list[TimedAllocation] = field(default_factory=list)
+    _found: list[Choice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
         self._tightener = Tightener(self.bounder)
         self._diagrams = Diagrams(self._tightener)
 
-    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[TimedAllocation, ...]]:
+    def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return a first bound by propagation alone, and the lower corners of the boxes just above it."""
         bound = self.bounder.root_bound(stop, known, makespan)
         if stop.out_of_time:
@@ -280,8 +280,8 @@ class Prover:
         """Whether an allocation as fast as the bound was found in this turn."""
         return any(found.makespan <= bound for found in self._found[-1:])
 
-    def _timed(self, copies: Replication) -> TimedAllocation:
-        return TimedAllocation.of_copies(self.problem, copies)
+    def _timed(self, copies: Replication) -> Choice:
+        return self.problem.choice(copies)
 
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
         """Refute or meet a target by branch and bound."""

@@ -24,9 +24,8 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.search.menu import StageModes, all_modes, fed_by
-from rramalloc.search.problem import Candidate, Problem
-from rramalloc.search.turns import TimedAllocation
-from rramalloc.search.work import SECONDS_PER_WORK, Work
+from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
 STEP_RANGES = 8
@@ -62,16 +61,15 @@ class Range(Protocol):
 class Incumbent:
     """The best allocation so far: the least value, of equal values the one with the fewest arrays.
 
-    value_of: the objective; spent_s: seconds of work counted for finding it.
+    value_of: the objective.
     """
 
     problem: Problem
-    value_of: Callable[[TimedAllocation], float]
-    spent_s: float = 0.0
+    value_of: Callable[[Choice], float]
     value: float = math.inf
-    best: TimedAllocation | None = None
+    best: Choice | None = None
 
-    def offer(self, found: TimedAllocation) -> None:
+    def offer(self, found: Choice) -> None:
         """Keep an allocation that is better and can be placed."""
         value = self.value_of(found)
         equal = (
@@ -80,13 +78,11 @@ class Incumbent:
         if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.blocks):
             self.best, self.value = found, value
 
-    def candidate(self, proof: str, bound: float) -> Candidate:
+    def answer(self, proof: str, bound: float) -> Answer:
         """Return the best allocation with a proof in words and a bound of the objective."""
         if self.best is None:
             raise AssertionError("one copy of every stage fits")
-        return Candidate(
-            self.best.copies, 1, proof, self.spent_s, objective_bound=bound, blocks=self.best.blocks
-        )
+        return Answer(self.best, 1, proof, objective_bound=bound)
 
 
 def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> float:
@@ -95,7 +91,7 @@ def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> f
     heap = [(each.bound, next(number), each) for each in ranges]
     heapq.heapify(heap)
     closed = math.inf
-    while heap and stop.is_open(incumbent.value, min(closed, heap[0][0]), incumbent.spent_s):
+    while heap and stop.is_open(incumbent.value, min(closed, heap[0][0])):
         bound, _, first = heapq.heappop(heap)
         parts = list(first.parts())
         if not parts:
@@ -313,7 +309,7 @@ class StepRange:
 class FasterThan(NamedTuple):
     """An allocation that takes little time, and a time in ns that none within the budget undercuts."""
 
-    candidate: Candidate
+    choice: Choice
     bound_ns: float
 
 
@@ -325,10 +321,10 @@ class ArrayModel(Protocol):
         ...
 
     def fastest(self, problem: Problem, work: int) -> FasterThan:
-        """Search for the least time of a problem, for `work` units of work."""
+        """Search for the least time of a problem, for `work` units of work, which are charged."""
         ...
 
-    def keep(self, candidate: Candidate) -> None:
+    def keep(self, found: Choice) -> None:
         """Offer the incumbent an allocation, or a better one near it."""
         ...
 
@@ -345,12 +341,11 @@ class KnownTimes:
     def search(self, arrays: int, work: int) -> None:
         """Search for the least time with `arrays`; its bound holds for all with fewer."""
         problem = self.incumbent.problem
-        candidate, bound_ns = self.model.fastest(replace(problem, budget=arrays), work)
-        self.incumbent.spent_s += max(candidate.seconds or 0.0, SECONDS_PER_WORK)
+        found, bound_ns = self.model.fastest(replace(problem, budget=arrays), work)
         self.work[arrays] = work
         self.bound_ns[arrays] = max(bound_ns, self.bound_ns.get(arrays, 0.0))
-        if problem.holds(candidate.replication, candidate.blocks):
-            self.model.keep(candidate)
+        if problem.holds(found.copies, found.blocks):
+            self.model.keep(found)
 
 
 @dataclass(eq=False)

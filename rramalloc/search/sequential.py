@@ -28,7 +28,7 @@ from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import repair
 from rramalloc.search.menu import Modes, StageModes, all_modes
-from rramalloc.search.problem import Blocks, Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
@@ -47,32 +47,31 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Candidate:  # noqa: ARG001
+def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Least sum of batches within the budget; proven unless the work allowed ends first."""
     return solve_among(problem, stop, all_modes(problem))
 
 
-def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> Candidate:
+def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> Answer:
     """Return the least sum of batches of these modes of every stage, among them its cheapest."""
-    candidate = _solve(problem, stop, None, stages)
-    words = f"heuristic: {candidate.proof}; no proof of the exact makespan"
-    return replace(candidate, proof=words, objective_bound=None)
+    answer = _solve(problem, stop, None, stages)
+    words = f"heuristic: {answer.proof}; no proof of the exact makespan"
+    return replace(answer, proof=words, objective_bound=None)
 
 
-def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Candidate:
+def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Answer:
     """Minimise the sum of batches times each stage's own step, in ns, and in tiles.
 
     `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
     """
-    candidate = _solve(problem, stop, by_step, all_modes(problem))
-    if problem.holds(candidate.replication, candidate.blocks):
-        return candidate
-    copies, blocks = _placed(problem, candidate.replication, candidate.blocks)
-    words = f"{candidate.proof} in arrays without tiles; copies taken away until the tiles hold them"
-    return replace(candidate, replication=copies, blocks=blocks, proof=words, repaired=True)
+    answer = _solve(problem, stop, by_step, all_modes(problem))
+    if problem.holds(answer.choice.copies, answer.choice.blocks):
+        return answer
+    words = f"{answer.proof} in arrays without tiles; copies taken away until the tiles hold them"
+    return replace(answer, choice=_placed(problem, answer.choice), proof=words, repaired=True)
 
 
-def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Sequence[StageModes]) -> Candidate:
+def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Sequence[StageModes]) -> Answer:
     step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
     choices, blocks = _choices(problem, stages, partial(_costs, problem, by_step))
     search = LeastSum(choices, stop, step=step)
@@ -81,23 +80,23 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Seque
     least = f"{round(total)} batches" if by_step is None else duration(total)
     how = "the fewest there are" if by_step is None else "the least there is"
     words = f"{least} in sum, {how if proven else 'not proven the fewest: stopped after the work allowed'}"
-    return _candidate(search, chosen, blocks, words)
+    return _answer(problem, search, chosen, blocks, words)
 
 
-def least_access(problem: Problem, stop: Work) -> Candidate:
+def least_access(problem: Problem, stop: Work) -> Answer:
     """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
     listed = all_modes(problem)
     costs = [_access_ns(problem, stage, own) for stage, own in enumerate(listed)]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
     choices, blocks = _choices(problem, listed, lambda stage, _: costs[stage])
     search = LeastSum(choices, stop, step=step)
-    return _candidate(search, search.run()[0], blocks, "")
+    return _answer(problem, search, search.run()[0], blocks, "")
 
 
-def _candidate(search: LeastSum, chosen: Ints, blocks: Ints, proof: str) -> Candidate:
+def _answer(problem: Problem, search: LeastSum, chosen: Ints, blocks: Ints, proof: str) -> Answer:
     shapes = tuple((tall, wide) for tall, wide in blocks[chosen].tolist())
-    copies = search.choices.copies[chosen]
-    return Candidate(copies, 1, proof, search.seconds, objective_bound=search.bound, blocks=shapes)
+    choice = problem.choice(search.choices.copies[chosen], shapes)
+    return Answer(choice, 1, proof, objective_bound=search.bound)
 
 
 def _access_ns(problem: Problem, stage: int, listed: StageModes) -> Floats:
@@ -118,10 +117,12 @@ def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: Stage
     return length * step_ns
 
 
-def _placed(problem: Problem, copies: Ints, blocks: Blocks | None) -> tuple[Ints, Blocks | None]:
+def _placed(problem: Problem, found: Choice) -> Choice:
     """Fewer copies that tiles hold; of single windows if the blocks do not fit them in any number."""
-    fewer = repair.fitting(problem, copies, blocks)
-    return (fewer, blocks) if problem.holds(fewer, blocks) else (problem.smallest, None)
+    fewer = repair.fitting(problem, found.copies, found.blocks)
+    return problem.choice(
+        *(fewer, found.blocks) if problem.holds(fewer, found.blocks) else (problem.smallest,)
+    )
 
 
 class StageChoices(NamedTuple):
@@ -159,7 +160,6 @@ class LeastSum:
     choices: StageChoices
     stop: Work
     step: float = 1.0
-    seconds: float = 0.0
     bound: float = 0.0
     _given_up: bool = False
 
@@ -205,7 +205,7 @@ class LeastSum:
     def _cheapest(self, price: float) -> Ints:
         """Return the choices with the least cost + price * arrays, of equals the smaller one."""
         first, _, arrays, costs, _ = self.choices
-        self.seconds += 1e-9 * _NS_PER_OPTION * len(arrays)
+        self.stop.charge(1e-9 * _NS_PER_OPTION * len(arrays))
         values = costs + price * arrays
         least = np.repeat(np.minimum.reduceat(values, first[:-1]), np.diff(first))
         cheapest = np.flatnonzero(values == least)
@@ -257,7 +257,7 @@ class LeastSum:
 
     def _extended(self, kept: _Kept, near: Ints, excess: Floats, window: float) -> _Kept:
         """Every combination with every option, without those that another one undercuts."""
-        self.seconds += 1e-9 * _NS_PER_COMBINATION * (len(near) * len(kept.arrays) + 1)
+        self.stop.charge(1e-9 * _NS_PER_COMBINATION * (len(near) * len(kept.arrays) + 1))
         arrays = (kept.arrays[:, None] + self.choices.arrays[near]).ravel()
         total = (kept.excess[:, None] + excess[near]).ravel()
         within = np.flatnonzero((arrays <= self.choices.room) & (total <= window))
@@ -277,8 +277,7 @@ class LeastSum:
 
     @property
     def _out_of_work(self) -> bool:
-        allowed = self.stop.work_s
-        return self._given_up or self.stop.out_of_time or self.seconds >= allowed
+        return self._given_up or self.stop.is_used_up
 
 
 CostsOf = Callable[[int, StageModes], Floats]

@@ -10,8 +10,8 @@ import numpy as np
 from rramalloc.network.geometry import Pair
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.kernels.moves import NS_PER_BATCH
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
 
 _TIE_NODES = 2000
@@ -22,9 +22,9 @@ _TRIM_S = 0.5
 """Most counted seconds of one trim."""
 
 
-def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
+def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
     """Take arrays away stage by stage as long as the makespan does not grow, within a limit of work."""
-    problem, menu, best = timer.problem, timer.menu, found
+    best = found
     batches = float((-(-problem.graph.windows // found.copies)).sum())
     tries = int(_TRIM_S / (1e-9 * NS_PER_BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
@@ -32,7 +32,7 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
         arrays = problem.arrays_of_stage(stage, best.blocks[stage], int(best.copies[stage]))
         for others, rising in (
             (menu.cheaper(stage, arrays), True),
-            (_with_fewer(timer, stage, arrays), False),
+            (_with_fewer(problem, menu, stage, arrays), False),
         ):
             for mode in others:
                 if tries == 0 or stop.out_of_time:
@@ -40,7 +40,7 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
                 tries -= 1
                 blocks, fewer = list(best.blocks), best.copies.copy()
                 blocks[stage], fewer[stage] = mode
-                trial = timer.of_blocks(tuple(blocks), fewer)
+                trial = problem.choice(fewer, tuple(blocks))
                 if trial.makespan <= best.makespan and trial.arrays < best.arrays:
                     best = trial if problem.holds(trial.copies, trial.blocks) else best
                 elif rising:  # the modes that follow take longer
@@ -48,25 +48,25 @@ def trim(timer: Timer, found: TimedAllocation, stop: Work) -> TimedAllocation:
     return best
 
 
-def _with_fewer(timer: Timer, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
     """Yield every block of a stage of several with the most copies that take fewer arrays."""
-    menu, blocks = timer.menu, timer.menu.blocks
+    blocks = menu.blocks
     first, end = int(blocks.first[stage]), int(blocks.first[stage + 1])
     for number in range(first, end) if end - first > 1 else ():
         block = menu.block(number)
-        fitting = timer.problem.modes.of(stage, block).most_copies(arrays - 1)
+        fitting = problem.modes.of(stage, block).most_copies(arrays - 1)
         copies = min(fitting, int(blocks.most[number]))
         if copies >= int(blocks.least[number]):
             yield block, copies
 
 
-def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Work) -> tuple[TimedAllocation, bool]:
+def with_fewest_arrays(problem: Problem, menu: Menu, found: Choice, stop: Work) -> tuple[Choice, bool]:
     """Return the allocation with the fewest arrays at a proven makespan, and whether that is proven.
 
     Of copies that all step together. The budget falls below the arrays of the best one until branch and bound
     shows that no allocation is as fast (docs/sources/model.md 8), the search ends, or a limit of work.
     """
-    problem, best, begun_s = timer.problem, trim(timer, found, stop), stop.spent_s
+    best, begun_s = trim(problem, menu, found, stop), stop.spent_s
     limit_s = min(stop.work_s, _TIE_S)
     while best.arrays > problem.arrays(problem.smallest):
         left_s = limit_s - (stop.spent_s - begun_s)
@@ -77,5 +77,5 @@ def with_fewest_arrays(timer: Timer, found: TimedAllocation, stop: Work) -> tupl
         outcome, _, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
         if outcome is not Outcome.FOUND:
             return best, outcome is Outcome.REFUTED
-        best = trim(timer, TimedAllocation.of_copies(problem, copies), stop)
+        best = trim(problem, menu, problem.choice(copies), stop)
     return best, True

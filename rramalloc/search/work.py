@@ -40,7 +40,7 @@ class Work:
     gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
     there are, which never changes the answer; cancel: ends it from outside;
     history: (seconds of work, best makespan, lower bound) whenever one of them improved;
-    spent_s: seconds of a reference core that were charged.
+    spent_s: seconds of a reference core that were charged; counts: whether anything was.
     """
 
     work: int = DEFAULT_WORK
@@ -51,6 +51,7 @@ class Work:
     cancel: CancelToken = field(default_factory=CancelToken)
     history: list[tuple[float, int, int]] = field(default_factory=list)
     spent_s: float = 0.0
+    counts: bool = False
     _started: float = field(default_factory=clock)
 
     def nested(self, work: int, *, gap: float | None = None, cores: int | None = None) -> Work:
@@ -59,11 +60,14 @@ class Work:
         gap, cores: instead of those of this one.
         """
         gap, cores = self.gap if gap is None else gap, cores or self.cores
-        return replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0)
+        return replace(
+            self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0, counts=False
+        )
 
     def charge(self, seconds: float) -> None:
         """Count work that was done, in seconds of a reference core."""
         self.spent_s += seconds
+        self.counts = True
 
     def taken(self) -> float:
         """Return what was charged, and begin to count anew."""
@@ -78,6 +82,16 @@ class Work:
     @interrupted.setter
     def interrupted(self, asked: bool) -> None:
         self.cancel.interrupted = asked
+
+    @property
+    def counted_s(self) -> float | None:
+        """Seconds of a reference core that were charged; None where nothing was counted."""
+        return self.spent_s if self.counts else None
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether all the work allowed was charged, or the wall clock or the user ended the search."""
+        return self.out_of_time or self.spent_s >= self.work_s
 
     @property
     def work_s(self) -> float:
@@ -103,10 +117,10 @@ class Work:
         """Whether best and bound are within the wanted gap."""
         return best - bound <= self.gap * best
 
-    def is_open(self, best: float, bound: float, spent_s: float) -> bool:
+    def is_open(self, best: float, bound: float) -> bool:
         """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
         close = math.isfinite(best) and best - bound <= max(self.gap, _ROUNDING) * best
-        return not (close or self.out_of_time or spent_s >= self.work_s)
+        return not (close or self.is_used_up)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:
         """Return True if a search ends after this work: with an answer, a proof, or no work allowed.

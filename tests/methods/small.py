@@ -48,7 +48,7 @@ def valley(demand: list[int], budget: int) -> Problem:
 
 def copies(module: Any, case: Problem, seed: int = 0) -> list[int]:
     """What a method asks for."""
-    return module.solve(case, Work(), seed).replication.tolist()
+    return module.solve(case, Work(), seed).choice.copies.tolist()
 
 
 def random_chain(random: Random) -> Enumerated:

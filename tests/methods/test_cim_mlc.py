@@ -55,7 +55,7 @@ def test_against_every_allocation_of_the_rule(case: Enumerated) -> None:
     widths = np.array([graph.network.shapes[name].width for name in graph.names])
     lawful = case.allocations[(widths % case.allocations == 0).all(axis=1)]
     sums = (graph.windows / lawful).sum(axis=1)
-    found = cim_mlc.solve(case.problem, Work(), 0).replication
+    found = cim_mlc.solve(case.problem, Work(), 0).choice.copies
     assert (widths % found == 0).all()
     least = np.isclose(sums, sums.min(), rtol=1e-12)
     assert batches(case.problem, found) == round(float(sums.min()))
@@ -65,7 +65,7 @@ def test_against_every_allocation_of_the_rule(case: Enumerated) -> None:
 @settings(max_examples=30)
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_never_faster_one_layer_after_the_other(case: Enumerated) -> None:
-    ours, least = (each.solve(case.problem, Work(), 0).replication for each in (cim_mlc, sequential))
+    ours, least = (each.solve(case.problem, Work(), 0).choice.copies for each in (cim_mlc, sequential))
     assert batches(case.problem, ours) >= batches(case.problem, least)
 
 

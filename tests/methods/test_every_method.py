@@ -24,7 +24,7 @@ from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph
@@ -45,7 +45,7 @@ def small_case(random: Random, name: str) -> Enumerated:
     return random_chain(random) if name in CHAINS_ONLY else random_problem(random, 7, 5, ANY + ALL_PIXELS, 5)
 
 
-def proposed(problem: Problem, name: str, seed: int = 0) -> Candidate:
+def proposed(problem: Problem, name: str, seed: int = 0) -> Answer:
     """What `optimize` returns."""
     return propose(problem, Request(method=name, seed=seed), Work(work=LITTLE))
 
@@ -69,15 +69,15 @@ def test_within_the_problem_and_never_better_than_the_best(name: str, random: Ra
     case = small_case(random, name)
     seed = random.randrange(4)
     candidate = proposed(case.problem, name, seed)
-    assert (case.allocations == candidate.replication).all(axis=1).any(), "outside the problem"
-    reached = makespan_of(case.problem.graph, candidate.replication)
+    assert (case.allocations == candidate.choice.copies).all(axis=1).any(), "outside the problem"
+    reached = makespan_of(case.problem.graph, candidate.choice.copies)
     assert candidate.lower_bound <= case.optimum <= reached
     if name in BASELINES:
         alone = method_named(name).solve(case.problem, Work(work=LITTLE), seed)
         assert alone.lower_bound == 1
-        assert alone.replication.dtype == np.int64
-        assert ((alone.replication >= 1) & (alone.replication <= case.problem.graph.windows)).all()
-        assert candidate.repaired == (case.problem.arrays(alone.replication) > case.problem.budget)
+        assert alone.choice.copies.dtype == np.int64
+        assert ((alone.choice.copies >= 1) & (alone.choice.copies <= case.problem.graph.windows)).all()
+        assert candidate.repaired == (case.problem.arrays(alone.choice.copies) > case.problem.budget)
 
 
 @EVERY
@@ -93,8 +93,8 @@ def test_same_seed_same_answer_in_any_order_of_nodes(name: str, random: Random) 
     first, second = (
         proposed(source, name, 3) for source in (case.problem, replace(case.problem, graph=shuffled))
     )
-    assert first.replication.tolist() == second.replication.tolist()
-    assert (first.proof, first.seconds) == (second.proof, second.seconds)
+    assert first.choice.copies.tolist() == second.choice.copies.tolist()
+    assert first.proof == second.proof
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -106,7 +106,7 @@ def test_bounds_on_copies_are_kept(name: str, random: Random) -> None:
     most = random.choice((row, case.problem.graph.windows))
     small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=most))
     candidate = proposed(small.problem, name)
-    assert (small.allocations == candidate.replication).all(axis=1).any()
+    assert (small.allocations == candidate.choice.copies).all(axis=1).any()
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -119,8 +119,8 @@ def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
     assume(tiles.pack(problem.demand, problem.smallest).fit == "fits")
     tiled = replace(problem, tiles=tiles)
     candidate = proposed(tiled, name)
-    assert tiled.fits(candidate.replication)
-    asked = method_named(name).solve(tiled, Work(work=LITTLE), 0).replication
+    assert tiled.fits(candidate.choice.copies)
+    asked = method_named(name).solve(tiled, Work(work=LITTLE), 0).choice.copies
     assert candidate.repaired == (not tiled.holds(asked))
 
 
@@ -132,19 +132,19 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
     needed = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(2**40).minimum
     problem = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(needed + spare)
     candidate = propose(problem, Request(method=name), Work(work=LITTLE))
-    assert problem.fits(candidate.replication)
+    assert problem.fits(candidate.choice.copies)
     if spare == 0:
-        assert candidate.replication.tolist() == [1] * len(problem.demand)
+        assert candidate.choice.copies.tolist() == [1] * len(problem.demand)
     if spare == 10**9 and name in ("uniform", "proportional", "bottleneck", "lagrange", "sequential", "gain"):
-        assert candidate.replication.tolist() == problem.graph.windows.tolist()
+        assert candidate.choice.copies.tolist() == problem.graph.windows.tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
 def test_no_baseline_beats_the_bound(name: str) -> None:
     problem = Case(load("resnet18"), load_hardware("isaac")).problem(12_000)
     candidate = propose(problem, Request(method=name), Work(work=LITTLE))
-    assert problem.fits(candidate.replication)
-    assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.replication)
+    assert problem.fits(candidate.choice.copies)
+    assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.choice.copies)
 
 
 @pytest.mark.parametrize("name", ["isaac", "neurosim"])
@@ -166,7 +166,7 @@ def test_published() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
     problem = Case(load("vgg11"), load_hardware("plain")).problem(2304)
     found = method_named("published").solve(problem, Work(), 0)
-    assert found.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
+    assert found.choice.copies.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
     with pytest.raises(UnsupportedError, match="chains only"):
         optimize("resnet18", 4096, method="published")
 

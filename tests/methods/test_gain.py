@@ -47,7 +47,7 @@ def test_one_stage_feeds_another(budget: int, expected: list[int]) -> None:
 def test_stages_that_wait_for_each_other(budget: int, expected: list[int], makespan: int) -> None:
     """4 windows each, demand 1 and 10. Alone, c1 is not waited for, and c2 waits for c1's batches."""
     case = problem(2, [conv("c1", "in"), conv("c2", "c1")], [1, 10], budget)
-    found = gain.solve(case, Work(), 0).replication
+    found = gain.solve(case, Work(), 0).choice.copies
     assert found.tolist() == expected
     assert makespan_of(case.graph, found) == makespan
 
@@ -56,12 +56,12 @@ def test_stages_that_wait_for_each_other(budget: int, expected: list[int], makes
 @given(random=randoms)
 def test_more_work_is_never_worse(random: Random) -> None:
     case = random_problem(random, 6, 5, ("conv", "conv", "add", "maxpool"), 4).problem
-    reached = [makespan_of(case.graph, gain.solve(case, Work(work=w), 0).replication) for w in (0, 1, 100)]
+    reached = [makespan_of(case.graph, gain.solve(case, Work(work=w), 0).choice.copies) for w in (0, 1, 100)]
     assert reached == sorted(reached, reverse=True)
 
 
 def test_no_work_at_all() -> None:
     case: Problem = Case(load("vgg16"), load_hardware("plain")).problem(2048)
-    candidate = gain.solve(case, Work(work=0), 0)
-    assert candidate.replication.tolist() == [1] * 13
-    assert "stopped after the work allowed" in candidate.proof
+    answer = gain.solve(case, Work(work=0), 0)
+    assert answer.choice.copies.tolist() == [1] * 13
+    assert "stopped after the work allowed" in answer.proof

@@ -13,7 +13,7 @@ from search.test_modes import solved
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import check_candidate
+from rramalloc.allocation.check import check_answer
 from rramalloc.errors import SolverError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
@@ -78,14 +78,14 @@ def test_out_of_work(work: int) -> None:
     What is found by then fits, its bound is no larger than the optimum of the model, 288 as CBC proves.
     """
     problem = Case(rramalloc.load("resnet18"), load_hardware("plain")).problem(1390)
-    found, again = (milp.solve(problem, Work(work=work), 0) for _ in range(2))
+    first, second = Work(work=work), Work(work=work)
+    found, again = (milp.solve(problem, each, 0) for each in (first, second))
     assert "stopped (" in found.proof
-    assert problem.fits(found.replication)
+    assert problem.fits(found.choice.copies)
     assert 1 <= found.lower_bound <= 288
-    assert found.seconds is not None
-    assert found.seconds > 0
-    assert (found.replication == again.replication).all()
-    assert (found.lower_bound, found.seconds, found.proof) == (again.lower_bound, again.seconds, again.proof)
+    assert first.spent_s > 0
+    assert (found.choice.copies == again.choice.copies).all()
+    assert (found.lower_bound, first.spent_s, found.proof) == (again.lower_bound, second.spent_s, again.proof)
 
 
 def test_the_root_relaxation_keeps_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
     assert case is not None
     candidate = milp.solve(case.problem, Work(work=ENOUGH), 0)
     assert 1 <= candidate.lower_bound <= case.best
-    checked = check_candidate(case.problem, candidate, case.problem.budget, "milp")
+    checked = check_answer(case.problem, candidate, case.problem.budget, "milp")
     assert checked.timing.makespan >= case.best
 
 
@@ -137,4 +137,4 @@ def test_modes_by_hand() -> None:
     found = milp.solve(problem, Work(work=ENOUGH), 0)
     assert found.lower_bound == 5
     assert found.blocks is not None
-    assert (found.blocks[0], found.replication[0]) == ((2, 2), 1)
+    assert (found.choice.blocks[0], found.choice.copies[0]) == ((2, 2), 1)

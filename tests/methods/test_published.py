@@ -100,13 +100,13 @@ def test_canonical_order_of_a_chain_is_its_own(name: str) -> None:
 @given(random=randoms)
 def test_proven_means_least_of_all(random: Random) -> None:
     case = small_problem(random)
-    candidate = method.solve(case.problem, Work(work=4), 0)
-    assert case.problem.fits(candidate.replication)
+    answer = method.solve(case.problem, Work(work=4), 0)
+    assert case.problem.fits(answer.choice.copies)
     every = [reference(case.problem, row) for row in case.allocations]
-    reached = reference(case.problem, candidate.replication)
-    assert candidate.proof.startswith(f"{reached} steps by the published recurrence, {PROVEN}")
+    reached = reference(case.problem, answer.choice.copies)
+    assert answer.proof.startswith(f"{reached} steps by the published recurrence, {PROVEN}")
     assert reached == min(every)
-    assert candidate.lower_bound == 1
+    assert answer.lower_bound == 1
 
 
 @settings(max_examples=60)
@@ -116,10 +116,10 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
     row = case.allocations[random.randrange(len(case.allocations))]
     least, most = (np.minimum(row, 2), row) if random.random() < 0.5 else (row, case.problem.graph.windows)
     small = enumerate_all(replace(case.problem, least=least, most=most))
-    candidate = method.solve(small.problem, Work(work=4), 0)
-    assert small.problem.fits(candidate.replication)
+    answer = method.solve(small.problem, Work(work=4), 0)
+    assert small.problem.fits(answer.choice.copies)
     every = [reference(small.problem, row) for row in small.allocations]
-    assert reference(small.problem, candidate.replication) == min(every)
+    assert reference(small.problem, answer.choice.copies) == min(every)
 
 
 @settings(max_examples=40)
@@ -127,12 +127,12 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
 def test_padding_beyond_the_kernel_is_never_called_proven(random: Random) -> None:
     graph = StageGraph.build(chain(random, 6, 9, padded=True))
     source = Problem(graph, np.ones(len(graph.stages), dtype=np.int64), len(graph.stages) + 40)
-    candidate = method.solve(source, Work(work=2), 0)
-    assert source.fits(candidate.replication)
+    answer = method.solve(source, Work(work=2), 0)
+    assert source.fits(answer.choice.copies)
     usual = all(layer.k > layer.p for layer in chain_layers(graph.network)[1:])
-    assert usual or PROVEN not in candidate.proof
-    start = interval.solve(source, Work(), 0).replication
-    assert reference(source, candidate.replication) <= reference(source, start)
+    assert usual or PROVEN not in answer.proof
+    start = interval.solve(source, Work(), 0).choice.copies
+    assert reference(source, answer.choice.copies) <= reference(source, start)
 
 
 def every_useful(source: Problem, steps: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -161,9 +161,9 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
     """docs/sources/model.md 9, column P, against all allocations: 162 on VGG-A is out of reach of the
     recurrence, by 2."""
     source = problem(name, arrays)
-    candidate = method.solve(source, Work(), 0)
-    reached = reference(source, candidate.replication)
-    assert PROVEN in candidate.proof
+    answer = method.solve(source, Work(), 0)
+    reached = reference(source, answer.choice.copies)
+    assert PROVEN in answer.proof
     layers = method.rows_of(chain_layers(source.graph.network))
     assert reached == min(published_steps(layers, copies) for copies in every_useful(source, reached))
     assert reached <= figure + 2 * (name == "vgg11" and arrays == 4096)
@@ -180,15 +180,15 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
 def test_published_figures_of_vgg_e_are_beaten(arrays: int, lines: int, figure: int) -> None:
     hardware = load_hardware("plain").with_crossbar(lines, lines)
     source = Case(load("vgg19"), hardware).problem(arrays)
-    candidate = method.solve(source, Work(work=8), 0)
-    assert reference(source, candidate.replication) < figure
+    answer = method.solve(source, Work(work=8), 0)
+    assert reference(source, answer.choice.copies) < figure
 
 
 def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
     """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
-    candidate = method.solve(problem("vgg11", 2304), Work(), 0)
-    assert PROVEN in candidate.proof
-    assert candidate.replication.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
+    answer = method.solve(problem("vgg11", 2304), Work(), 0)
+    assert PROVEN in answer.proof
+    assert answer.choice.copies.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
 )
 def test_never_worse_than_the_smallest_interval(stop: Work) -> None:
     source = problem("vgg19", 4000)
-    candidate = method.solve(source, stop, 0)
-    assert source.fits(candidate.replication)
-    start = interval.solve(source, Work(), 0).replication
-    assert reference(source, candidate.replication) <= reference(source, start)
+    answer = method.solve(source, stop, 0)
+    assert source.fits(answer.choice.copies)
+    start = interval.solve(source, Work(), 0).choice.copies
+    assert reference(source, answer.choice.copies) <= reference(source, start)
     again = method.solve(source, replace(stop), 7)
-    assert again.replication.tolist() == candidate.replication.tolist()
+    assert again.replication.tolist() == answer.choice.copies.tolist()
 
 
 def test_other_than_chains_are_refused() -> None:
@@ -266,11 +266,11 @@ def test_least_delay_of_alexnet_against_every_allocation(step_ns: float) -> None
 
     search((), 512 - sum(demand))
     source = Case(load("alexnet_todaes"), with_memory(step_ns)).problem(512)
-    candidate = method.solve(source, Work(), 0)
+    answer = method.solve(source, Work(), 0)
     assert source.step_time is not None
-    delay_ns = reference(source, candidate.replication) * source.step_time.step_ns(candidate.replication)
+    delay_ns = reference(source, answer.choice.copies) * source.step_time.step_ns(answer.choice.copies)
     assert delay_ns == pytest.approx(best_ns)
-    assert f"no less than {best_ns / 1000:.4g} us" in candidate.proof
+    assert f"no less than {best_ns / 1000:.4g} us" in answer.proof
     if step_ns == 100.0:
-        assert candidate.replication.tolist() == [7, 2, 1, 1, 1]
+        assert answer.choice.copies.tolist() == [7, 2, 1, 1, 1]
         assert delay_ns == 99_550.5

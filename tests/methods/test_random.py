@@ -35,9 +35,9 @@ def test_annealing_starts_in_proportion() -> None:
     """16 arrays: 8 each, 8 batches each: no deviation to lower. 15 arrays round up to the same."""
     assert copies(annealing, two(16)) == [8, 2]
     assert copies(annealing, two(15)) == [8, 2]
-    candidate = propose(two(15), Request(method="annealing"), Work())
-    assert candidate.repaired
-    assert two(15).fits(candidate.replication)
+    answer = propose(two(15), Request(method="annealing"), Work())
+    assert answer.repaired
+    assert two(15).fits(answer.choice.copies)
 
 
 def test_annealing_lowers_its_start_to_the_budget() -> None:
@@ -83,7 +83,7 @@ def test_annealing_keeps_to_its_rules(case: Enumerated, random: Random) -> None:
     Batches in another order round to another sum, so deviations are compared within rounding.
     """
     source = case.problem
-    found = annealing.solve(source, Work(work=1), random.randrange(5)).replication
+    found = annealing.solve(source, Work(work=1), random.randrange(5)).choice.copies
     start = annealing.initial(source)
     windows = source.graph.windows
     assert source.arrays(found) <= source.budget + source.demand.mean()
@@ -120,7 +120,7 @@ def test_genetic_founders_are_those_that_fit() -> None:
 @given(case=enumerated(), random=randoms)
 def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random) -> None:
     source = case.problem
-    found = genetic.solve(source, Work(), random.randrange(5)).replication
+    found = genetic.solve(source, Work(), random.randrange(5)).choice.copies
     search = genetic._Evolution(source, Work(), np.random.Generator(np.random.PCG64(0)))
     founders = search.founders()
     assert source.fits(found)

@@ -62,10 +62,10 @@ def test_balance(budget: int, expected: list[int]) -> None:
 def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
     """4 + 2 * 5 + 3 = 17 arrays of 16: first copies are not taken off."""
     case = valley([1, 5, 3], 16)
-    candidate = propose(case, Request(method="balance"), Work())
-    assert candidate.repaired
-    assert "repaired" in candidate.proof
-    assert case.fits(candidate.replication)
+    answer = propose(case, Request(method="balance"), Work())
+    assert answer.repaired
+    assert "repaired" in answer.proof
+    assert case.fits(answer.choice.copies)
 
 
 @pytest.mark.parametrize(("fc", "arrays"), [("crossbar", 9216), ("host", 9216 - 32)])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
 
 import rramalloc
-from rramalloc.allocation.check import check_candidate
+from rramalloc.allocation.check import check_answer
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
@@ -113,7 +113,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     found = propose(problem, Request(method=name), Work(work=1))
     assert not found.repaired
     assert found.blocks is not None
-    checked = check_candidate(problem, found, budget, name)
+    checked = check_answer(problem, found, budget, name)
     assert checked.used <= budget
     alone = method_named(name).solve(problem, Work(work=1), 0)
     assert alone.lower_bound == 1

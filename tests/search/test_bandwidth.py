@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from laws.strategies import ANY, Enumerated, random_problem, randoms
 
 from rramalloc.search.objective import Latency
-from rramalloc.search.problem import Candidate
+from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import makespan_of_each
@@ -42,15 +42,15 @@ def with_memory(
 def test_bound_is_never_above_the_optimum(shared: bool, random: Random) -> None:
     """Neither that of the search nor that of its relaxations alone."""
     case, latencies = with_memory(random, random_problem(random, 8, 5, ANY, 5), shared=shared)
-    candidate = Latency(case.problem).solve(Work(work=8), 0)
-    assert (case.allocations == candidate.replication).all(axis=1).any()
+    answer = Latency(case.problem).solve(Work(work=8), 0)
+    assert (case.allocations == answer.choice.copies).all(axis=1).any()
     assert case.problem.step_time is not None
-    step_ns = case.problem.step_time.step_ns(candidate.replication)
-    steps = int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+    step_ns = case.problem.step_time.step_ns(answer.choice.copies)
+    steps = int(makespan_of_each(case.problem.graph, answer.choice.copies[None, :])[0])
     optimum = latencies.min()
-    assert candidate.objective_bound is not None
-    assert candidate.objective_bound <= optimum * (1 + TOLERANCE)
-    root_ns = Latency(case.problem).bound(Candidate(case.problem.smallest, 1, ""), Work())
+    assert answer.objective_bound is not None
+    assert answer.objective_bound <= optimum * (1 + TOLERANCE)
+    root_ns = Latency(case.problem).bound(Answer(case.problem.smallest, 1, ""), Work())
     assert 0 < root_ns <= optimum * (1 + TOLERANCE)
     assert steps * step_ns >= optimum * (1 - TOLERANCE)
 
@@ -60,10 +60,10 @@ def test_bound_is_never_above_the_optimum(shared: bool, random: Random) -> None:
 @given(random=randoms)
 def test_a_little_work_finds_the_optimum(shared: bool, random: Random) -> None:
     case, latencies = with_memory(random, random_problem(random, 8, 5, ANY, 4), shared=shared)
-    candidate = Latency(case.problem).solve(Work(work=30), 0)
+    answer = Latency(case.problem).solve(Work(work=30), 0)
     assert case.problem.step_time is not None
-    step_ns = case.problem.step_time.step_ns(candidate.replication)
-    steps = int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+    step_ns = case.problem.step_time.step_ns(answer.choice.copies)
+    steps = int(makespan_of_each(case.problem.graph, answer.choice.copies[None, :])[0])
     assert steps * step_ns == pytest.approx(latencies.min(), rel=1e-3)
     if not shared:
-        assert candidate.objective_bound == pytest.approx(latencies.min(), rel=1e-2)
+        assert answer.objective_bound == pytest.approx(latencies.min(), rel=1e-2)

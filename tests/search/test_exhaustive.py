@@ -20,7 +20,7 @@ from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
 from rramalloc.search.bound import Bounder, Outcome
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Candidate
+from rramalloc.search.problem import Answer
 from rramalloc.search.prove import Tightener
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
@@ -38,11 +38,11 @@ AND_LONG_TIMES = pytest.mark.parametrize(
 )
 
 
-def makespan(case: Enumerated, candidate: Candidate) -> int:
-    """Exact makespan of a candidate that must keep to budget and bounds."""
+def makespan(case: Enumerated, answer: Answer) -> int:
+    """Exact makespan of a answer that must keep to budget and bounds."""
     rows = case.allocations
-    assert (rows == candidate.replication).all(axis=1).any(), "outside the problem"
-    return int(makespan_of_each(case.problem.graph, candidate.replication[None, :])[0])
+    assert (rows == answer.choice.copies).all(axis=1).any(), "outside the problem"
+    return int(makespan_of_each(case.problem.graph, answer.choice.copies[None, :])[0])
 
 
 @pytest.mark.parametrize("tick", [pytest.param(0, id="one step"), pytest.param(1, id="own clocks")])
@@ -67,11 +67,11 @@ def test_fast_makespans_are_those_of_the_walk(tick: int, data: st.DataObject) ->
 @given(data=st.data())
 def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
-    candidate = auto.solve(case.problem, Work(work=LITTLE), data.draw(st.integers(0, 3)))
-    reached = makespan(case, candidate)
-    assert candidate.lower_bound <= case.optimum
-    claims = candidate.proof.startswith("proven optimal")
-    assert claims == (candidate.lower_bound >= reached)
+    answer = auto.solve(case.problem, Work(work=LITTLE), data.draw(st.integers(0, 3)))
+    reached = makespan(case, answer)
+    assert answer.lower_bound <= case.optimum
+    claims = answer.proof.startswith("proven optimal")
+    assert claims == (answer.lower_bound >= reached)
     if claims:
         assert reached == case.optimum
 
@@ -86,10 +86,10 @@ def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.Dat
     limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
     assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
     small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
-    candidate = auto.solve(small.problem, Work(work=LITTLE), 0)
-    reached = makespan(small, candidate)
+    answer = auto.solve(small.problem, Work(work=LITTLE), 0)
+    reached = makespan(small, answer)
     assert Bounder(small.problem).root_bound(Work()) <= small.optimum
-    assert candidate.lower_bound <= small.optimum <= reached
+    assert answer.lower_bound <= small.optimum <= reached
 
 
 @AND_LONG_TIMES
@@ -122,7 +122,7 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
         assert nodes >= 1
         assert outcome is (Outcome.FOUND if target >= case.optimum else Outcome.REFUTED)
         if outcome is Outcome.FOUND:
-            assert makespan(case, Candidate(found, 1, "")) <= target
+            assert makespan(case, Answer(found, 1, "")) <= target
         outcome, nodes, _ = bounder.decide(target, 1, Work())
         assert nodes <= 1
         assert outcome is not (Outcome.REFUTED if target >= case.optimum else Outcome.FOUND)
@@ -220,11 +220,11 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
     batches = -(-case.problem.graph.windows // case.allocations)
     smallest = int(batches.max(axis=1).min())
     assert Menu.of(case.problem).smallest_interval(case.problem) == smallest
-    candidate = interval.solve(case.problem, Work(), 0)
-    assert int((-(-case.problem.graph.windows // candidate.replication)).max()) == smallest
-    used = int(candidate.replication @ case.problem.demand)
+    answer = interval.solve(case.problem, Work(), 0)
+    assert int((-(-case.problem.graph.windows // answer.choice.copies)).max()) == smallest
+    used = int(answer.choice.copies @ case.problem.demand)
     assert used == int(case.arrays[batches.max(axis=1) == smallest].min()), "fewest arrays that reach it"
-    assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
+    assert answer.lower_bound <= case.optimum <= makespan(case, answer)
 
 
 @pytest.mark.parametrize("name", ["auto", "interval", "recurrence"])
@@ -232,8 +232,8 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
     assert name in method_names()
-    candidate = method_named(name).solve(case.problem, Work(work=1), 0)
-    assert candidate.lower_bound <= case.optimum <= makespan(case, candidate)
+    answer = method_named(name).solve(case.problem, Work(work=1), 0)
+    assert answer.lower_bound <= case.optimum <= makespan(case, answer)
 
 
 @PROBLEMS
@@ -250,15 +250,15 @@ def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.Da
         assert caught.value.bound <= case.optimum
         assert caught.value.proven
         return
-    candidate = fewest.solve(case.problem, Work(work=10), 0, target)
+    answer = fewest.solve(case.problem, Work(work=10), 0, target)
     least = int(case.arrays[case.makespans <= target].min())
-    used = int(candidate.replication @ case.problem.demand)
-    stated = re.search(r"at least (\d+) arrays", candidate.proof)
+    used = int(answer.choice.copies @ case.problem.demand)
+    stated = re.search(r"at least (\d+) arrays", answer.proof)
     assert stated is not None
-    assert makespan(case, candidate) <= target
+    assert makespan(case, answer) <= target
     assert int(stated[1]) <= least <= used
-    assert candidate.lower_bound <= makespan(case, candidate)
-    if "this is the fewest" in candidate.proof:
+    assert answer.lower_bound <= makespan(case, answer)
+    if "this is the fewest" in answer.proof:
         assert used == least
 
 
@@ -269,7 +269,7 @@ def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
     more = replace(case.problem, budget=case.problem.budget + data.draw(st.integers(1, 30)))
     few = auto.solve(case.problem, Work(work=LITTLE), 0)
     many = auto.solve(more, Work(work=LITTLE), 0)
-    steps = makespan_of_each(more.graph, np.array([few.replication, many.replication]))
+    steps = makespan_of_each(more.graph, np.array([few.choice.copies, many.choice.copies]))
     if "proven optimal" in many.proof:
         assert steps[1] <= steps[0]
     assert many.lower_bound <= case.optimum
@@ -279,8 +279,8 @@ def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_ties_take_fewer_arrays(case: Enumerated) -> None:
     """docs/sources/model.md 8."""
-    candidate = auto.solve(case.problem, Work(), 0)
-    assume("proven optimal" in candidate.proof)
+    answer = auto.solve(case.problem, Work(), 0)
+    assume("proven optimal" in answer.proof)
     best = case.allocations[case.makespans == case.optimum]
     arrays = best @ case.problem.demand
-    assert int(candidate.replication @ case.problem.demand) == int(arrays.min())
+    assert int(answer.choice.copies @ case.problem.demand) == int(arrays.min())

@@ -28,7 +28,6 @@ from rramalloc.search.mode_prove import ModeProver
 from rramalloc.search.objective import root_bound
 from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem
-from rramalloc.search.timer import Timer
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of, simulate
@@ -149,10 +148,10 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     missed = 0
     for case in examples(seed, 12):
         check_bounds(case)
-        candidate = auto.solve(case.problem, Work(work=6, cores=1), 0)
-        assert case.problem.arrays(candidate.replication, candidate.blocks) <= case.problem.budget
-        reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
-        assert candidate.lower_bound <= case.best <= reached
+        answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
+        assert case.problem.arrays(answer.choice.copies, answer.choice.blocks) <= case.problem.budget
+        reached = makespan_of(case.problem.in_blocks(answer.choice.blocks).graph, answer.choice.copies)
+        assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
 
@@ -162,9 +161,9 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     missed = 0
     for case in examples(seed, 12, tick, 300):
         check_bounds(case)
-        candidate = auto.solve(case.problem, Work(work=6, cores=1), 0)
-        reached = makespan_of(case.problem.in_blocks(candidate.blocks).graph, candidate.replication)
-        assert candidate.lower_bound <= case.best <= reached
+        answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
+        reached = makespan_of(case.problem.in_blocks(answer.choice.blocks).graph, answer.choice.copies)
+        assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
 
@@ -185,7 +184,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
         turns, spent_s = [], list[float]()
         for overtime in (2.0, 0.0):
             monkeypatch.setattr(mode_prove, "OVERTIME_S", overtime)
-            prover = ModeProver(problem, menu, Timer(problem, menu))
+            prover = ModeProver(problem, menu)
             stop = Work()
             first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=stop)
             stop.taken()
@@ -243,10 +242,10 @@ def test_fewest_arrays_for_a_target() -> None:
     for case in examples(99, 10):
         target = max(way[0] for way in case.ways[:: max(1, len(case.ways) // 3)])
         fewest = min(arrays for makespan, arrays, _ in case.ways if makespan <= target)
-        candidate = solve_fewest(case.problem, Work(work=20, cores=1), 0, target)
-        assert candidate.objective_bound is not None
-        assert candidate.objective_bound <= fewest
-        assert case.problem.arrays(candidate.replication, candidate.blocks) == fewest
+        answer = solve_fewest(case.problem, Work(work=20, cores=1), 0, target)
+        assert answer.objective_bound is not None
+        assert answer.objective_bound <= fewest
+        assert case.problem.arrays(answer.choice.copies, answer.choice.blocks) == fewest
 
 
 def test_the_least_sum_of_batches() -> None:
@@ -262,12 +261,12 @@ def test_the_least_sum_of_batches() -> None:
             )
             for _, arrays, modes in case.ways
         ]
-        candidate = sequential.solve_in_turn(case.problem, Work(), None)
-        assert candidate.blocks is not None
-        batches = -(-case.problem.in_blocks(candidate.blocks).graph.windows // candidate.replication)
-        arrays = case.problem.arrays(candidate.replication, candidate.blocks)
+        answer = sequential.solve_in_turn(case.problem, Work(), None)
+        assert answer.choice.blocks is not None
+        batches = -(-case.problem.in_blocks(answer.choice.blocks).graph.windows // answer.choice.copies)
+        arrays = case.problem.arrays(answer.choice.copies, answer.choice.blocks)
         assert (int(batches.sum()), arrays) == min(sums)
-        assert candidate.objective_bound == min(sums)[0]
+        assert answer.objective_bound == min(sums)[0]
 
 
 @settings(max_examples=25, deadline=None)

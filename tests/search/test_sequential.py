@@ -48,9 +48,9 @@ def test_by_hand(budget: int, expected: list[int]) -> None:
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_least_sum_then_fewest_arrays(case: Enumerated) -> None:
     sums = (-(-case.problem.graph.windows // case.allocations)).sum(axis=1)
-    candidate = sequential.solve(case.problem, Work(), 0)
-    found = candidate.replication
-    assert "the fewest there are" in candidate.proof
+    answer = sequential.solve(case.problem, Work(), 0)
+    found = answer.choice.copies
+    assert "the fewest there are" in answer.proof
     assert int((-(-case.problem.graph.windows // found)).sum()) == sums.min()
     assert int(found @ case.problem.demand) == case.arrays[sums == sums.min()].min()
 
@@ -61,7 +61,7 @@ def test_bounds_on_copies_are_kept(case: Enumerated, random: Random) -> None:
     row = case.allocations[random.randrange(len(case.allocations))]
     small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=row))
     sums = (-(-small.problem.graph.windows // small.allocations)).sum(axis=1)
-    found = sequential.solve(small.problem, Work(), 0).replication
+    found = sequential.solve(small.problem, Work(), 0).choice.copies
     assert small.problem.fits(found)
     assert int((-(-small.problem.graph.windows // found)).sum()) == sums.min()
 
@@ -91,7 +91,7 @@ def test_plain_dynamic_program(random: Random) -> None:
     ordered = np.zeros(stages, dtype=np.int64)
     ordered[position] = demand
     case = Problem(case.graph, ordered, budget)
-    found = sequential.solve(case, Work(), 0).replication
+    found = sequential.solve(case, Work(), 0).choice.copies
     assert case.fits(found)
     assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)
 
@@ -112,6 +112,6 @@ def test_a_budget_beyond_all_need() -> None:
 )
 def test_says_when_it_gave_up(stop: Work) -> None:
     case = pyramid([1, 2, 3], 40)
-    candidate = sequential.solve(case, stop, 0)
-    assert "not proven" in candidate.proof
-    assert case.fits(candidate.replication)
+    answer = sequential.solve(case, stop, 0)
+    assert "not proven" in answer.proof
+    assert case.fits(answer.choice.copies)

@@ -52,11 +52,11 @@ def test_auto_finds_the_best_that_can_be_placed(case: Enumerated, random: Random
     assume(found is not None)
     assert found is not None
     problem, fitting = found
-    candidate = auto.solve(problem, Work(work=2), 0)
-    reached = makespan_of(problem.graph, candidate.replication)
-    assert (fitting.allocations == candidate.replication).all(axis=1).any(), "cannot be placed"
-    assert candidate.lower_bound <= fitting.optimum <= reached
-    if candidate.proof.startswith("proven optimal"):
+    answer = auto.solve(problem, Work(work=2), 0)
+    reached = makespan_of(problem.graph, answer.choice.copies)
+    assert (fitting.allocations == answer.choice.copies).all(axis=1).any(), "cannot be placed"
+    assert answer.lower_bound <= fitting.optimum <= reached
+    if answer.proof.startswith("proven optimal"):
         assert reached == fitting.optimum
 
 
@@ -68,13 +68,13 @@ def test_sequential_keeps_to_the_tiles(case: Enumerated, random: Random) -> None
     assume(small is not None)
     assert small is not None
     problem, fitting = small
-    candidate = sequential.solve_in_turn(problem, Work(), None)
+    answer = sequential.solve_in_turn(problem, Work(), None)
     assert problem.tiles is not None
-    assert placeable(problem.tiles, problem.demand, candidate.replication)
+    assert placeable(problem.tiles, problem.demand, answer.choice.copies)
     sums = (-(-problem.graph.windows // fitting.allocations)).sum(axis=1)
-    reached = int((-(-problem.graph.windows // candidate.replication)).sum())
-    assert candidate.objective_bound is not None
-    assert candidate.objective_bound <= sums.min() <= reached
+    reached = int((-(-problem.graph.windows // answer.choice.copies)).sum())
+    assert answer.objective_bound is not None
+    assert answer.objective_bound <= sums.min() <= reached
 
 
 @settings(max_examples=30)
@@ -89,10 +89,10 @@ def test_other_searches_keep_to_the_tiles(case: Enumerated, random: Random) -> N
     even = interval.solve(problem, Work(), 0)
     assert even.lower_bound <= fitting.optimum
     fewer = fewest.solve(problem, Work(work=2), 0, target)
-    assert makespan_of(problem.graph, fewer.replication) <= target
+    assert makespan_of(problem.graph, fewer.choice.copies) <= target
     for proposal in (even, fewer):
-        assert (fitting.allocations == proposal.replication).all(axis=1).any()
-    greedy = method_named("recurrence").solve(replace(problem, tiles=None), Work(), 0).replication
+        assert (fitting.allocations == proposal.choice.copies).all(axis=1).any()
+    greedy = method_named("recurrence").solve(replace(problem, tiles=None), Work(), 0).choice.copies
     repaired = repair.fitting(problem, greedy)
     assert (fitting.allocations == repaired).all(axis=1).any()
 
@@ -148,7 +148,7 @@ def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch
     problem = Case(load("resnet18"), hardware, MappingOptions(mapping="sdk")).problem(386)
     menu = Menu.of(problem)
     improver = Improver(problem, menu, 0)
-    best = improver.timer.allocation(menu.cheapest(menu.smallest_interval(problem))[0])
+    best = menu.choice(problem, menu.cheapest(menu.smallest_interval(problem))[0])
     annealed = []
     anneal = Improver._anneal
     monkeypatch.setattr(Improver, "_anneal", lambda *given: annealed.append(1) or anneal(*given))

@@ -12,7 +12,7 @@ from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import Case, searched
-from rramalloc.allocation.check import CheckedTiming, check_candidate
+from rramalloc.allocation.check import CheckedTiming, check_answer
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective, SearchArguments
@@ -28,7 +28,7 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison
 from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
@@ -113,7 +113,7 @@ def _compared(
             begun_s, proposed = now_s(), None
             try:
                 request = Request(objective=objective, method=method)
-                proposed = _candidates(judged.problem, request, options, cancel)
+                proposed = _answers(judged.problem, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None
                 ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
             except (UnsupportedError, SolverError, PluginError) as error:
@@ -142,20 +142,23 @@ def _compared(
     )
 
 
-def _candidates(
+def _answers(
     problem: Problem, request: Request, options: CompareOptions, cancel: CancelToken
-) -> list[Candidate]:
-    """Return the candidates of a method, one a seed if it has seeds. Raises SolverError, UnsupportedError."""
+) -> list[tuple[Answer, float | None]]:
+    """Return the answers of a method, one a seed if it has seeds, and the work of each.
+
+    Raises SolverError, UnsupportedError.
+    """
     count = options.seeds if method_named(request.method).seeded else 1
 
-    def run(seed: int) -> Candidate:
+    def run(seed: int) -> tuple[Answer, float | None]:
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
         stop = _stop(options, cancel, cores=1 if count > 1 else None)
-        candidate = propose(problem, replace(request, seed=seed), stop)
+        answer = propose(problem, replace(request, seed=seed), stop)
         if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
-        return candidate
+        return answer, stop.counted_s
 
     if count == 1:
         return [run(options.seed)]
@@ -191,11 +194,12 @@ def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedRun:
-    """One run of a method. score: the objective of what it proposed, exact."""
+    """One run of a method. score: the objective of its answer, exact; counted_s: its work if counted."""
 
-    candidate: Candidate
+    answer: Answer
     checked: CheckedTiming
     score: float
+    counted_s: float | None
 
     @property
     def makespan(self) -> int:
@@ -218,14 +222,14 @@ class CheckedRuns:
 
     @classmethod
     def of(
-        cls, objective: Objective, budget: int, method: str, proposed: Sequence[Candidate],
+        cls, objective: Objective, budget: int, method: str, proposed: Sequence[tuple[Answer, float | None]],
         clock_s: float | None,
     ) -> CheckedRuns:  # fmt: skip
         """Simulate and check what a method proposed. Raises SolverError for what does not hold."""
         runs = []
-        for candidate in proposed:
-            checked = check_candidate(objective.problem, candidate, budget, method)
-            runs.append(CheckedRun(candidate, checked, objective.value_of(checked.timing)))
+        for answer, counted_s in proposed:
+            checked = check_answer(objective.problem, answer, budget, method)
+            runs.append(CheckedRun(answer, checked, objective.value_of(checked.timing), counted_s))
         return cls(sorted(runs, key=lambda run: run.key), clock_s)
 
     @property
@@ -253,8 +257,8 @@ def rows_of(
 def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Work) -> float:
     """Return the best bound of the objective that any run proved. Raises SolverError if another run is below
     it."""
-    every = ((run.candidate, name) for name, runs in by_method.items() for run in runs.runs)
-    bound, prover = max((objective.bound(candidate, stop), name) for candidate, name in every)
+    every = ((run.answer, name) for name, runs in by_method.items() for run in runs.runs)
+    bound, prover = max((objective.bound(answer, stop), name) for answer, name in every)
     least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
     bound = within(least, bound)
     if least < bound:
@@ -270,17 +274,16 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
     timing = run.checked.timing
     absolute = Absolute.of(run.checked.problem.step_time, timing)
     unpublished = run.checked.has_shifted_kernels or timing.graph.unit == "ticks"
-    seconds = run.candidate.seconds
     return Row.gather(
         absolute,
         run.checked,
         timing,
-        run.candidate,
+        run.answer,
         network=network.name,
         arrays=budget,
         method=method,
         ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
-        seconds=None if seconds is None else round(seconds, 6),
+        seconds=None if run.counted_s is None else round(run.counted_s, 6),
         clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
         objective_value=run.score,
         lower_bound=bound,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import check_candidate, recheck_bound
+from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import (
     FRONT_AGAINST,
@@ -28,7 +28,7 @@ from rramalloc.progress import followed, of_front
 from rramalloc.records import check_effort, check_known
 from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, gap_of, within
-from rramalloc.search.problem import Candidate
+from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
@@ -107,7 +107,7 @@ def pareto(
         minimum=problem.minimum,
         proven=sum(point.gap == 0 for point in points),
         resolution=front.resolution,
-        seconds=round(front.seconds, 6),
+        seconds=round(ending.spent_s, 6),
         points=points,
         baselines=beside,
         coverage=Coverage.of(case.network, problem.graph.names),
@@ -121,9 +121,7 @@ def pareto(
 def _checked(across: Quantity, along: Quantity, point: Point) -> FrontPoint:
     """Simulate a point again and check it with code that no search shares."""
     problem, found = along.problem, point.found
-    checked = check_candidate(
-        problem, Candidate(found.copies, 1, "", blocks=found.blocks), problem.budget, "pareto"
-    )
+    checked = check_answer(problem, Answer(found, 1, ""), problem.budget, "pareto")
     timing = checked.timing
     value, absolute = along.value_of(timing), Absolute.of(checked.problem.step_time, timing)
     bound = within(value, point.lower_bound)
@@ -154,10 +152,10 @@ def _beside(
         for place in chosen:
             most = points[place].arrays
             try:
-                candidate = propose(replace(problem, budget=most), request, stop.nested(DEFAULT_WORK))
+                answer = propose(replace(problem, budget=most), request, stop.nested(DEFAULT_WORK))
             except (SolverError, UnsupportedError):
                 continue
-            checked = check_candidate(problem, candidate, problem.budget, request.method)
+            checked = check_answer(problem, answer, problem.budget, request.method)
             yield BaselinePoint(
                 method=request.method,
                 budget=most,

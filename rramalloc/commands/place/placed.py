@@ -35,7 +35,7 @@ from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfe
 from rramalloc.errors import SpecError
 from rramalloc.network.geometry import Pair
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
@@ -48,12 +48,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
-    """Candidate, the problem with the transfers of its placement, and its latency with them.
+    """The answer, the problem with the transfers of its placement, and its latency with them.
 
     transfer_ns: of every stage; known: what the next round is optimised with.
     """
 
-    candidate: Candidate
+    answer: Answer
     problem: Problem
     latency_ns: float
     transfer_ns: list[float]
@@ -116,26 +116,28 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     problem = case.problem(arrays)
     rounds: list[_Round] = []
     known: Transfer | Delays | None = None
-    converged = False
+    converged, counted_s = False, 0.0
     while len(rounds) < MOST_ROUNDS:
         stop.history.clear()
-        candidate = propose(_with(problem, known), request, stop)
-        same = [np.array_equal(candidate.replication, each.candidate.replication) for each in rounds]
+        counted_s += stop.taken()
+        answer = propose(_with(problem, known), request, stop)
+        same = [np.array_equal(answer.choice.copies, each.answer.choice.copies) for each in rounds]
         if any(same):
             converged = same[-1]
             break
-        rounds.append(_placed(case, problem, candidate, request.seed, stop))
+        rounds.append(_placed(case, problem, answer, request.seed, stop))
         known = rounds[-1].known
         if stop.out_of_time:
             break
+    stop.charge(counted_s)
     best = min(rounds, key=lambda each: each.latency_ns)
     objective = LatencyNs(problem) if problem.time_unit == "steps" else Makespan(problem)
     latency = Latency(problem)
-    bound = latency.bound(rounds[0].candidate, stop)
+    bound = latency.bound(rounds[0].answer, stop)
     bound = latency.in_ns(bound) if objective.unit == "ns" else bound
     words = plain_quantity(bound, objective.unit)
-    proof = f"latency bound {words} without transfer: {rounds[0].candidate.proof}"
-    found = replace(best.candidate, objective_bound=bound, proof=proof)
+    proof = f"latency bound {words} without transfer: {rounds[0].answer.proof}"
+    found = replace(best.answer, objective_bound=bound, proof=proof)
     allocation = checked_allocation(case, arrays, best.problem, request, stop, found)
     graph = problem.graph
     transfer_ns = {
@@ -178,9 +180,9 @@ def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
     return replace(problem, step_time=replace(problem.step_time, transfer=known))
 
 
-def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int, stop: Work) -> _Round:
-    """Place a candidate and time it with the transfers of that placement."""
-    hardware, copies, tick_ns = case.hardware, candidate.replication, case.hardware.tick_ns
+def _placed(case: Case, problem: Problem, answer: Answer, seed: int, stop: Work) -> _Round:
+    """Place an answer and time it with the transfers of that placement."""
+    hardware, copies, tick_ns = case.hardware, answer.choice.copies, case.hardware.tick_ns
     placed = problem.on_arrays
     number = np.flatnonzero(problem.graph.weighted)
     own = copies[number]
@@ -206,4 +208,4 @@ def _placed(case: Case, problem: Problem, candidate: Candidate, seed: int, stop:
     if timed.step_time is None:
         raise AssertionError("checked before")
     latency_ns = makespan_of(timed.graph, copies) * timed.step_time.step_ns(copies)
-    return _Round(candidate, timed, latency_ns, transfer_ns, known)
+    return _Round(answer, timed, latency_ns, transfer_ns, known)

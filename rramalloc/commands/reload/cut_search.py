@@ -43,12 +43,10 @@ from rramalloc.mapping.demand import ModeArrays, demands
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
-from rramalloc.search.menu import Menu, Modes, StageModes, modes_of
+from rramalloc.search.menu import Modes, StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
-from rramalloc.search.timer import Timer
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Work
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.stage_graph import Ints, StageGraph
@@ -109,36 +107,37 @@ class LoadedRun(RangedByArrays):
             )
         self.writing, self.inputs = writing, inputs
 
-    def write_ns(self, found: TimedAllocation) -> float:
+    def write_ns(self, found: Choice) -> float:
         """Time to write the weights."""
         return self.writing.ns(self.writing.wordlines(found.blocks, found.copies))
 
-    def run_ns(self, found: TimedAllocation) -> float:
+    def run_ns(self, found: Choice) -> float:
         """Time of all inputs: the latency of one, and an interval for each of the others."""
         interval = self.problem.interval(found.copies, found.blocks) if self.inputs > 1 else 0
         step_ns = self.problem.step_ns(found.copies, found.blocks)
         return (found.makespan + (self.inputs - 1) * interval) * step_ns
 
     @override
-    def value(self, found: TimedAllocation) -> float:
+    def value(self, found: Choice) -> float:
         return self.write_ns(found) + self.run_ns(found)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Candidate:
-        return self._fastest_mode() if self._alone else self.improved(super().solve(stop, seed), stop)
+    def solve(self, stop: Work, seed: int) -> Answer:
+        return self._fastest_mode(stop) if self._alone else self.improved(super().solve(stop, seed), stop)
 
     @override
     def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         """Return the faster of the least latency and the smallest interval, with the bounds of both."""
-        bound_ns, candidates, timer = 0.0, list[Candidate](), Timer(problem, Menu.of(problem))
+        bound_ns, found = 0.0, list[Choice]()
         for times, kind in ((1, Latency), (self.inputs - 1, Interval)):
             if times:
                 objective = kind(problem)
-                candidates.append(objective.solve(stop, seed))
-                bound_ns += times * objective.in_ns(objective.bound(candidates[-1], stop))
-        seconds = sum(candidate.seconds or 0.0 for candidate in candidates)
-        best = min(candidates, key=lambda candidate: self.run_ns(timer.of(candidate)))
-        return FasterThan(replace(best, seconds=seconds), bound_ns)
+                share = stop.nested(stop.work)
+                answer = objective.solve(share, seed)
+                stop.charge(share.spent_s)
+                found.append(answer.choice)
+                bound_ns += times * objective.in_ns(objective.bound(answer, stop))
+        return FasterThan(min(found, key=self.run_ns), bound_ns)
 
     @property
     def _alone(self) -> bool:
@@ -146,7 +145,7 @@ class LoadedRun(RangedByArrays):
         step_time = self.problem.step_time
         return len(self.problem.demand) == 1 and step_time is not None and not step_time.depends_on_copies
 
-    def _fastest_mode(self) -> Candidate:
+    def _fastest_mode(self, stop: Work) -> Answer:
         """Return the best mode of a single stage: its makespan and interval are the time of its batches.
 
         Copies alone that write more wordlines and take longer than others are no better in any round,
@@ -156,43 +155,45 @@ class LoadedRun(RangedByArrays):
         modes = stairs.near(0, len(stairs.modes.length))
         for (block, copies), length in modes:
             written = self.writing.ns(self.writing.of_stage(0, block, copies))
-            candidate = Candidate(np.array([copies], dtype=np.int64), 1, "every mode tried", blocks=(block,))
+            found = self.problem.choice(np.array([copies], dtype=np.int64), (block,))
             value = written + self.inputs * Latency(self.problem).in_ns(length)
-            if value < best_ns and self.problem.holds(candidate.replication, candidate.blocks):
-                best, best_ns = candidate, value
+            if value < best_ns and self.problem.holds(found.copies, found.blocks):
+                best, best_ns = found, value
         if best is None:
             raise AssertionError("one copy fits")
         bound = best_ns if self.problem.one_block else None
-        return replace(best, seconds=len(modes) * _SECONDS_PER_MODE, objective_bound=bound)
+        stop.charge(len(modes) * _SECONDS_PER_MODE)
+        return Answer(best, 1, "every mode tried", objective_bound=bound)
 
-    def improved(self, candidate: Candidate, stop: Work) -> Candidate:
+    def improved(self, answer: Answer, stop: Work) -> Answer:
         """Return a local optimum over modes: no mode near a stage's on its staircase of wordlines is faster.
 
         stop: ends it before it is one.
         """
         if self.problem.one_block or stop.out_of_time:
-            return candidate
+            return answer
         problem, tried, improved = self.problem, 0, True
-        best = self.value_of(problem.timing(candidate))
+        best_choice = answer.choice
+        best = self.value_of(problem.timing(best_choice))
         while improved and tried < _MOST_TRIED:
             improved = False
             for stage, stairs in enumerate(self._stairs):
-                timing = problem.timing(candidate)
+                timing = problem.timing(best_choice)
                 length = int(timing.batches[stage] * timing.cycles[stage])
                 for (block, copies), _ in stairs.near(length, _STEPS):
                     if stop.out_of_time:
-                        return candidate
-                    blocks, replication = list(timing.graph.blocks), candidate.replication.copy()
+                        return replace(answer, choice=best_choice)
+                    blocks, replication = list(timing.graph.blocks), best_choice.copies.copy()
                     blocks[stage], replication[stage] = block, copies
-                    trial = replace(candidate, blocks=tuple(blocks), replication=replication)
+                    trial = problem.choice(replication, tuple(blocks))
                     if not problem.holds(replication, trial.blocks):
                         continue
                     tried += 1
                     value = self.value_of(problem.timing(trial))
                     if value < best * (1 - _ROUNDING):
-                        best, candidate, improved = value, trial, True
-        spent_s = tried * len(self._stairs) * _SECONDS_PER_STAGE
-        return replace(candidate, seconds=(candidate.seconds or 0.0) + spent_s)
+                        best, best_choice, improved = value, trial, True
+        stop.charge(tried * len(self._stairs) * _SECONDS_PER_STAGE)
+        return replace(answer, choice=best_choice)
 
     @cached_property
     def _stairs(self) -> list[Staircase]:
@@ -200,8 +201,8 @@ class LoadedRun(RangedByArrays):
         return [Staircase.of(self.problem, self.writing, stage, most) for stage in stages]
 
     @override
-    def bound(self, candidate: Candidate, stop: Work) -> float:
-        known = candidate.objective_bound
+    def bound(self, answer: Answer, stop: Work) -> float:
+        known = answer.objective_bound
         return self.least(self.problem.minimum, 0.0) if known is None else known
 
     @override
@@ -345,7 +346,7 @@ class SearchedSegment:
     """A segment that was searched. bound_ns: of all its allocations; work: units of the last search."""
 
     objective: LoadedRun
-    candidate: Candidate
+    answer: Answer
     value_ns: float
     bound_ns: float
     work: int
@@ -362,7 +363,7 @@ class CutSearch:
 
     case: with all its stages in one; graph: of all of them, with clocks that no segment is faster than;
     alone: the same with copies alone, where this one is over modes: what it found is tried here too;
-    spent_s, plain_s: seconds of work, counted, and those for plain cuts and copies alone.
+    plain_s: counted seconds for plain cuts and copies alone, which the work allowed does not limit.
     """
 
     case: Case
@@ -372,7 +373,6 @@ class CutSearch:
     stop: Work
     inputs: int
     alone: CutSearch | None = None
-    spent_s: float = 0.0
     plain_s: float = 0.0
     searched: dict[Cut, SearchedSegment] = field(default_factory=dict)
 
@@ -409,19 +409,18 @@ class CutSearch:
     def run(self) -> None:
         """Search the segments of plain cuts, then alternate between those that decide the bound and the best
         plan."""
-        before = 0.0 if self.alone is None else self.alone.spent_s + self.alone.plain_s
+        before = 0.0 if self.alone is None else self.alone.counted_s
         for cuts in (self.greedy, self.layers, self.alone.best if self.alone else []):
             for cut in cuts:
                 if self.stop.out_of_time and self.best_ns < math.inf:
                     break
                 self._search(cut, _FIRST_WORK)
-        self.plain_s, self.spent_s = before + self.spent_s, 0.0
+        self.plain_s = before + self.stop.taken()
         for turn in itertools.count():
             best, least = shortest(self.values), shortest(self.bounds)
             if best.ns < math.inf:
-                spent_s = self.plain_s + self.spent_s
-                self.stop.report(spent_s, round(best.ns), math.floor(least.ns))
-            if not self.stop.is_open(best.ns, least.ns, self.spent_s):
+                self.stop.report(self.counted_s, round(best.ns), math.floor(least.ns))
+            if not self.stop.is_open(best.ns, least.ns):
                 return
             ways = (self._promising, partial(self._next, least.cuts), partial(self._next, best.cuts))
             chosen = ways[_TURNS[turn % len(_TURNS)]]() or next(filter(None, (way() for way in ways)), None)
@@ -429,6 +428,11 @@ class CutSearch:
                 return
             known = self.searched.get(chosen)
             self._search(chosen, _FIRST_WORK if known is None else 2 * known.work)
+
+    @property
+    def counted_s(self) -> float:
+        """Seconds of work of the whole search."""
+        return self.plain_s + self.stop.spent_s
 
     def _promising(self) -> Cut | None:
         """Return a segment of the fastest plan there could be if those not searched were as fast as their
@@ -502,24 +506,23 @@ class CutSearch:
         else:
             objective = known.objective
         share = self.stop.nested(work, gap=0.0)
-        candidate = objective.solve(share, self.request.seed)
-        self.spent_s += (candidate.seconds or 0.0) + _SECONDS_PER_SEGMENT
-        bound_ns = max(objective.bound(candidate, share), float(self.bounds[first][last - first - 1]))
-        candidates = [candidate]
+        answer = objective.solve(share, self.request.seed)
+        self.stop.charge(share.spent_s + _SECONDS_PER_SEGMENT)
+        bound_ns = max(objective.bound(answer, share), float(self.bounds[first][last - first - 1]))
+        answers = [answer]
         if known is not None:
-            candidates.append(known.candidate)
+            answers.append(known.answer)
             bound_ns = max(bound_ns, known.bound_ns)
         elif self.alone is not None and cut in self.alone.searched:
-            copies = self.alone.searched[cut].candidate
-            candidates.append(
-                objective.improved(replace(copies, blocks=objective.problem.graph.blocks), share)
-            )
-        values = [objective.value_of(objective.problem.timing(each)) for each in candidates]
+            copies = self.alone.searched[cut].answer
+            choice = objective.problem.choice(copies.choice.copies)
+            answers.append(objective.improved(replace(copies, choice=choice), share))
+        values = [objective.value_of(objective.problem.timing(each.choice)) for each in answers]
         value_ns = min(values)
-        candidate = candidates[values.index(value_ns)]
+        answer = answers[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
         recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.case.network.name[:60]!r}")
-        self.searched[cut] = SearchedSegment(objective, candidate, value_ns, bound_ns, work)
+        self.searched[cut] = SearchedSegment(objective, answer, value_ns, bound_ns, work)
         self.bounds[first][last - first - 1] = bound_ns
         self.values[first][last - first - 1] = value_ns
 

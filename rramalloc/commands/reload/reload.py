@@ -25,7 +25,6 @@ from rramalloc.network.network import NetworkDocument
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_range
 from rramalloc.search.objective import gap_of
-from rramalloc.search.turns import TimedAllocation
 from rramalloc.search.work import Progress, Work
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.version import __version__
@@ -162,7 +161,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         options=Options.gather(case.mapping, search.stop, search.request.target, latency_table=None),
         inputs=search.inputs,
         seed=search.request.seed,
-        seconds=round(search.plain_s + search.spent_s, 6),
+        seconds=round(search.counted_s, 6),
         arrays=Arrays(budget=given, used=max(each.arrays for each in segments), minimum=need),
         total_ns=total_ns,
         per_input_ns=total_ns / search.inputs,
@@ -194,18 +193,18 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     problem, objective = searched.objective.problem, searched.objective
     own = replace(search.case, network=problem.graph.network).with_stages(problem.graph)
     plain = replace(
-        searched.candidate, objective_bound=None, lower_bound=1,
+        searched.answer, objective_bound=None, lower_bound=1,
         proof="bounded: chosen for the time of writing and running, not for its latency",
     )  # fmt: skip
     own_stop = search.stop.nested(search.stop.work)
     allocation = checked_allocation(own, search.arrays, problem, search.request, own_stop, plain)
-    timing = problem.timing(searched.candidate)
+    timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
     written = objective.writing.wordlines(timing.graph.blocks, timing.replication)
     write_ns, run_ns = (
         objective.writing.ns(written),
-        objective.run_ns(TimedAllocation.of_timing(objective.problem, timing)),
+        objective.run_ns(problem.choice(timing.replication, timing.graph.blocks, timing.makespan)),
     )
     segment = Segment(
         first=names[cut[0]],

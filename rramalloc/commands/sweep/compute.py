@@ -66,13 +66,13 @@ def _result(case: Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     problem = _problem(case, arrays)
     request = Request(objective=cast("ObjectiveName", point.objective), method=point.method, seed=point.seed)
     stop = Work(work=point.work, cores=1)
-    candidate = propose(problem, request, stop)
-    allocation = checked_allocation(case, arrays, problem, request, stop, candidate)
+    answer = propose(problem, request, stop)
+    allocation = checked_allocation(case, arrays, problem, request, stop, answer)
     row = {column: getattr(allocation, column) for column in _RESULTS}
     return row | {
         "used": allocation.arrays.used,
-        "utilisation": utilisation_of_all(problem, candidate, case.hardware),
-        "repaired": candidate.repaired,
+        "utilisation": utilisation_of_all(problem, answer.choice, case.hardware),
+        "repaired": answer.repaired,
     }
 
 

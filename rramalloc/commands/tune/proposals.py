@@ -84,7 +84,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
 def _searched(problem: Problem, stop: Work, request: Request) -> Replication | None:
     """Return the proposal of a search; None where a baseline does not apply."""
     try:
-        found = propose(problem, request, stop).replication
+        found = propose(problem, request, stop).choice.copies
     except RramallocError:
         return None
     return found if problem.fits(found) else None

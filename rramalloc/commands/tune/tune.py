@@ -43,7 +43,8 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.progress import followed, of_tuning
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
-from rramalloc.search.problem import Candidate, Problem
+from rramalloc.search.problem import Answer as Proposal
+from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.simulate import Replication, makespan_of
 from rramalloc.version import __version__
@@ -438,9 +439,10 @@ class Tuner:
     def _allocation(self, copies: Replication) -> Allocation:
         """Return an allocation with everything that its file holds."""
         stop = Work(work=0, cancel=self.cancel)
-        candidate = Candidate(copies, root_bound(self.problem, stop), "none: chosen by a simulator")
+        bound, choice = root_bound(self.problem, stop), self.problem.choice(copies)
+        proposal = Proposal(choice, bound, "none: chosen by a simulator")
         request = Request(method=_METHOD, seed=self.options.seed)
-        return checked_allocation(self.case, self.arrays, self.problem, request, stop, candidate)
+        return checked_allocation(self.case, self.arrays, self.problem, request, stop, proposal)
 
     def _result(self, own: Choice | None) -> Tuning:
         ranked = self._ranked()

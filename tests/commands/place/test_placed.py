@@ -150,8 +150,8 @@ def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random
     step_time = StepTime(compute, np.array(memory_ns), shared=False, transfer=known)
     problem = replace(case.problem, step_time=step_time)
     candidate = Latency(problem).solve(Work(work=30), 0)
-    chosen = (case.allocations == candidate.replication).all(axis=1)
-    step_ns = step_time.step_ns(candidate.replication)
+    chosen = (case.allocations == candidate.choice.copies).all(axis=1)
+    step_ns = step_time.step_ns(candidate.choice.copies)
     assert candidate.objective_bound is not None
     assert candidate.objective_bound <= min(latencies) * (1 + 1e-9)
     assert np.array(latencies)[chosen][0] == pytest.approx(case.makespans[chosen][0] * step_ns)
