@@ -193,7 +193,7 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     ("home", "reason"),
     [
         ("methods.fakes:crashing", "ZeroDivisionError: no such luck"),
-        ("methods.fakes:silent", "'NoneType' object has no attribute 'replication'"),
+        ("methods.fakes:silent", "'NoneType' object has no attribute 'choice'"),
         ("methods.fakes:short", "returned 1 numbers of copies for 5 stages"),
         ("methods.fakes:boastful", "claims no less than 1000000"),
     ],
