@@ -56,6 +56,7 @@ def optimize(
     target_throughput: float | None = None,
     placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
+    bits_layers: str | os.PathLike[str] | None = None,
     sensitivity: float | None = None,
     gap: float = 0.0,
     on_progress: Progress | None = None,
@@ -71,10 +72,11 @@ def optimize(
     steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of these makes the
     objective "arrays"; placed: count transfer between the tiles in which copies would be placed; bits: a CSV
     of layer, weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with
-    sensitivities of no more than `sensitivity` in sum; the allocation is then of the network with these bits,
-    `network.with_bits(allocation.bits)`; gap: distance from the bound that is good enough; progress: show a
-    line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and progress; the others are those
-    of SearchArguments.
+    sensitivities of no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised
+    network, or a policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the
+    allocation is then of the network with these bits, `network.with_bits(allocation.bits)`; gap: distance
+    from the bound that is good enough; progress: show a line in a notebook; stop: replaces work,
+    time_limit_s, gap, on_progress and progress; the others are those of SearchArguments.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -102,12 +104,15 @@ def optimize(
         if placed or case.measured is not None or method != "auto" or objective in ("arrays", "sequential"):
             words = "chooses bits for latency, interval, energy or edp, with method auto and no more"
             raise SpecError("bits", f"{words}: leave out --placed, --latency-table and --target")
-        from rramalloc.allocation.layer_bits import BitTable, optimize_bits
+        from rramalloc.allocation.bit_policy import read_bits
+        from rramalloc.allocation.layer_bits import optimize_bits
 
         limit = math.inf if sensitivity is None else sensitivity
-        run = partial(optimize_bits, table=BitTable.read(bits), most_sensitivity=limit)
-    elif sensitivity is not None:
-        raise SpecError("sensitivity", "is the limit for the choices of --bits FILE, which is not given")
+        table = read_bits(bits, bits_layers, case.network, case.hardware.precision)
+        run = partial(optimize_bits, table=table, most_sensitivity=limit)
+    elif sensitivity is not None or bits_layers is not None:
+        name = "sensitivity" if bits_layers is None else "bits_layers"
+        raise SpecError(name, "goes with the choices of --bits FILE, which is not given")
     with followed(on_progress, progress and stop is None, of_search) as callback:
         return run(case, most, request, stop or replace(limits, gap=gap, on_progress=callback))
 

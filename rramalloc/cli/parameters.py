@@ -128,7 +128,7 @@ PANELS = {
     "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
     "allocation placement handoff",
     "Goal": "objective copies against target target_ns target_interval target_throughput reload inputs "
-    "placed bits sensitivity",
+    "placed bits bits_layers sensitivity",
     "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
     "jobs timeout_s store scheduler clock",
     "Output": "output_format output figure convergence bits_network rows plot status quiet",
