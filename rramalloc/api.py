@@ -14,7 +14,7 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.allocation.case import Case, searched
 from rramalloc.allocation.inspection import Inspection, inspect_network
-from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.optimize import Request, check_inputs
 from rramalloc.allocation.optimize import optimize as optimize_case
 from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import (
@@ -54,6 +54,7 @@ def optimize(
     target_ns: float | None = None,
     target_interval: int | str | None = None,
     target_throughput: float | None = None,
+    inputs: int = 1,
     placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
     bits_layers: str | os.PathLike[str] | None = None,
@@ -66,17 +67,18 @@ def optimize(
 ) -> Allocation:
     """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
 
-    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum, or
-    None for all that the chip of `hardware` has; objective: latency if left out; target, target_ns: the
-    latency that the fewest arrays reach, in steps or ns; target_interval: the interval between inputs, in
-    steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of these makes the
-    objective "arrays"; placed: count transfer between the tiles in which copies would be placed; bits: a CSV
-    of layer, weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with
-    sensitivities of no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised
-    network, or a policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the
-    allocation is then of the network with these bits, `network.with_bits(allocation.bits)`; gap: distance
-    from the bound that is good enough; progress: show a line in a notebook; stop: replaces work,
-    time_limit_s, gap, on_progress and progress; the others are those of SearchArguments.
+    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
+    or None for all that the chip of `hardware` has; objective: latency if left out; target, target_ns:
+    the latency that the fewest arrays reach, in steps or ns; target_interval: the interval between
+    inputs, in steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of
+    these makes the objective "arrays"; inputs: how many stream through, whose time objective latency then
+    is; placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
+    weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with sensitivities
+    of no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised network,
+    or a policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the allocation
+    is then of the network with these bits, `network.with_bits(allocation.bits)`; gap: distance from the
+    bound that is good enough; progress: show a line in a notebook; stop: replaces work, time_limit_s,
+    gap, on_progress and progress; the others are those of SearchArguments.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -88,13 +90,14 @@ def optimize(
     objective = objective or ("arrays" if wanted.given else "latency")
     check_known("objective", objective, OBJECTIVES)
     check_known("method", method, method_names())
+    check_inputs(inputs, objective)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
     if objective != "arrays" and wanted.given:
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     check_method(objective, method)
     case = Case.of(network, given)
-    request = Request(objective=objective, method=method, seed=seed, target=wanted)
+    request = Request(objective=objective, method=method, seed=seed, target=wanted, inputs=inputs)
     most = case.budget(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:

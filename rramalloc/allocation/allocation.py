@@ -47,8 +47,9 @@ class NetworkId(Record):
 class Options(MappingOptions):
     """Options of a run beyond network, hardware and budget.
 
-    latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
-    of layers that were held or limited.
+    inputs: how many stream, where objective latency is the time of several; latency_table: measured step
+    times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
+    limited.
     """
 
     work: int
@@ -59,6 +60,7 @@ class Options(MappingOptions):
     target_interval: Count | None = Field(None, exclude_if=absent)
     target_interval_ns: float | None = Field(None, exclude_if=absent)
     target_throughput: float | None = Field(None, exclude_if=absent)
+    inputs: Count | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
 

@@ -14,11 +14,11 @@ from rramalloc.allocation.allocation import (
     Progress,
     layer_bits,
 )
-from rramalloc.allocation.budgets import MAX_ARRAYS
+from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.choices import ObjectiveName
-from rramalloc.errors import BudgetError, TargetError, UnsupportedError
+from rramalloc.errors import BudgetError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (
     WeightMatrix,
@@ -29,9 +29,18 @@ from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
+from rramalloc.records import brief, is_whole
 from rramalloc.search import repair
 from rramalloc.search.fewest import NO_TARGET, Target
-from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, gap_of, root_bound, within
+from rramalloc.search.objective import (
+    OBJECTIVES,
+    FewestArrays,
+    Latency,
+    Objective,
+    gap_of,
+    root_bound,
+    within,
+)
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
@@ -44,12 +53,16 @@ from rramalloc.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Objective and method of a run; target: what "arrays" must reach."""
+    """Objective and method of a run.
+
+    target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all.
+    """
 
     objective: ObjectiveName = "latency"
     method: str = "auto"
     seed: int = 0
     target: Target = NO_TARGET
+    inputs: int = 1
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
@@ -104,6 +117,14 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     return replace(answer, lower_bound=bound)
 
 
+def check_inputs(inputs: int, objective: ObjectiveName) -> None:
+    """Raise SpecError unless so many inputs may stream, and the objective is their time."""
+    if not is_whole(inputs, 1, MOST_INPUTS):
+        raise SpecError("inputs", f"must be from 1 to {MOST_INPUTS}, got {brief(inputs)}")
+    if inputs > 1 and objective != "latency":
+        raise SpecError("inputs", f"is for objective 'latency' only, the objective is {objective!r}")
+
+
 def keeps_limits(problem: Problem, copies: Replication) -> bool:
     """Return whether every stage has a number of copies that is allowed."""
     over = False if problem.most is None else bool((copies > problem.most).any())
@@ -114,6 +135,8 @@ def objective_of(problem: Problem, request: Request) -> Objective:
     """Return the objective of a request over a problem."""
     if request.objective == "arrays":
         return FewestArrays(problem, request.target)
+    if request.objective == "latency":
+        return Latency(problem, request.inputs)
     return OBJECTIVES[request.objective](problem)
 
 
@@ -138,7 +161,12 @@ def checked_allocation(
         network=NetworkId.of(network),
         hardware=hardware,
         options=Options.gather(
-            case.mapping, stop, request.target, latency_table=case.measured, copies=dict(case.copies) or None
+            case.mapping,
+            stop,
+            request.target,
+            inputs=request.inputs if request.inputs > 1 else None,
+            latency_table=case.measured,
+            copies=dict(case.copies) or None,
         ),
         objective=request.objective,
         objective_value=value,

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
 from rramalloc.errors import BudgetError, SpecError, TargetError
-from rramalloc.search import fewest, interval, sequential
+from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound import bounder_of
@@ -26,10 +26,10 @@ from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
     STEP_RANGES,
-    ArrayRange,
     FasterThan,
     Incumbent,
     KnownTimes,
+    LimitRange,
     StepBound,
     StepRange,
     close_ranges,
@@ -131,13 +131,17 @@ class TimeObjective(Objective):
 
 
 class Latency(TimeObjective):
-    """Time for one input."""
+    """Time for one input, or for several that stream."""
 
     name, label, by_methods = "latency", "latency", True
 
+    def __init__(self, problem: Problem, inputs: int = 1) -> None:
+        super().__init__(problem)
+        self.inputs = inputs
+
     @override
     def value(self, found: Choice) -> float:
-        return found.makespan * self.length_of(found)
+        return stream.steps_of(found, self.inputs) * self.length_of(found)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
@@ -146,17 +150,26 @@ class Latency(TimeObjective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         if self.by_step is None or not self.by_step.moves:
-            return self.of_steps(solve_makespan(self.problem, stop, seed))
+            return self.of_steps(stream.solve(self.problem, stop, seed, self.inputs))
         return self.solve_by_step(stop, seed)
 
     def of_steps(self, answer: Answer) -> Answer:
         """Return an answer in steps with its bound in the unit of the objective."""
-        return replace(answer, objective_bound=self.in_unit(answer.lower_bound))
+        steps = answer.lower_bound if answer.objective_bound is None else round(answer.objective_bound)
+        return replace(answer, objective_bound=self.in_unit(steps))
 
     def solve_by_step(self, stop: Work, seed: int) -> Answer:
         """Search over all step lengths for the least latency in ns."""
-        model = _LatencyByStep.of(self.problem, stop, seed)
-        bound_ns = model.run()
+        model, bound_ns = _LatencyByStep.of(self.problem, stop, seed, inputs=self.inputs), 0.0
+        if self.inputs > 1:  # the answer is no worse than those for the latency and for the interval
+            for times, objective in ((1, Latency(self.problem)), (self.inputs - 1, Interval(self.problem))):
+                share = stop.nested(stop.work)
+                answer = objective.solve(share, seed)
+                bound_ns += times * objective.bound(answer, share)
+                model.keep(self.problem.choice(answer.choice.copies, answer.choice.blocks))
+                model.elsewhere_s += share.spent_s
+        bound_ns = max(bound_ns, model.run())
+        stop.charge(model.elsewhere_s)
         words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
         return model.incumbent.answer(words, bound_ns)
 
@@ -164,6 +177,12 @@ class Latency(TimeObjective):
     def bound(self, answer: Answer, stop: Work) -> float:
         if answer.objective_bound is not None:
             return answer.objective_bound
+        if self.inputs > 1:
+            least, interval = (
+                Latency(self.problem).bound(answer, stop),
+                Interval(self.problem).bound(answer, stop),
+            )
+            return least + (self.inputs - 1) * interval
         steps = root_bound(self.problem, stop, answer.lower_bound)
         if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
             return self.in_unit(steps)
@@ -219,10 +238,13 @@ class _LatencyByStep:
     stop: Work
     seed: int
     most_interval_ns: float
+    inputs: int
+    elsewhere_s: float = 0.0
+    """Work of other searches, which does not count as that of this one."""
 
     @classmethod
     def of(
-        cls, problem: Problem, stop: Work, seed: int, most_interval_ns: float = math.inf
+        cls, problem: Problem, stop: Work, seed: int, most_interval_ns: float = math.inf, inputs: int = 1
     ) -> _LatencyByStep:
         """Begin with the fewest arrays."""
         menu = Menu.of(problem)
@@ -232,11 +254,11 @@ class _LatencyByStep:
             too_long = math.isfinite(most_interval_ns) and (
                 problem.interval(found.copies, found.blocks) * step_ns > most_interval_ns
             )
-            return math.inf if too_long else found.makespan * step_ns
+            return math.inf if too_long else stream.steps_of(found, inputs) * step_ns
 
         incumbent = Incumbent(problem, value)
         descent = Descent(problem, menu, stop)
-        model = cls(problem, incumbent, descent, stop, seed, most_interval_ns)
+        model = cls(problem, incumbent, descent, stop, seed, most_interval_ns, inputs)
         model.keep(menu.choice(problem, menu.smallest))
         return model
 
@@ -265,7 +287,10 @@ class _LatencyByStep:
             state, _ = menu.cheapest(menu.smallest_interval(within))
             for start in (state, menu.smallest):
                 self.incumbent.offer(menu.choice(self.problem, start))
-        return max(quick_bound(within, self.stop), steps) * step_ns
+        least = quick_bound(within, self.stop)
+        if self.inputs > 1:
+            least += (self.inputs - 1) * Menu.of(within).smallest_interval(replace(within, tiles=None))
+        return max(least, steps) * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
         """Search the least steps with what `longest_ns` can feed."""
@@ -273,12 +298,13 @@ class _LatencyByStep:
         if within is None:
             return StepBound(math.inf)
         share = self.stop.nested(work)
-        answer = solve_makespan(within, share, self.seed)
+        answer = stream.solve(within, share, self.seed, self.inputs)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         found = self.problem.choice(answer.choice.copies, answer.choice.blocks)
         if self.problem.holds(found.copies, found.blocks):
             self.keep(found)
-        return StepBound(answer.lower_bound * step_ns, answer.lower_bound)
+        least = round(answer.objective_bound or 0.0)
+        return StepBound(least * step_ns, least)
 
     def _within(self, relaxed: Problem, step_ns: float) -> Problem | None:
         """Return the problem with stages short enough for the interval; None if no allocation is."""
@@ -482,7 +508,7 @@ class RangedByArrays(Objective):
         model.keep(menu.choice(self.problem, menu.smallest))
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
-            ranges = ArrayRange.all_of(KnownTimes(model, incumbent), stop.work)
+            ranges = LimitRange.of_arrays(KnownTimes(model, incumbent), stop.work)
             bound = close_ranges(ranges, incumbent, stop)
         return incumbent.answer(
             "bound over all numbers of arrays, by branch and bound on ranges of them", bound
@@ -491,7 +517,7 @@ class RangedByArrays(Objective):
 
 @dataclass(eq=False)
 class _ByArrays:
-    """The `ArrayModel` of an objective."""
+    """The `LimitModel` of an objective over numbers of arrays."""
 
     objective: RangedByArrays
     incumbent: Incumbent
@@ -499,14 +525,14 @@ class _ByArrays:
     stop: Work
     seed: int
 
-    def floor(self, arrays: int, latency_ns: float) -> float:
-        """Return the floor, as `ArrayModel.floor`."""
-        return self.objective.least(arrays, latency_ns)
+    def floor(self, limit: int, time: float) -> float:
+        """Return the floor, as `LimitModel.floor`; times are in ns."""
+        return self.objective.least(limit, time)
 
-    def fastest(self, problem: Problem, work: int) -> FasterThan:
-        """Return the fastest allocation, as `ArrayModel.fastest`."""
+    def fastest(self, limit: int, work: int) -> FasterThan:
+        """Return the fastest allocation, as `LimitModel.fastest`."""
         share = self.stop.nested(work)
-        found = self.objective.fastest(problem, share, self.seed)
+        found = self.objective.fastest(replace(self.incumbent.problem, budget=limit), share, self.seed)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         return found
 

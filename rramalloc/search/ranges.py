@@ -32,8 +32,8 @@ STEP_RANGES = 8
 """Ranges of step lengths to begin with; 4 and 16 took 5 % more work on AlexNet and VGG-16 with [memory]."""
 FIRST_WORK = 4
 """Units of work of the first search in a range; each later one has twice as much."""
-FIRST_WORK_OF_ARRAYS = 2
-"""The same in a range of arrays, whose searches may be over ranges of step lengths themselves."""
+FIRST_WORK_OF_LIMIT = 2
+"""The same in a range of arrays or intervals, whose searches may be over ranges of step lengths."""
 _NARROWEST = 1.0005
 """Ratio of longest to shortest step from which on step lengths that are sums over stages are not cut."""
 _SAME = 1e-12
@@ -307,21 +307,21 @@ class StepRange:
 
 
 class FasterThan(NamedTuple):
-    """An allocation that takes little time, and a time in ns that none within the budget undercuts."""
+    """An allocation that takes little time, None for none, and a time that none within a limit undercuts."""
 
-    choice: Choice
-    bound_ns: float
+    choice: Choice | None
+    bound: float
 
 
-class ArrayModel(Protocol):
-    """Objective that rises with arrays and with time."""
+class LimitModel(Protocol):
+    """Objective that rises with a limit, of arrays or of the interval, and with time."""
 
-    def floor(self, arrays: int, latency_ns: float) -> float:
-        """Return a bound of the objective with at least `arrays` and `latency_ns`."""
+    def floor(self, limit: int, time: float) -> float:
+        """Return a bound of the objective at `limit` or beyond it, where nothing takes less than `time`."""
         ...
 
-    def fastest(self, problem: Problem, work: int) -> FasterThan:
-        """Search for the least time of a problem, for `work` units of work, which are charged."""
+    def fastest(self, limit: int, work: int) -> FasterThan:
+        """Search for the least time within a limit, for `work` units of work, which are charged."""
         ...
 
     def keep(self, found: Choice) -> None:
@@ -331,26 +331,26 @@ class ArrayModel(Protocol):
 
 @dataclass(eq=False)
 class KnownTimes:
-    """Results of searches with some numbers of arrays: units of work, and bounds of the time in ns."""
+    """Results of searches within some limits: units of work, and bounds of the time."""
 
-    model: ArrayModel
+    model: LimitModel
     incumbent: Incumbent
     work: dict[int, int] = field(default_factory=dict)
-    bound_ns: dict[int, float] = field(default_factory=dict)
+    bound: dict[int, float] = field(default_factory=dict)
 
-    def search(self, arrays: int, work: int) -> None:
-        """Search for the least time with `arrays`; its bound holds for all with fewer."""
+    def search(self, limit: int, work: int) -> None:
+        """Search for the least time within a limit; its bound holds within all that are tighter."""
         problem = self.incumbent.problem
-        found, bound_ns = self.model.fastest(replace(problem, budget=arrays), work)
-        self.work[arrays] = work
-        self.bound_ns[arrays] = max(bound_ns, self.bound_ns.get(arrays, 0.0))
-        if problem.holds(found.copies, found.blocks):
+        found, bound = self.model.fastest(limit, work)
+        self.work[limit] = work
+        self.bound[limit] = max(bound, self.bound.get(limit, 0.0))
+        if found is not None and problem.holds(found.copies, found.blocks):
             self.model.keep(found)
 
 
 @dataclass(eq=False)
-class ArrayRange:
-    """Numbers of arrays above `low` and up to `high`."""
+class LimitRange:
+    """Numbers of arrays, or of intervals, above `low` and up to `high`, within which was searched."""
 
     known: KnownTimes
     most_work: int
@@ -362,28 +362,28 @@ class ArrayRange:
         self.bound = self._floor(self.low + 1)
 
     @classmethod
-    def all_of(cls, known: KnownTimes, most_work: int) -> list[ArrayRange]:
-        """Return the whole range, searched once with the whole budget."""
+    def of_arrays(cls, known: KnownTimes, most_work: int) -> list[LimitRange]:
+        """Return all numbers of arrays in one range, searched once with the whole budget."""
         problem = known.incumbent.problem
-        known.search(problem.budget, FIRST_WORK_OF_ARRAYS)
+        known.search(problem.budget, FIRST_WORK_OF_LIMIT)
         return [cls(known, most_work, problem.minimum - 1, problem.budget)]
 
-    def _floor(self, arrays: int) -> float:
-        return self.known.model.floor(arrays, self.known.bound_ns[self.high])
+    def _floor(self, limit: int) -> float:
+        return self.known.model.floor(limit, self.known.bound[self.high])
 
-    def parts(self) -> list[ArrayRange]:
+    def parts(self) -> list[LimitRange]:
         """Cut the range, or search it with more work if a better time would raise its bound more."""
         if self._is_wide:
             middle = math.isqrt((self.low + 1) * self.high)
             middle = min(max(middle, self.low + 1), self.high - 1)
-            self.known.search(middle, FIRST_WORK_OF_ARRAYS)
+            self.known.search(middle, FIRST_WORK_OF_LIMIT)
             ends = [(self.low, middle), (middle, self.high)]
-        elif self.known.work[self.high] >= max(self.most_work, FIRST_WORK_OF_ARRAYS):
+        elif self.known.work[self.high] >= max(self.most_work, FIRST_WORK_OF_LIMIT):
             return []
         else:
             self.known.search(self.high, 2 * self.known.work[self.high])
             ends = [(self.low, self.high)]
-        return [ArrayRange(self.known, self.most_work, low, high) for low, high in ends]
+        return [LimitRange(self.known, self.most_work, low, high) for low, high in ends]
 
     @property
     def _is_wide(self) -> bool:

@@ -182,6 +182,21 @@ def test_the_best_allocation_is_found_and_no_bound_is_above_it(objective: Any, r
 
 @settings(max_examples=15)
 @given(random=randoms)
+def test_the_time_of_inputs_that_stream(random: Random) -> None:
+    """makespan + (N - 1) * interval: the least of all is found, and neither other objective is better."""
+    case, inputs = random_case(random), random.choice((2, 3, 10, 100))
+    options = case.options() | {"work": 20}
+    found = rramalloc.optimize(case.network, case.budget, inputs=inputs, **options)
+    best = min(way["latency_ns"] + (inputs - 1) * way["interval_ns"] for way in case.ways)
+    step_ns = found.step_ns or found.tick_ns or 0.0
+    in_ns = step_ns if found.objective_unit in ("steps", "ticks") else 1.0
+    assert found.lower_bound * in_ns <= best * (1 + SAME)
+    assert found.objective_value * in_ns == pytest.approx(best, rel=SAME)
+    assert (found.makespan + (inputs - 1) * found.interval) * step_ns == pytest.approx(best, rel=SAME)
+
+
+@settings(max_examples=15)
+@given(random=randoms)
 def test_fewest_arrays_for_a_latency(random: Random) -> None:
     """A latency that an allocation has is a target that is accepted, also where steps differ in length."""
     case = random_case(random)

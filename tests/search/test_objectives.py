@@ -216,6 +216,25 @@ def test_fewest_arrays_for_an_interval_by_hand() -> None:
         optimize("alexnet", 1000, target_interval=1000, copies={"conv1": "..2"})
 
 
+@pytest.mark.parametrize(
+    ("network", "arrays", "mapping"),
+    [("alexnet", 400, "im2col"), ("vgg16", 3000, "im2col"), ("squeezenet", 800, "sdk")],
+)
+def test_inputs_that_stream(network: str, arrays: int, mapping: Any) -> None:
+    """Neither the answer for the latency nor that for the interval is better; on chains it is proven."""
+    options: dict[str, Any] = {"mapping": mapping, "work": 4}
+    found = optimize(network, arrays, inputs=100, **options)
+    others = [optimize(network, arrays, objective=name, **options) for name in ("latency", "interval")]
+    assert found.objective_value == found.makespan + 99 * found.interval
+    assert found.objective_value <= min(other.makespan + 99 * other.interval for other in others)
+    assert (found.gap == 0) == (network != "squeezenet")
+
+
+def test_inputs_are_of_the_latency() -> None:
+    with pytest.raises(SpecError, match="objective 'latency' only"):
+        optimize("alexnet", 400, objective="energy", inputs=2)
+
+
 @pytest.mark.parametrize("wish", [0, "0.5", "us", "1e999us", "-1us", "10 inputs"])
 def test_an_interval_is_a_number_of_steps_or_a_time(wish: Any) -> None:
     with pytest.raises(SpecError, match="target_interval"):

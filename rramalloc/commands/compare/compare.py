@@ -13,7 +13,7 @@ from typing import Unpack
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import Case, searched
 from rramalloc.allocation.check import CheckedTiming, check_answer
-from rramalloc.allocation.optimize import Request, propose
+from rramalloc.allocation.optimize import Request, check_inputs, objective_of, propose
 from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective, SearchArguments
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
@@ -27,7 +27,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_comparison
 from rramalloc.records import check_known, check_range
-from rramalloc.search.objective import OBJECTIVES, Objective, gap_of, within
+from rramalloc.search.objective import Objective, gap_of, within
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
@@ -47,6 +47,7 @@ def compare(
     arrays: int | str | Sequence[int | str],
     *,
     objective: ComparedObjective = "latency",
+    inputs: int = 1,
     methods: Sequence[str] | None = None,
     seeds: int = 5,
     clock: bool = False,
@@ -59,22 +60,24 @@ def compare(
     exactly.
 
     arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
-    methods are judged; methods: names, None for all that are compared by default; seeds: runs of each method
-    that depends on its seed, whose median is reported; work and time_limit_s: of every single run; clock:
-    measure time too; progress: show a line in a notebook; ending: set its `interrupted` to end early, with
-    what is ready by then; the others are those of SearchArguments. `skipped` of the result lists methods that
-    do not apply or find no allocation.
+    methods are judged; inputs: how many stream, whose time the latency then is; methods: names, None for
+    all that are compared by default; seeds: runs of each method that depends on its seed, whose median is
+    reported; work and time_limit_s: of every single run; clock: measure time too; progress: show a line
+    in a notebook; ending: set its `interrupted` to end early, with what is ready by then; the others are
+    those of SearchArguments. `skipped` of the result lists methods that do not apply or find no
+    allocation.
     Raises RramallocError: BudgetError, FileError, PlacementError, TileError, SpecError, UnknownNameError
     before anything runs; SolverError if an allocation does not survive the check.
     """
     check_known("objective", objective, COMPARED_OBJECTIVES)
+    check_inputs(inputs, objective)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
     case = Case.of(network, given)
     options = CompareOptions(
         **dict(case.mapping), methods=competitors(methods, case.mapping), seed=seed, seeds=seeds,
         work=limits.work, time_limit_s=limits.time_limit_s, latency_table=case.measured,
-        copies=dict(case.copies) or None,
+        copies=dict(case.copies) or None, inputs=inputs if inputs > 1 else None,
     )  # fmt: skip
     sizes = case.budgets(arrays)
     with followed(on_progress, progress, of_comparison) as callback:
@@ -101,7 +104,8 @@ def _compared(
     cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
 ) -> Comparison:  # fmt: skip
     network, methods = case.network, options.methods
-    objectives = [OBJECTIVES[objective](case.problem(budget)) for budget in arrays]
+    judged_by = Request(objective=objective, inputs=options.inputs or 1)
+    objectives = [objective_of(case.problem(budget), judged_by) for budget in arrays]
     rows: list[Row] = []
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)

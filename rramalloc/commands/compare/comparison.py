@@ -26,7 +26,7 @@ class CompareOptions(MappingOptions):
     """Options beyond network, hardware and budgets; time_limit_s and work are those of every single run.
 
     latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
-    of layers that were held or limited.
+    of layers that were held or limited; inputs: how many stream, where latency is the time of several.
     """
 
     methods: tuple[str, ...]
@@ -36,6 +36,7 @@ class CompareOptions(MappingOptions):
     time_limit_s: float | None
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    inputs: Count | None = Field(None, exclude_if=absent)
 
 
 class Row(LayerModes):

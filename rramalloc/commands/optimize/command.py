@@ -54,7 +54,7 @@ OPTIMIZE: Help = {
     "target_interval": ("N", "Fewest arrays for this interval, in steps or ticks, or e.g. 10us."),
     "target_throughput": ("X", "Fewest arrays for so many inputs/s, e.g. 2k."),
     "reload": (None, "Write and run the network in segments; needs [write]."),
-    "inputs": ("R", "Inputs that run through a segment each time it is written."),
+    "inputs": ("N", "Time of so many inputs that stream; with --reload for every loading."),
     "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
     "bits": ("FILE", "CSV layer,weight_bits,input_bits,sensitivity, a quantised network, or a policy .npy."),
     "bits_layers": ("FILE", "YAML of CIM-AQ with the layers of a policy .npy."),
@@ -77,7 +77,7 @@ def optimize(
     target_interval: str | None = None,
     target_throughput: float | None = None,
     reload: bool = False,
-    inputs: int | None = None,
+    inputs: int = 1,
     placed: bool = False,
     bits: str | None = None,
     bits_layers: str | None = None,
@@ -105,8 +105,6 @@ def optimize(
     if arrays is None and as_hardware(shared["hardware"], shared["crossbar"]).chip is None:
         name = shared["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
-    if inputs is not None and not reload:
-        raise typer.BadParameter("--inputs is for --reload")
     with SearchLine(quiet=quiet) as line:
         stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
@@ -147,9 +145,7 @@ def _reload(given: MappingOf[str, Any], stop: Work) -> None:
         if (not of_plan or name in _NOT_WITH_RELOAD) and given[name] != parameter.default:
             raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
     with interruptible(stop):
-        inputs = 1 if given["inputs"] is None else given["inputs"]
-        call = passed({**given, "inputs": inputs}, run_optimize_reload)
-        plan = run_optimize_reload(**call, stop=stop)
+        plan = run_optimize_reload(**passed(given, run_optimize_reload), stop=stop)
     if given["output"] is not None:
         plan.save(given["output"])
     quiet: bool = given["quiet"]
@@ -191,6 +187,9 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         "interval",
         f"{number_of(allocation.interval, allocation.time_unit)} between inputs when inputs stream",
     )
+    if allocation.options.inputs is not None:
+        value = plain_quantity(allocation.objective_value, allocation.objective_unit)
+        yield "inputs", f"{value} for {allocation.options.inputs} inputs that stream"
     if allocation.objective == "sequential":
         yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
     yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)

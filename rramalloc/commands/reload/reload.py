@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal, Unpack
 
 from rramalloc.allocation.allocation import Arrays, NetworkId, Options
+from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.optimize import Request, checked_allocation
 from rramalloc.choices import SearchArguments
@@ -31,7 +32,6 @@ from rramalloc.version import __version__
 
 MOST_STAGES = 2000
 """Stages that are cut into segments: bounds the memory for all pairs of a first and a last stage."""
-MOST_INPUTS = 10**9
 _EQUAL = 1e-8
 """Part of a time below which two are the same but for rounding."""
 

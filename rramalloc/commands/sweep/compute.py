@@ -8,7 +8,13 @@ from functools import lru_cache
 from typing import Any, cast
 
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, propose, utilisation_of_all
+from rramalloc.allocation.optimize import (
+    Request,
+    check_inputs,
+    checked_allocation,
+    propose,
+    utilisation_of_all,
+)
 from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.commands.sweep.spec import Changes, NetworkText, SweepPoint, machine_of
@@ -64,7 +70,9 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
 def _result(case: Case, point: SweepPoint, arrays: int) -> dict[str, Any]:
     """Return the result columns of a row. Raises what `optimize` raises."""
     problem = _problem(case, arrays)
-    request = Request(objective=cast("ObjectiveName", point.objective), method=point.method, seed=point.seed)
+    objective = cast("ObjectiveName", point.objective)
+    check_inputs(point.inputs, objective)
+    request = Request(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
     stop = Work(work=point.work, cores=1)
     answer = propose(problem, request, stop)
     allocation = checked_allocation(case, arrays, problem, request, stop, answer)

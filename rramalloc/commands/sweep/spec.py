@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
-from rramalloc.allocation.budgets import MAX_ARRAYS, multiple
+from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
 from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
@@ -73,6 +73,7 @@ class SweepPoint(NamedTuple):
     method: str
     seed: int
     work: int
+    inputs: int = 1
 
     @property
     def changes(self) -> Changes:
@@ -141,8 +142,9 @@ class Spec(Record):
 
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
     replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
-    advance together instead of making a product; work: units of search of each point; latency_table: file of
-    measured step times of all points, instead of those of the hardware. Raises SpecError.
+    advance together instead of making a product; work: units of search of each point; inputs: how many
+    stream, whose time the objective latency then is; latency_table: file of measured step times of all
+    points, instead of those of the hardware. Raises SpecError.
     """
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -163,6 +165,7 @@ class Spec(Record):
     fc: Annotated[tuple[FullyConnected, ...], *_Values] = ("host",)
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
+    inputs: Annotated[int, Field(ge=1, le=MOST_INPUTS)] | None = None
     latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
@@ -234,7 +237,7 @@ class Spec(Record):
         for group in reversed(self.groups):
             number, position = divmod(number, len(self._values[group[0]]))
             chosen |= {name: self._values[name][position] for name in group}
-        return SweepPoint._make((*chosen.values(), self.work))
+        return SweepPoint._make((*chosen.values(), self.work, self.inputs or 1))
 
     def points(self) -> Iterator[SweepPoint]:
         """Yield all points in the order of the grid."""
@@ -323,6 +326,8 @@ def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
     values = [__version__, network.name, network.sha256, machine.sha256, *asked]
     if network.measured is not None:
         values.append(network.measured.sha256)
+    if point.inputs > 1:
+        values.append(f"{point.inputs} inputs")
     return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 

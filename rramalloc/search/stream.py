@@ -1,0 +1,110 @@
+"""Time of several inputs that stream: makespan + (inputs - 1) * interval (docs/sources/model.md 8).
+
+Without the modes that take longer than an interval the makespan can only rise. So a bound of the makespan
+at the longest interval of a range, with the shortest interval of the range, bounds every allocation in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from rramalloc.errors import PlacementError
+from rramalloc.search.auto import solve as solve_makespan
+from rramalloc.search.descent import Descent
+from rramalloc.search.interval import Intervals, Ints
+from rramalloc.search.menu import Menu, limited_to
+from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.ranges import (
+    FIRST_WORK_OF_LIMIT,
+    FasterThan,
+    Incumbent,
+    KnownTimes,
+    LimitRange,
+    close_ranges,
+)
+from rramalloc.search.work import SECONDS_PER_WORK, Work
+
+_DESCENT_SHARE = 0.1
+"""Part of the work allowed that one descent may take."""
+
+
+@dataclass(eq=False)
+class _ByInterval:
+    """The `LimitModel` of the time of several inputs in steps; a limit is the number of an interval."""
+
+    incumbent: Incumbent
+    descent: Descent
+    stop: Work
+    seed: int
+    inputs: int
+    lengths: Ints
+
+    def floor(self, limit: int, time: float) -> float:
+        """Return the time of all inputs with an interval that is not shorter, as `LimitModel.floor`."""
+        return time + (self.inputs - 1) * int(self.lengths[limit])
+
+    def fastest(self, limit: int, work: int) -> FasterThan:
+        """Return the least makespan with an interval that is not longer, as `LimitModel.fastest`."""
+        problem, longest = self.incumbent.problem, int(self.lengths[limit])
+        try:
+            within = limited_to(problem, longest)
+        except PlacementError as error:
+            return FasterThan(None, math.inf if error.proven else 1)
+        share = self.stop.nested(work)
+        answer = solve_makespan(within, share, self.seed)
+        self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
+        menu = Menu.of(within)
+        self.incumbent.offer(menu.choice(problem, menu.cheapest(longest)[0]))
+        return FasterThan(problem.choice(answer.choice.copies, answer.choice.blocks), answer.lower_bound)
+
+    def keep(self, found: Choice) -> None:
+        """Keep an allocation and those that a descent from it finds."""
+        self.incumbent.offer(found)
+        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+
+
+def steps_of(found: Choice, inputs: int) -> int:
+    """Return the steps or ticks of `inputs` inputs that stream through an allocation."""
+    if inputs == 1:
+        return found.makespan
+    return found.makespan + (inputs - 1) * found.problem.interval(found.copies, found.blocks)
+
+
+def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
+    """Minimise the time of `inputs` inputs in steps or ticks; `objective_bound` is of that time.
+
+    The answer is not worse than those for the latency and for the interval with the same work: their
+    searches come first, and ranges of intervals may take as much work once more.
+    """
+    if inputs == 1:
+        answer = solve_makespan(problem, stop, seed)
+        return replace(answer, objective_bound=answer.lower_bound)
+    menu, incumbent = Menu.of(problem), Incumbent(problem, partial(steps_of, inputs=inputs))
+    share = stop.nested(stop.work)
+    lengths = Intervals(replace(problem, tiles=None), incumbent, share).lengths
+    model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
+    model.keep(menu.choice(problem, menu.smallest))
+    bound = model.floor(0, 1)
+    if not stop.out_of_time:
+        known, last = KnownTimes(model, incumbent), len(lengths) - 1
+        first = int(np.searchsorted(lengths, menu.smallest_interval(problem)))
+        known.search(first, stop.work)
+        ranges = [LimitRange(known, stop.work, -1, first)]
+        if first < last:
+            known.search(last, FIRST_WORK_OF_LIMIT)
+            beyond = LimitRange(known, stop.work, first, last)
+            if beyond.bound < incumbent.value:
+                known.search(last, stop.work)
+                beyond = LimitRange(known, stop.work, first, last)
+            ranges.append(beyond)
+        stop.charge(share.taken())
+        bound = close_ranges(ranges, incumbent, share)
+    stop.charge(share.taken())
+    least = math.ceil(min(bound, incumbent.value))
+    why = stop.reason(round(incumbent.value), least) or "bounded, stopped after the work allowed"
+    words = f"{why}: branch and bound over ranges of intervals, for {inputs} inputs"
+    return incumbent.answer(words, least)
