@@ -64,8 +64,8 @@ rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at
 its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
 are compiled by the first, the packing of tiles by the second."""
-LONG = ("tests/test_docs.py", "tests/test_readme.py", "tests/notebooks/", "tests/hostile/test_scale.py",
-        "tests/commands/sweep/", "tests/search/test_tiles.py", "tests/placement/test_bound.py")  # fmt: skip
+_HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ search/test_tiles.py"
+LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
 """Where single tests take longest: they come first, so that no worker ends long after the others."""
 
 

@@ -17,12 +17,8 @@ import pytest
 import typer
 from pages import blocks, follow
 
-import rramalloc
 from rramalloc.cli.main import app
 from rramalloc.commands.latency.measure import Repetition
-from rramalloc.hardware.loader import preset_names
-from rramalloc.methods.registry import METHODS
-from rramalloc.network.shipped import shipped_names
 from rramalloc.schemas import json_schema, schema_names
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -99,12 +95,6 @@ def test_every_block_is_run_printed_or_read(page: Path) -> None:
             assert starts <= {"rramalloc", "python3", ".venv/bin/python", "source"}
 
 
-def test_figures_are_those_that_pages_show() -> None:
-    shown = [figure for page in PAGES for figure in FIGURE.findall(text_of(page))]
-    assert len(shown) == len(set(shown))
-    assert set(shown) == {path.name for path in (DOCS / "figures").iterdir()}
-
-
 def test_pictures_are_as_their_program_draws_them(pictures: Mapping[str, Callable[[], str]]) -> None:
     for name, draw in pictures.items():
         assert text_of(DOCS / "figures" / name) == draw(), name
@@ -114,31 +104,6 @@ def test_every_command_has_a_page() -> None:
     for name in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
         page = text_of(DOCS / f"{ELSEWHERE.get(name, name)}.md")
         assert f"rramalloc {name}" in page, name
-
-
-def test_every_method_has_a_row_and_its_description(hooks: ModuleType) -> None:
-    page = text_of(DOCS / "methods.md")
-    page = page.replace("<!-- methods -->", hooks.methods()).replace("<!-- baselines -->", hooks.baselines())
-    described = set(re.findall(r"^### `([\w-]+)`", page, re.MULTILINE))
-    for name, home in METHODS.items():
-        assert f"[`{name}`](#{name})" in page
-        assert name in described
-        assert f"::: {home.partition(':')[0]}\n" in page or name in ("auto", "interval")
-
-
-def test_every_public_name_is_in_the_reference() -> None:
-    described = {
-        name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text_of(DOCS / "api.md"), re.M)
-    }
-    errors = {name for name in rramalloc.__all__ if name.endswith("Error")}  # a whole module on the page
-    public = set(rramalloc.__all__) - {"__version__", "Problem"} - errors
-    assert public <= described, public - described
-
-
-def test_every_page_is_in_the_navigation() -> None:
-    navigation = text_of(DOCS.parent / "mkdocs.yml").partition("\nnav:\n")[2]
-    for page in PAGES:
-        assert f": {page.name}\n" in navigation, page.name
 
 
 def test_format_pages_have_every_field_of_every_schema(hooks: ModuleType) -> None:
@@ -207,11 +172,6 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
 )  # fmt: skip
 def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str) -> None:
     assert hooks._kind(schema, {"Layer": ""}) == words
-
-
-def test_shipped_tables_have_every_name(hooks: ModuleType) -> None:
-    for names, table in ((shipped_names(), hooks.networks()), (preset_names(), hooks.presets())):
-        assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(names)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from pages import blocks, differences, run, run_python
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,8 +44,3 @@ def test_shown_output_is_the_real_output(tmp_path: Path) -> None:
 def test_python_example(tmp_path: Path) -> None:
     example = next(text for kind, text in BLOCKS if kind == "python")
     assert run_python(example, tmp_path).startswith("4009 4009 16\n")
-
-
-@pytest.mark.parametrize("name", ["networks", "results", "tests", "rramalloc"])
-def test_top_level_folders_exist(name: str) -> None:
-    assert (ROOT / name).is_dir()

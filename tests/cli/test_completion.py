@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from cli.probe import imported
 
-from rramalloc.errors import FileError, UnknownNameError, suggestion
-
 Run = Callable[..., Any]
 SLOW = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "vl_convert")
 
@@ -101,50 +99,3 @@ def test_the_nearest_is_suggested(arguments: str, code: int, told: str, run: Run
     assert outcome.code == code
     assert told in outcome.err
     assert outcome.out == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("inspect my_nett", "did you mean my_net.onnx?"),
-        ("inspect vgg16 --hardware my_chp.toml", "did you mean my_chip.toml?"),
-        ("sweep my_studdy.toml -o rows", "did you mean my_study.toml?"),
-    ],
-)
-def test_the_nearest_file_is_suggested(
-    arguments: str, told: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("my_net.onnx", "my_chip.toml", "my_allocation.json", "my_study.toml", "my_n\x1bet.onnx"):
-        (tmp_path / name).touch()
-    monkeypatch.chdir(tmp_path)
-    outcome = run(*arguments.split())
-    assert outcome.code == 1
-    assert outcome.err.endswith(f"{told}\n")
-
-
-@pytest.mark.parametrize(
-    "name", ["model.onnx", "my/networks/a.json", "no/hardware.csv", "\0.onnx", "x" * 5000 + ".onnx"]
-)
-def test_a_missing_file_like_no_name_that_ships(name: str, run: Run) -> None:
-    outcome = run("inspect", name)
-    assert outcome.code == 1
-    assert "did you mean" not in outcome.err
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("beta", "did you mean beta?"),
-        ("bta", "did you mean beta?"),
-        ("BETA", "did you mean beta?"),
-        ("xyz", ""),
-        ("", ""),
-    ],
-)
-def test_suggestion(name: str, told: str) -> None:
-    known = ("alpha", "beta", "gamma")
-    assert suggestion(name, known) == told
-    hint = told or "known: alpha, beta, gamma"
-    assert str(UnknownNameError("letter", name, known)) == f"no letter named {name!r}; {hint}"
-    named = FileError("x", "gone").suggesting("letter", name, known)
-    assert str(named) == ("x: gone; did you mean the letter beta?" if told else "x: gone")

@@ -6,24 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-import pytest
 from cli.conftest import Run
-
-from rramalloc.csv_rows import csv_cell, csv_rows
-
-FORMULAS = ("=cmd|' /C calc'!A0", "+cmd", "-cmd", "@SUM(A1)", "'=1")
-
-
-@pytest.mark.parametrize("name", FORMULAS)
-def test_formulas_are_text_and_read_back(name: str) -> None:
-    cell = str(csv_cell(name))
-    assert cell == f"'{name}"
-    assert [row["name"] for _, row in csv_rows(f'name\n"{cell}"\n', "t.csv", ["name"])] == [name]
-
-
-@pytest.mark.parametrize("value", [-3, -0.5, "-3", "+1e-3", "conv1", None, True, "3x-1"])
-def test_numbers_stay_numbers(value: object) -> None:
-    assert csv_cell(value) is value
 
 
 def test_names_as_commands_print_them(run: Run, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rramalloc.cli.output import print_lines, print_table
-from rramalloc.cli.terminal import shortened, width_of, wrapped
+from rramalloc.cli.output import print_table
 
 
 class Screen(io.StringIO):
@@ -42,49 +41,6 @@ def test_any_table_fits(rows: list[tuple[Any, ...]], columns: int, spare: list[s
     assert len(lines) == len(rows) + 3
     for row, line in zip(rows, lines[2:], strict=False):
         assert "count" not in lines[0] or str(row[1]) in line.split()
-
-
-def test_long_values_go_on_below_their_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Screen()
-    monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setattr(sys, "stdout", screen)
-    print_lines([("a", "1234567 steps of search"), ("label", "x")])
-    assert screen.getvalue() == "a      1234567 steps\n       of search\nlabel  x\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "shown"),
-    [
-        ("block1.conv2", 8, "bloc…nv2"),
-        ("a text of words", 8, "a text …"),
-        ("特徴抽出", 5, "特…出"),
-        ("conv1", 1, "…"),
-    ],
-)
-def test_shortened(text: str, columns: int, shown: str) -> None:
-    assert shortened(text, columns) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "indent", "shown"),
-    [
-        ("one two", None, 0, "one two"),
-        ("one two", 7, 2, "one\n  two"),
-        ("one abcdefgh", 6, 0, "one\nabcdef\ngh"),
-        ("特徴抽出", 5, 0, "特徴\n抽出"),
-    ],
-)
-def test_wrapped(text: str, columns: int | None, indent: int, shown: str) -> None:
-    assert wrapped(text, columns, indent) == shown
-
-
-@pytest.mark.parametrize(("told", "columns"), [("70", 70), ("", 80), ("0", 80), ("-5", 80), ("9" * 5000, 80)])
-def test_width_of_a_terminal_that_does_not_tell(
-    told: str, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", told)
-    assert width_of(Screen()) == columns
-    assert width_of(io.StringIO()) is None
 
 
 WIDE = ("name", "a", "b", "c")

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from hashlib import blake2b
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from typing import Any
 import pytest
 from cli.probe import imported
 
-from rramalloc import compiled, numba_inside
-from rramalloc.cli import live_line
+from rramalloc import compiled
 from rramalloc.search.work import Work
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -66,21 +64,6 @@ def test_damaged_cache_is_compiled_again(first: int, simulation: tuple[Path, Pat
         assert [file for file, content in damaged.items() if file.read_bytes() == content] == []
 
 
-def test_cache_of_another_version(simulation: tuple[Path, Path, str]) -> None:
-    """Its files were written whole, and tell of types that this version does not have."""
-    cache, allocation, expected = simulation
-    files = [file for file in cache.rglob("*.nbi") if b"FlatEdges" in file.read_bytes()]
-    assert files
-    for file in files:
-        file.write_bytes(file.read_bytes().replace(b"FlatEdges", b"FlatRidge"))
-        digest = blake2b(file.read_bytes(), digest_size=16).hexdigest()
-        with (file.parent / numba_inside.CHECKSUMS).open("a") as sums:
-            sums.write(f"{digest}\n")
-    for _ in range(2):
-        ended = command("simulate", "alexnet", "--allocation", allocation, cache=cache)
-        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
-
-
 def test_damaged_cache_that_cannot_be_written(simulation: tuple[Path, Path, str]) -> None:
     """The files are left alone, and the functions compiled for this run only."""
     cache, allocation, expected = simulation
@@ -118,28 +101,6 @@ def test_compiled_code_is_loaded_without_what_compiling_needs(
         assert told.endswith(f"{needed}\n")
 
 
-def test_without_the_inner_classes_of_numba(simulation: tuple[Path, Path, str], tmp_path: Path) -> None:
-    """Plain numba compiles, then loads, where one of them has another name."""
-    _, allocation, expected = simulation
-    code = (
-        "import numba.core.compiler\nfrom numba.core import typed_passes\n"
-        "from rramalloc.cli.main import main\n"
-        "del typed_passes.InlineOverloads\n"
-        "main()"
-    )
-    for _ in range(2):
-        ended = subprocess.run(
-            [sys.executable, "-c", code, "simulate", "alexnet", "--allocation", str(allocation)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        )
-        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
-    assert [*tmp_path.rglob("*.nbc")]
-    assert not [*tmp_path.rglob(numba_inside.CHECKSUMS)]
-
-
 def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 s of search, 20 s of compilation within compilation, 5 s of search: 15 s count."""
     now_s = 100.0
@@ -159,22 +120,6 @@ def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -
     assert (stop.seconds, stop.out_of_time) == (14, False)
     now_s += 1
     assert (stop.seconds, stop.out_of_time) == (15, True)
-
-
-def test_compilation_is_announced(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now_s = 0.0
-    monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
-    monkeypatch.setattr(live_line, "compilation", compilation := compiled.Compilation())
-    live_line.announce_compilation(quiet=False)
-    for _ in range(12):
-        compilation.begin()
-        now_s += 0.5
-        compilation.end()
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith(f"compiling once (about {compiled.EXPECTED_S} s): 4 functions, after ")
 
 
 INTERRUPTED_IMPORT = """

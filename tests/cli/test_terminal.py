@@ -81,8 +81,6 @@ RUN_BY = {
     "fold filter": "fold",
 }
 ENDS = {"optimize too little": "exit 1", "inspect misspelt": "exit 1"}
-HELPED = tuple(sorted(commands()))
-NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?%?")
 
 
 def long_network() -> dict[str, Any]:
@@ -161,6 +159,9 @@ def headings(text: str) -> list[list[str]]:
     return [re.split(r"  +", line.strip()) for line, rule in pairwise(lines) if rule.startswith("────")]
 
 
+NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?%?")
+
+
 def numbers(text: str) -> set[str]:
     """Words that are numbers, of lines that do not depend on the clock."""
     kept = [
@@ -193,36 +194,12 @@ class TestEveryCommand:
             assert all(names[0] == kept[0] for names, kept in pairs), command
 
 
-def test_columns_go_by_importance(told: Told) -> None:
-    """docs/sources/model.md 6 explains a makespan by Op; what users came for is the replication."""
-    wide, usual, narrow = (headings(told[columns]["optimize"])[0] for columns in (200, 80, 60))
-    assert len(wide) == 11
-    assert set(narrow) < set(usual) < set(wide)
-    assert {"layer", "replication", "arrays"} <= set(narrow)
-
-
 def test_a_pipe_has_whole_names_and_all_columns(told: Told) -> None:
     for text in told[None].values():
         assert "…" not in text
         assert "left out" not in text
         assert "\x1b" not in text
         assert "\r" not in text
-
-
-@pytest.mark.parametrize("columns", [60, 80])
-def test_help(columns: int, tmp_path: Path) -> None:
-    words = json.dumps([[command, *command.split(), "--help"] for command in HELPED])
-    shown = Terminal(RUN_ALL, [words], columns, tmp_path).read()
-    assert [line for line in lines_of(shown) if len(line) > columns] == []
-    parts = shown.split(MARK)[1:]
-    assert len(parts) == len(HELPED)
-    for command, part in zip(HELPED, parts, strict=True):
-        assert "exit 0" in part
-        example = re.search(rf"^ +Example: rramalloc {command}.*$", part, re.MULTILINE)
-        assert example is not None, command
-        if columns == 80 and not example[0].endswith("\\"):
-            following = part[example.end() :].split("\n")[1]
-            assert not following.strip(), f"the example of {command} takes more than a line"
 
 
 @pytest.mark.parametrize(
@@ -256,18 +233,6 @@ def test_ctrl_c_shows_the_best_so_far(tmp_path: Path) -> None:
     assert "interrupted: this is the best found so far" in shown
     assert re.search(r"^makespan +[0-9]+ steps$", shown, re.MULTILINE)
     assert max(map(cell_len, lines_of(shown))) <= 80
-
-
-def test_ctrl_c_while_a_device_is_timed(tmp_path: Path) -> None:
-    effort = ("--least", 1_000_000, "--most", 1_000_000)
-    arguments = ("latency", "measure", "squeezenet", *SIMULATED, "-o", "t.json", *effort)
-    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), "executions")
-    told = (
-        "interrupted: every time so far is kept in t.json.samples.jsonl, the same command goes on from there"
-    )
-    assert told in " ".join(shown.split())
-    assert (tmp_path / "t.json.samples.jsonl").stat().st_size > 0
-    assert not (tmp_path / "t.json").exists()
 
 
 def test_ctrl_c_before_anything_is_placed(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import rramalloc
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import block_arrays
 from rramalloc.network.network import Network
@@ -38,20 +37,3 @@ def test_modes(case: dict[str, Any]) -> None:
             for stage, grid, d in zip(graph.stages, in_blocks.grids, copies, strict=True)
         }
         assert arrays == expected
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["network"]["name"])
-def test_the_api_says_the_same(case: dict[str, Any]) -> None:
-    network = Network.from_document(case["network"], "golden")
-    modes = {"replication": case["replication"], "block": case["block"]}
-    for lines, expected in case["arrays"].items():
-        simulation = rramalloc.simulate(network, modes, crossbar=f"{lines}x{lines}")
-        assert {layer.name: layer.finish for layer in simulation.layers} == case["finish"]
-        assert {layer.name: layer.arrays for layer in simulation.layers} == expected
-        assert {layer.name: [*(layer.block or ())] for layer in simulation.layers} == case["block"]
-        assert simulation.arrays == sum(expected.values())
-        assert simulation.recurrence <= simulation.makespan == case["makespan"]
-    own = rramalloc.simulate(network, modes | {"cycles": case["cycles"]})
-    assert {layer.name: layer.finish for layer in own.layers} == case["finish_with_cycles"]
-    assert {layer.name: layer.cycles for layer in own.layers} == case["cycles"]
-    assert own.recurrence <= own.makespan == case["makespan_with_cycles"]

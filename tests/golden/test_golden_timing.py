@@ -84,10 +84,3 @@ def test_onnx_file(file: str) -> None:
 @pytest.mark.parametrize("name", OWN_JSON)
 def test_shipped_network_equals_its_onnx_file(name: str) -> None:
     check_shipped(load(name), SHIPPED[OWN_JSON[name]])
-
-
-def test_the_golden_file_is_complete() -> None:
-    """A file cut short would pass everything above."""
-    assert len(GOLDEN["random"]) == 23
-    assert len(SHIPPED) == 9
-    assert all(len(entry["cases"]) == 3 for entry in SHIPPED.values())

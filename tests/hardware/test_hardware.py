@@ -47,47 +47,6 @@ def test_compute_ns(fields: dict[str, Any], input_bits: int, step_ns: float) -> 
     assert Timing(**fields).compute_ns(input_bits, crossbar) == step_ns
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        pytest.param({}, "needs either step_ns, or both read_ns and dac_bits", id="nothing"),
-        pytest.param({"read_ns": 1.0}, "needs either", id="no DAC"),
-        pytest.param({"dac_bits": 1}, "needs either", id="no read time"),
-        pytest.param({"step_ns": 1.0, "read_ns": 1.0, "dac_bits": 1}, "excludes", id="both ways"),
-        pytest.param({"step_ns": 1.0, "columns_per_adc": 8}, "excludes", id="step and converter"),
-        pytest.param(
-            {"read_ns": 1.0, "dac_bits": 1, "adc_ns": 1.0}, "belong together", id="half a converter"
-        ),
-    ],
-)
-def test_timing_is_given_in_exactly_one_way(fields: dict[str, Any], reason: str) -> None:
-    with pytest.raises(SpecError, match=reason):
-        Timing(**fields)
-
-
-def test_capacity_of_a_chip() -> None:
-    chip = Chip(arrays_per_tile=96, straddle=True, tiles=(16, 8), chips=(2, 3))
-    assert chip.arrays_per_chip == 96 * 16 * 8
-    assert chip.arrays == 96 * 16 * 8 * 6
-
-
-@pytest.mark.parametrize(
-    ("weight_bits", "cell_bits", "signed", "columns"),
-    [
-        pytest.param(16, 16, "offset", 1, id="a cell a weight"),
-        pytest.param(8, 3, "offset", 3, id="last slice not full"),
-        pytest.param(8, 4, "differential", 4, id="two polarities"),
-        pytest.param(1, 64, "differential", 2, id="cell wider than the weight"),
-    ],
-)
-def test_columns_per_weight(weight_bits: int, cell_bits: int, signed: Any, columns: int) -> None:
-    precision = Precision(weight_bits=weight_bits, input_bits=8, output_bits=8, signed=signed)
-    crossbar = Crossbar(wordlines=8, bitlines=8, cell_bits=cell_bits)
-    assert (
-        Hardware(name="h", source="s", crossbar=crossbar, precision=precision).columns_per_weight == columns
-    )
-
-
 def test_with_crossbar_keeps_everything_else() -> None:
     isaac = load_hardware("isaac")
     other = isaac.with_crossbar(256, 64)
@@ -101,15 +60,6 @@ def test_with_crossbar_keeps_everything_else() -> None:
     }
     with pytest.raises(SpecError, match="wordlines"):
         isaac.with_crossbar(0, 64)
-
-
-def test_size_given_by_the_user_is_confirmed() -> None:
-    document = load_hardware("plain").to_dict() | {
-        "unconfirmed": ("crossbar.wordlines", "crossbar.cell_bits")
-    }
-    document["crossbar"] = Crossbar(**document["crossbar"])
-    document["precision"] = Precision(**document["precision"])
-    assert Hardware(**document).with_crossbar(64, 64).unconfirmed == ("crossbar.cell_bits",)
 
 
 def test_to_dict_leaves_out_what_is_not_given() -> None:

@@ -57,28 +57,6 @@ def test_a_value_without_effect_is_refused(tmp_path: Path) -> None:
         load_hardware(path)
 
 
-def test_a_field_that_is_not_known_suggests_the_nearest(tmp_path: Path) -> None:
-    path = written(tmp_path / "mine.toml")
-    path.write_text(path.read_text().replace("cell_bits = 2", "cell_bits = 2\nwordline = 4"))
-    with pytest.raises(SpecError, match=r"wordline: this field is not known, did you mean wordlines"):
-        load_hardware(path)
-
-
-REQUIRED = [
-    *((table, field) for table in ("crossbar", "precision", "memory") for field in TABLES[table]),
-    *(("chip", field) for field in ("arrays_per_tile", "straddle", "tiles", "chips")),
-]
-
-
-@pytest.mark.parametrize(("table", "field"), REQUIRED)
-def test_missing_field_is_named(tmp_path: Path, table: str, field: str) -> None:
-    path = written(tmp_path / "mine.toml", table, field, None)
-    with pytest.raises(SpecError) as caught:
-        load_hardware(path)
-    assert caught.value.where == str(path)
-    assert f"{table}.{field}".lstrip(".") in str(caught.value)
-
-
 BAD = [
     *(("crossbar", field, value) for field in TABLES["crossbar"] for value in ("0", "-1", "1.0", "true")),
     ("crossbar", "wordlines", "65537"),
@@ -126,46 +104,6 @@ def test_chip_with_too_many_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["timing.nothing", "energies.read_pj", "name", "timing.step_ns", "crossbar"]
-)
-def test_unconfirmed_must_name_a_value_of_the_file(tmp_path: Path, field: str) -> None:
-    path = written(tmp_path / "mine.toml", "", "unconfirmed", f'["{field}"]')
-    with pytest.raises(SpecError, match="is no value of this file"):
-        load_hardware(path)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"crossbar = 1\nprecision = 2\nname = 3\nsource = 4", id="values for tables"),
-        pytest.param(b"[[crossbar]]\nwordlines = 1\n", id="array of tables"),
-        pytest.param(b"name = 'a'\nname = 'b'", id="repeated key"),
-        pytest.param(b"\xff\xfe", id="not UTF-8"),
-        pytest.param(b"x = " + b"[" * 5000, id="deep nesting"),
-        pytest.param(b"x = " + b"9" * 5000, id="long integer"),
-        pytest.param(b"name = 'a\x00b'", id="control character"),
-        pytest.param(b'{"name": "json"}', id="JSON"),
-        pytest.param(b"#" * (2**20 + 1), id="over the limit"),
-    ],
-)
-def test_hostile_file(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_bytes(content)
-    with pytest.raises((FileError, SpecError)) as caught:
-        load_hardware(path)
-    message = str(caught.value)
-    assert message.startswith(str(path))
-    assert len(message) < len(str(path)) + 1000
-
-
-def test_byte_order_mark_and_line_ends_of_windows(tmp_path: Path) -> None:
-    path = written(tmp_path / "mine.toml")
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    assert load_hardware(path).name == "mine"
-
-
-@pytest.mark.parametrize(
     ("spec", "near"),
     [pytest.param("isac", "isaac", id="missing letter"), pytest.param("Puma.toml", "puma", id="case")],
 )
@@ -174,31 +112,9 @@ def test_unknown_preset_suggests_the_nearest(spec: str, near: str) -> None:
         load_hardware(spec)
 
 
-def test_name_and_source_may_be_left_out(tmp_path: Path) -> None:
-    """The name is then the file's without its ending; results say that no source is given."""
-    path = written(tmp_path / "my chip.v2.toml")
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join(line for line in lines if not line.startswith(("name", "source"))))
-    hardware = load_hardware(path)
-    assert (hardware.name, hardware.source) == ("my chip.v2", "not given")
-
-
 def test_missing_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         load_hardware(tmp_path / "isaac.toml")
-
-
-def test_file_that_exists_wins_over_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "isaac")
-    assert load_hardware("isaac").name == "mine"
-
-
-def test_preset_wins_over_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "isaac").mkdir()
-    assert load_hardware("isaac").name == "isaac"
-    assert load_hardware("isaac.toml").name == "isaac"
 
 
 @pytest.mark.parametrize(
@@ -228,12 +144,6 @@ def test_crossbar_size(text: str, size: tuple[int, int]) -> None:
 def test_bad_crossbar_size(text: str) -> None:
     with pytest.raises(SpecError, match=r"128x128|from 1 to 65536"):
         parse_crossbar(text)
-
-
-@pytest.mark.parametrize("spec", ["x" * 5000, "a\0b", "", ".", "a/" * 3000 + "b"])
-def test_hostile_name(spec: str) -> None:
-    with pytest.raises((FileError, UnknownNameError)):
-        load_hardware(spec)
 
 
 def test_a_chip_that_is_too_small_says_how_many_are_needed() -> None:

@@ -46,42 +46,10 @@ from rramalloc.cli.main import main
 
 LIMIT_S, HANG_S = 10, 120
 """Most seconds of the processor, and of the clock on a busy machine."""
-EXTREMES = (
-    0,
-    -1,
-    1,
-    3,
-    0.5,
-    -0.0,
-    1e300,
-    1.7e308,
-    5e-324,
-    1e-15,
-    1e13,
-    2**31 - 1,
-    2**53 + 1,
-    2**63,
-    10**18,
-    10**400,
-    float("nan"),
-    float("inf"),
-    float("-inf"),
-)
-STRANGE = (
-    "",
-    " ",
-    "x" * 100_000,
-    "\x00",
-    "\x1b[31mred",
-    "\u202e",
-    "\ud800",
-    "../../x",
-    "=1+1",
-    "c1",
-    "input",
-    "1",
-    "nan",
-)
+_NUMBERS = "0.5 -0.0 1e300 1.7e308 5e-324 1e-15 1e13 nan inf -inf"
+EXTREMES = (0, -1, 1, 3, 2**31 - 1, 2**53 + 1, 2**63, 10**18, 10**400, *map(float, _NUMBERS.split()))
+_STRANGE = ("x" * 100_000, "\x00", "\x1b[31mred", "\u202e", "\ud800")
+STRANGE = ("", " ", *_STRANGE, *"../../x =1+1 c1 input 1 nan".split())
 TWICE = "\u2060twice"
 """Behind a key that is to be written a second time, which no dict of Python can say."""
 WRITTEN_TWICE = b'\\u2060twice"'
@@ -338,74 +306,20 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tune.sqlite": (RESULTS["tuned.json"],),
 }
 """The commands that read a file."""
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "optimize": (
-        "--arrays",
-        "--crossbar",
-        "--mapping",
-        "--fc",
-        "--objective",
-        "--target",
-        "--target-ns",
-        "--method",
-        "--seed",
-        "--work",
-        "--time-limit",
-        "--gap",
-        "--input-shape",
-        "--format",
-        "--hardware",
-        "--figure",
-    ),
-    "compare": ("--arrays", "--methods", "--seeds", "--seed", "--work", "--crossbar"),
-    "pareto": ("--arrays", "--objective", "--baselines", "--work", "--seed"),
-    "inspect": ("--crossbar", "--hardware", "--mapping", "--format", "--input-shape"),
-    "fold": ("--crossbar", "--filter", "--stride", "--align", "--padding", "--groups", "--input"),
+_ASKED = {
+    "optimize": "arrays crossbar mapping fc objective target target-ns method seed work time-limit gap "
+    "input-shape format hardware figure",
+    "compare": "arrays methods seeds seed work crossbar",
+    "pareto": "arrays objective baselines work seed",
+    "inspect": "crossbar hardware mapping format input-shape",
+    "fold": "crossbar filter stride align padding groups input",
 }
-TEXTS = (
-    " ",
-    "-1",
-    "0",
-    "1",
-    "40",
-    "x2",
-    "x0",
-    "x1e9",
-    "X1.5",
-    "1e3",
-    "nan",
-    "inf",
-    "-inf",
-    "٣",
-    "128x128",
-    "0x128",
-    "1x1",
-    "128x",
-    "99999999999x1",
-    "a,b",
-    ",",
-    "none,none",
-    "auto",
-    "\x00",
-    "�",
-    "../..",
-    "/",
-    "/dev/null",
-    "/dev/full",
-    "n.json",
-    "NaN",
-    "1_000",
-    "0x10",
-    "+5",
-    "3,3",
-    "1,1,1,1",
-    "",
-    "64,6,6,4",
-    "a=1,3,8,8",
-    "1" * 30,
-    "1" * 5000,
-    "é" * 300,
+OPTIONS = {name: tuple(f"--{word}" for word in words.split()) for name, words in _ASKED.items()}
+_WORDS = (
+    "-1 0 1 40 x2 x0 x1e9 X1.5 1e3 nan inf -inf ٣ 128x128 0x128 1x1 128x 99999999999x1 a,b , none,none auto "
+    "� ../.. / /dev/null /dev/full n.json NaN 1_000 0x10 +5 3,3 1,1,1,1 64,6,6,4 a=1,3,8,8"
 )
+TEXTS = (*_WORDS.split(" "), "", " ", "\x00", "1" * 30, "1" * 5000, "é" * 300)
 
 
 class Ending(NamedTuple):

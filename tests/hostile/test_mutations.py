@@ -21,36 +21,9 @@ from rramalloc.hardware import loader
 
 Behaves = Callable[..., Any]
 
-VALUES: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    1,
-    3,
-    0.5,
-    10**18,
-    -(10**18),
-    2**31 - 1,
-    2**63,
-    10**400,
-    1e308,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "input",
-    "conv1",
-    "\x00",
-    "\ud800",
-    "n" * 2000,
-    [],
-    {},
-    [[]],
-    [1, 2],
-    [1] * 100,
-    {"op": "conv"},
-)
+_NUMBERS = (-1, 0, 1, 3, 0.5, 10**18, -(10**18), 2**31 - 1, 2**63, 10**400, 1e308, float("nan"), float("inf"))
+_TEXTS = ("", "x", "input", "conv1", "\x00", "\ud800", "n" * 2000)
+VALUES: tuple[Any, ...] = (None, True, *_NUMBERS, *_TEXTS, [], {}, [[]], [1, 2], [1] * 100, {"op": "conv"})
 PRESETS = loader.preset_names()
 
 

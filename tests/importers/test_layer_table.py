@@ -70,20 +70,6 @@ def test_a_row_is_a_conv_and_a_pool(tmp_path: Path) -> None:
     assert network.name == "table"
 
 
-def test_columns_in_any_order_spaces_blank_lines_and_bom(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    columns = HEADER.split(",")[::-1]
-    path.write_bytes(
-        ("\ufeff" + ", ".join(columns) + "\r\n\r\n" + " , ".join(FIRST.split(",")[::-1]) + "\r\n").encode()
-    )
-    assert read(path).shapes["conv1"] == (8, 8, 8)
-
-
-def test_a_layer_may_be_named_input(tmp_path: Path) -> None:
-    network = read(table(tmp_path, FIRST.replace("conv1", "input")))
-    assert [node.name for node in network.nodes] == ["input_", "input", "input_pool"]
-
-
 @pytest.mark.parametrize(
     ("rows", "header", "place", "reason"),
     [

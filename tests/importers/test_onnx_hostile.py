@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from rramalloc.errors import FileError, NetworkError, RramallocError, SpecError
+from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.importers.onnx import from_model, read
-from rramalloc.importers.onnx.operators import HANDLERS
 
 FLOAT = TensorProto.FLOAT
 
@@ -50,10 +49,6 @@ def good() -> Any:
     constants.append(weight("g", 10, 100))
     graph = helper.make_graph(nodes, "g", [info("x", "N", 3, 8, 8)], [info("y", "N", 10)], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-
-
-def test_the_good_model_is_good() -> None:
-    assert len(from_model(good(), "good.onnx", {}).stages) == 2
 
 
 def set_(path: str, value: Any) -> Any:
@@ -136,15 +131,6 @@ def test_mutation(mutation: str) -> None:
     assert len(str(caught.value)) < 1000
 
 
-def test_long_names_are_cut() -> None:
-    model = good()
-    for node in model.graph.node:
-        node.name = ""
-    model.graph.node[1].output[0] = model.graph.node[2].input[0] = "c" * 10**6
-    network = from_model(model, "long.onnx", {})
-    assert max(len(node.name) for node in network.nodes) <= 1000
-
-
 BOMBS = {
     "ConstantOfShape": [helper.make_node("ConstantOfShape", ["big"], ["t"])],
     "Range": [helper.make_node("Range", ["zero", "huge", "one"], ["t"])],
@@ -185,35 +171,6 @@ def test_constants_do_not_explode(bomb: str) -> None:
     with pytest.raises(SpecError):
         from_model(model, "bomb.onnx", {})
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
-
-
-def test_constants_together_do_not_explode() -> None:
-    """20,000 ranges of 60,000 numbers, all alive: 9 GB if they were kept."""
-    nodes = [helper.make_node("Range", ["zero", "many", "one"], [f"t{k}"]) for k in range(20_000)]
-    nodes.append(helper.make_node("Concat", [f"t{k}" for k in range(20_000)], ["t"], axis=0))
-    nodes += [helper.make_node("Reshape", ["x", "t"], ["c"]), helper.make_node("Conv", ["c", "w"], ["y"])]
-    scalars = {"zero": 0, "one": 1, "many": 60_000}
-    constants = [numpy_helper.from_array(np.array(value), name) for name, value in scalars.items()]
-    graph = helper.make_graph(
-        nodes, "g", [info("x", 1, 3, 8, 8)], [info("y")], [*constants, weight("w", 4, 3, 1, 1)]
-    )
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(SpecError):
-        from_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), "ranges.onnx", {})
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
-
-
-def test_doubling_does_not_explode() -> None:
-    """300 times Concat(a, a): a grid or channel count beyond any limit is an error, at once."""
-    for axis in (1, 2):
-        nodes = [helper.make_node("Conv", ["x", "w"], ["t0"])]
-        nodes += [helper.make_node("Concat", [f"t{k}"] * 2, [f"t{k + 1}"], axis=axis) for k in range(300)]
-        graph = helper.make_graph(
-            nodes, "g", [info("x", 1, 3, 8, 8)], [info("t300")], [weight("w", 4, 3, 1, 1)]
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-        with pytest.raises(NetworkError):
-            from_model(model, "doubling.onnx", {})
 
 
 def test_deep_chain() -> None:
@@ -258,17 +215,6 @@ def test_every_truncation_and_random_change(tmp_path: Path) -> None:
     assert time.monotonic() - start < 120
 
 
-def test_invalid_text() -> None:
-    content = good().SerializeToString().replace(b"conv", b"\xff\xfe\xfd\xfc")
-    try:
-        model = ModelProto.FromString(content)
-    except Exception:  # noqa: BLE001 - some protobuf versions refuse at once
-        pytest.skip("refused by protobuf")
-    with pytest.raises(RramallocError, match="UTF-8"):
-        from_model(model, "text.onnx", {})
-
-
-NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 8, 16, 10**6, 2**31, 10**18)
 TEXTS = (
     "", "constant", "reflect", "wrap", "linear", "SAME_UPPER", "bij,bjk->bik", "...i,ij->...j", "bti,bti",
     "ii->i", "a->", "->", "reverse", "bidirectional", "half_pixel", "DCR",
@@ -281,51 +227,3 @@ LISTS = (
     "axes", "kernel_shape", "strides", "pads", "dilations", "perm", "split", "starts", "ends",
     "output_padding", "output_shape", "qkv_hidden_sizes",
 )  # fmt: skip
-WORDS = ("equation", "direction", "mode", "auto_pad", "coordinate_transformation_mode", "nearest_mode")
-
-
-def attributes(rng: random.Random) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name in rng.sample([*WHOLE, *LISTS, *WORDS], rng.randint(0, 6)):
-        several = [rng.choice(NUMBERS) for _ in range(rng.randint(1, 5))]
-        made[name] = several if name in LISTS else rng.choice(TEXTS if name in WORDS else NUMBERS)
-    return made
-
-
-def any_model(operator: str, rng: random.Random) -> Any:
-    """One operator with operands and attributes that mostly do not fit."""
-    dims = [1 if rng.random() < 0.8 else 3] + [rng.choice([1, 2, 3, 4, 8]) for _ in range(rng.randint(0, 4))]
-    names, constants = list[str](), [weight("k", dims[-1], 4)]
-    for at in range(rng.randint(1, 7)):
-        kind, name = rng.random(), f"c{at}"
-        if kind < 0.3 or (at == 0 and kind < 0.8):
-            name = "d"
-        elif kind < 0.4:
-            name = ""
-        elif kind < 0.65:
-            values = np.array([rng.choice(NUMBERS) for _ in range(rng.randint(0, 5))], dtype=np.int64)
-            constants.append(numpy_helper.from_array(values.reshape(rng.choice([(-1,), (-1, 1)])), name))
-        else:
-            sizes = [rng.choice([0, 1, 2, 3, 4, 8, 12, 16, 10**6]) for _ in range(rng.randint(0, 5))]
-            constants.append(weight(name, *sizes))
-        names.append(name)
-    domain = rng.choice(["", "", "com.microsoft"])
-    outputs = ["y", "y2", "y3"][: rng.randint(1, 3)]
-    nodes = [
-        helper.make_node("Relu", ["x"], ["d"]), helper.make_node("MatMul", ["x", "k"], ["z"]),
-        helper.make_node(operator, names, outputs, "it", domain=domain, **attributes(rng)),
-    ]  # fmt: skip
-    graph = helper.make_graph(nodes, "g", [info("x", *dims)], [info("y"), info("z")], constants)
-    versions = [helper.make_opsetid("", rng.choice([9, 13, 21])), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=versions)
-
-
-@pytest.mark.parametrize("operator", sorted(HANDLERS))
-def test_any_operands_give_a_network_or_a_typed_error(operator: str) -> None:
-    """Wrong ranks, negative and huge sizes, operands left out, attributes of other operators."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for seed in range(20):
-        model = any_model(operator, random.Random(f"{operator} {seed}"))
-        with contextlib.suppress(RramallocError):
-            from_model(model, "any.onnx", {}, allow_partial=True)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes

@@ -379,16 +379,6 @@ def with_functions(*functions: Any) -> Any:
     return proto
 
 
-def test_functions_of_the_model_are_replaced() -> None:
-    inner = function(
-        "Inner", helper.make_node("Conv", ["a", "b"], ["d"]), helper.make_node("Relu", ["d"], ["c"])
-    )
-    outer = function("Layer", helper.make_node("Inner", ["a", "b"], ["c"], domain="own"))
-    outer.opset_import.append(helper.make_opsetid("own", 1))
-    network = load(with_functions(inner, outer))
-    assert [node.op for node in network.nodes] == ["input", "conv", "relu"]
-
-
 def test_functions_that_never_end() -> None:
     loop = function("Layer", helper.make_node("Layer", ["a", "b"], ["c"], domain="own"))
     with pytest.raises(SpecError, match="calls itself"):
@@ -402,10 +392,6 @@ def test_functions_that_never_end() -> None:
         load(with_functions(first, *doubling))
 
 
-def test_old_opset_warns() -> None:
-    assert "opset 6 is older than 7" in load(model([CONV], [info("x", 1, 3, 8, 8)], [W], opset=6)).warnings[0]
-
-
 def test_unordered_file_keeps_stage_order() -> None:
     nodes = [
         helper.make_node("Add", ["p", "q"], ["y"]),
@@ -416,41 +402,4 @@ def test_unordered_file_keeps_stage_order() -> None:
     assert [stage.name for stage in network.stages] == ["q", "p"]
 
 
-EMPTY = TensorProto()
 ONE = weight("one", 6)
-MADE = {  # an operator on constants alone that makes the weights or positions; its shape by ONNX's definition
-    "ConvTranspose": ("ConvTranspose", [weight("a", 1, 4, 6, 6), weight("b", 4, 3, 2, 2)], {}, (1, 3, 7, 7)),
-    "Gemm": ("Gemm", [weight("a", 1, 32), weight("b", 64, 32)], {"transB": 1}, (1, 64)),
-    "Resize": ("Resize", [weight("a", 1, 3, 4, 4), EMPTY, EMPTY, ints("b", 1, 3, 6, 8)], {}, (1, 3, 6, 8)),
-    "BatchNormalization": (
-        "BatchNormalization",
-        [weight("a", 4, 6, 3, 3), ONE, ONE, ONE, ONE],
-        {},
-        (4, 6, 3, 3),
-    ),
-    "Pad": ("Pad", [weight("a", 4, 3, 1, 1), ints("b", 0, 0, 1, 1, 0, 0, 1, 1)], {}, (4, 3, 3, 3)),
-    "Split": ("Split", [weight("a", 12, 9), ints("b", 12)], {"axis": 0}, (12, 9)),
-    "Einsum": ("Einsum", [weight("a", 20, 9), weight("b", 20, 5)], {"equation": "ij,ik->jk"}, (9, 5)),
-    "ReduceMean": ("ReduceMean", [weight("a", 20, 9)], {"axes": [1], "keepdims": 0}, (20,)),
-}
-
-
-@pytest.mark.parametrize("case", MADE)
-def test_operators_on_constants_have_shapes(case: str) -> None:
-    op, constants, attributes, dims = MADE[case]
-    named = {each.name: each for each in constants if each.name}
-    nodes = [
-        helper.make_node(op, [each.name for each in constants], ["made"], **attributes),
-        helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("Flatten", ["c"], ["f"]),
-        helper.make_node("Reshape", ["made", "flat"], ["table"]),
-        helper.make_node("MatMul", ["f", "table"], ["y"]),
-    ]
-    inner, rest = 144, int(np.prod(dims))
-    nodes[4:4] = [helper.make_node("Slice", ["f", "zero", "end", "first"], ["cut"])]
-    nodes[5].input[0] = "cut"
-    assert rest <= inner**2
-    rows = next(size for size in range(min(rest, inner), 0, -1) if rest % size == 0)
-    targets = [ints("flat", rows, rest // rows), ints("zero", 0), ints("end", rows), ints("first", 1)]
-    network = load(model(nodes, [info("x", 1, 3, 8, 8)], [W, *named.values(), *targets]))
-    assert weights(network, network.stages[-1]) == rest

@@ -117,20 +117,6 @@ def test_unknown_operation_is_a_barrier_with_one_warning() -> None:
     assert [item.name for item in network.approximations] == ["a", "b"]
 
 
-def test_inserted_flatten_makes_way_for_a_name() -> None:
-    entries = [
-        node("x", "OP_INPUT", [1, 4, 6, 6]),
-        node("fc_flatten", "OP_RELU", [1, 4, 6, 6], "x"),
-        node("fc", "OP_FC", [1, 2], "fc_flatten", output_channel=2),
-    ]
-    assert [item.name for item in from_document(entries, "n").nodes] == [
-        "x",
-        "fc_flatten",
-        "fc_flatten_",
-        "fc",
-    ]
-
-
 def _changed(index: int, **fields: Any) -> list[Json]:
     entries = copy.deepcopy(residual())
     for key, value in fields.items():
@@ -184,13 +170,5 @@ _VALUES = st.recursive(
 def test_any_value_gives_a_network_or_a_typed_error(index: int, field: str, value: object) -> None:
     entries = residual()
     entries[index][field] = value
-    with contextlib.suppress(RramallocError):
-        assert isinstance(from_document(entries, "n"), Network)
-
-
-@given(st.integers(1, 7), st.sampled_from(["kernel_h", "stride_w", "pad_h1", "group", "global"]), _VALUES)
-def test_any_parameter_gives_a_network_or_a_typed_error(index: int, field: str, value: object) -> None:
-    entries = residual()
-    entries[index].setdefault("param", {})[field] = value
     with contextlib.suppress(RramallocError):
         assert isinstance(from_document(entries, "n"), Network)

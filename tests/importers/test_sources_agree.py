@@ -147,11 +147,3 @@ def test_barriers_are_the_same(make: Function, waits: int, tmp_path: Path) -> No
     onnx, program = both(make(), tmp_path)
     assert figures(onnx) == figures(program)
     assert figures(onnx)["barriers"] == waits
-
-
-def test_constant_places_are_read_from_archives(tmp_path: Path) -> None:
-    module, shape = on_image(lambda x: x[:, :, [3, 1, 0, 2]])
-    torch.export.save(torch.export.export(module.eval(), (torch.zeros(shape),)), tmp_path / "n.pt2")
-    archived = load(tmp_path / "n.pt2")
-    assert archived.nodes == from_torch(module, shape).nodes
-    assert "take" in {node.op for node in archived.nodes}

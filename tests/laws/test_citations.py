@@ -47,14 +47,3 @@ def missing(path: Path) -> list[str]:
 
 def test_every_cited_page_and_section_is_there() -> None:
     assert [wrong for path in CODE for wrong in missing(path)] == []
-
-
-def test_what_is_missing_is_seen() -> None:
-    cited = SOURCES / "model.md"
-    assert {"3", "4", "14"} <= headings(cited)
-    assert "99" not in headings(cited)
-    text = "docs/sources/model.md 4, docs/sources/model.md 99, docs/sources/nowhere.md"
-    found = [(page["path"], page["section"]) for page in PAGE.finditer(text)]
-    assert found == [
-        ("docs/sources/model.md", "4"), ("docs/sources/model.md", "99"), ("docs/sources/nowhere.md", None),
-    ]  # fmt: skip

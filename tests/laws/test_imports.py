@@ -56,27 +56,3 @@ except UnsupportedError as error:
 """
     ran = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=False)
     assert ran.stdout.startswith(words), ran.stderr
-
-
-BY_NAME = (
-    "__init__.py",
-    "arguments.py",
-    "api.py",
-    "commands/export/discovery.py",
-    "importers/onnx/__init__.py",
-    "lazy.py",
-    "methods/registry.py",
-    "plots.py",
-    "commands/report/report.py",
-    "schemas.py",
-)
-"""Files that find later parts of the package by name: each holds a table of what it finds, and no more."""
-
-
-def test_nothing_else_imports_by_name() -> None:
-    found = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if any(way in path.read_text() for way in ("import_module", "__import__"))
-    }
-    assert found <= set(BY_NAME)

@@ -10,7 +10,7 @@ from laws.strategies import randoms
 
 from rramalloc.choices import MAPPINGS
 from rramalloc.hardware.hardware import Crossbar
-from rramalloc.mapping.blocks import Part, blocks
+from rramalloc.mapping.blocks import blocks
 from rramalloc.mapping.demand import WeightMatrix, demand
 
 
@@ -26,28 +26,6 @@ def array(wordlines: int, bitlines: int) -> Crossbar:
 
 def numbers(found: list) -> list[tuple[int, int, int, int]]:
     return [(block.row_block, block.column_block, block.rows, block.columns) for block in found]
-
-
-def test_im2col_cuts_rows_and_columns() -> None:
-    """2 x 2 kernel, 3 channels: 12 rows on 8 wordlines; 5 columns on 4 bitlines."""
-    found = blocks(matrix(4, 3, 5), array(8, 4), "im2col")
-    assert numbers(found) == [(0, 0, 8, 4), (0, 1, 8, 1), (1, 0, 4, 4), (1, 1, 4, 1)]
-    assert found[3].parts == (Part(0, 0, 0, 0, range(8, 12), range(4, 5)),)
-
-
-def test_kernel_split_numbers_row_blocks_by_position() -> None:
-    """2 positions, 3 channels on 2 wordlines: ceil(3 / 2) = 2 row blocks a position."""
-    found = blocks(matrix(2, 3, 1), array(2, 4), "kernel_split")
-    assert numbers(found) == [(0, 0, 2, 1), (1, 0, 1, 1), (2, 0, 2, 1), (3, 0, 1, 1)]
-    rows = [list(block.parts[0].rows) for block in found]
-    assert rows == [[0, 2], [4], [1, 3], [5]]  # channel * positions + position
-
-
-def test_groups_lie_on_the_diagonal() -> None:
-    """Depthwise 3 x 3 over 5 channels on 20 wordlines: min(20 // 9, 4 // 1) = 2 groups an array."""
-    found = blocks(matrix(9, 1, 1, groups=5), array(20, 4), "im2col")
-    assert numbers(found) == [(0, 0, 18, 2), (1, 1, 18, 2), (2, 2, 9, 1)]
-    assert found[1].parts == (Part(0, 2, 0, 0, range(9), range(1)), Part(0, 3, 9, 1, range(9), range(1)))
 
 
 @settings(max_examples=300, deadline=None)

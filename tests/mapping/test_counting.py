@@ -11,7 +11,6 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.commands.export.array_groups import first_fit
-from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -46,18 +45,6 @@ def test_grouped_convolutions_are_dense_and_classifiers_stored() -> None:
     timed = rramalloc.optimize(grouped(), arrays=248, hardware=PIMCOMP, fc="crossbar")
     assert timed.replication == {"c": 3, "fc": 1}
     assert timed.arrays.used == 248
-
-
-def test_the_budget_that_is_missing_counts_the_classifiers() -> None:
-    with pytest.raises(BudgetError) as told:
-        rramalloc.optimize(grouped(), arrays=103, hardware=PIMCOMP)
-    assert (told.value.need, told.value.demands) == (104, (("c", 72), ("fc", 32)))
-    assert rramalloc.inspect(grouped(), hardware=PIMCOMP).minimum == 104
-
-
-def test_row_blocks_wider_than_a_tile_are_an_error() -> None:
-    with pytest.raises(SpecError, match=r"row block of layer 'fc' is 8 arrays wide .* tile of 6"):
-        rramalloc.optimize(grouped(), arrays=500, hardware=small(100, 6))
 
 
 def test_certain_arrays_by_hand() -> None:

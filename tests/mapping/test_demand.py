@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from rramalloc.choices import MAPPINGS
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import WeightMatrix, demand, demands
@@ -77,19 +76,6 @@ def test_transposed_convolution(fields: dict[str, Any], demand: int) -> None:
     """C_in / G * ceil(K_h / S_h) * ceil(K_w / S_w) rows, S_h * S_w * C_out / G columns (MODEL 10)."""
     network = generator((40, fields), channels=64)
     assert demands(network, network.stages, load_hardware("plain")) == [demand]
-
-
-def test_wordlines_and_bitlines_are_not_confused() -> None:
-    """Rows 9 * 64 = 576, columns 64: ceil(576 / 64) * 1 = 9 wide, ceil(576 / 256) * 2 = 6 tall."""
-    tall = Crossbar(wordlines=256, bitlines=32, cell_bits=1)
-    wide = Crossbar(wordlines=64, bitlines=256, cell_bits=1)
-    assert demand(matrix(9, 64, 64), wide, "im2col", "here") == 9
-    assert demand(matrix(9, 64, 64), tall, "im2col", "here") == 6
-
-
-def test_a_kernel_that_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"here: .*121 positions.*100 wordlines.*im2col"):
-        demand(matrix(121, 3, 96), square(100), "whole_kernel", "here")
 
 
 def hardware(weight_bits: int, cell_bits: int, signed: str) -> Hardware:

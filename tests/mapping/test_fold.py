@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rramalloc.choices import FOLD_RULES
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError
 from rramalloc.mapping.fold import (
-    MAX_VALUES,
     Filter,
     Fold,
-    correlate,
     equal_on_random_data,
     fold_index,
     fold_input,
@@ -160,12 +158,6 @@ def test_geometry(
     assert fold.shape == (4, *folded, size[0] * size[1] * 3)
 
 
-def test_index_map_by_hand() -> None:
-    """Kernel 2 x 3 of 2 channels, folded 2 x 2: pixels (0,0) (0,1) (1,0) (1,1), then (0,2) and zeros."""
-    fold = Fold.of(Filter(outputs=7, kernel=(2, 3), inputs=2), (2, 2))
-    assert fold_index(fold).tolist() == [[[0, 1, 2, 3, 6, 7, 8, 9], [4, 5, -1, -1, 10, 11, -1, -1]]]
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_index_map_holds_every_weight_once(random: Random) -> None:
@@ -176,12 +168,6 @@ def test_index_map_holds_every_weight_once(random: Random) -> None:
     zeros = fold.padding_added * fold.inputs
     zeros += (fold.inputs - fold.filter.inputs) * fold.filter.kernel[0] * fold.filter.kernel[1]
     assert int((index < 0).sum()) == zeros
-
-
-def test_a_dilated_kernel_is_refused_with_the_reason() -> None:
-    with pytest.raises(SpecError, match=r"dilated by 2 in width: its pixels are not neighbours"):
-        Fold.of(Filter(outputs=1, kernel=(3, 3), inputs=1, dilation=(1, 2)), (3, 1))
-    Fold.of(Filter(outputs=1, kernel=(3, 1), inputs=1, dilation=(1, 2)), (3, 1))  # one pixel: no dilation
 
 
 @pytest.mark.parametrize(
@@ -197,40 +183,3 @@ def test_a_dilated_kernel_is_refused_with_the_reason() -> None:
 def test_a_filter_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         Filter(**({"outputs": 4, "kernel": (3, 3), "inputs": 1} | fields))
-
-
-def test_what_does_not_match_the_fold_is_refused() -> None:
-    whole = Filter(outputs=2, kernel=(3, 3), inputs=2)
-    fold = Fold.of(whole, (2, 2))
-    with pytest.raises(SpecError, match=r"weights: have the shape \(2, 2, 3, 3\)"):
-        fold_weights(np.zeros((2, 2, 3, 3)), fold)
-    with pytest.raises(SpecError, match=r"input: .*needs \(\.\.\., height, width, 2\)"):
-        fold_input(np.zeros((5, 5, 3)), fold)
-    with pytest.raises(SpecError, match=r"kernel covers 3 pixels, the padded input has 2 in width"):
-        fold_input(np.zeros((5, 2, 2)), fold)
-    with pytest.raises(SpecError, match=r"pads: must be at least 0"):
-        fold_input(np.zeros((5, 5, 2)), fold, (0, 0, -1, 0))
-    with pytest.raises(SpecError, match=r"n_h and n_w must be from 1"):
-        Fold.of(whole, (0, 1))
-    with pytest.raises(SpecError, match="1 channels cannot hold those of 2"):
-        Fold(filter=whole, size=(1, 1), inputs=1)
-    huge = Fold.of(Filter(outputs=1, kernel=(2**14, 2**15), inputs=1), (1, 1))
-    with pytest.raises(SpecError, match=rf"limit is {MAX_VALUES}"):
-        fold_index(huge)
-    with pytest.raises(UnsupportedError, match="too large to try"):
-        equal_on_random_data(huge, (2**14, 2**15), Pads(0, 0, 0, 0))
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_both_convolutions_of_the_check_are_convolutions(random: Random) -> None:
-    fold, extent, pads = drawn(random)
-    whole = fold.filter
-    weights, pixels = values(random, *whole.shape), values(random, *extent, whole.groups * whole.inputs)
-    expected = loops(pixels, weights, whole.stride, (1, 1), whole.groups, pads).tolist()
-    padded = np.pad(pixels, ((pads[0], pads[2]), (pads[1], pads[3]), (0, 0)))
-    assert correlate(padded, weights, stride=whole.stride, groups=whole.groups).tolist() == expected
-    dilation = (random.randint(1, 3), random.randint(1, 3))
-    large = values(random, 13 + random.randint(0, 4), 13, whole.groups * whole.inputs)
-    found = correlate(large, weights, stride=whole.stride, dilation=dilation, groups=whole.groups)
-    assert found.tolist() == loops(large, weights, whole.stride, dilation, whole.groups).tolist()

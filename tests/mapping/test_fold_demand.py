@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rramalloc.commands.fold.filter_folding import fold
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load
-from rramalloc.mapping.demand import demands, fold_refusal, folds
-from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.mapping.demand import demands, folds
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
 PLAIN = load_hardware("plain")
@@ -103,22 +101,6 @@ def test_no_fold_of_any_size_takes_fewer_arrays(
     assert min(every) == cost(n_h, n_w)
 
 
-@pytest.mark.parametrize("mapping", ["im2col", "whole_kernel"])
-def test_other_mappings_are_refused_with_the_reason(mapping: Any) -> None:
-    reason = rf"mapping '{mapping}' already does: use 'kernel_split'"
-    with pytest.raises(SpecError, match=f"fold: .*{reason}"):
-        DEFAULT_MAPPING.changed(mapping=mapping, fold=True)
-    with pytest.raises(SpecError, match=reason):
-        MappingOptions(mapping=mapping, fold=True)
-    assert not FOLDED.changed(mapping=mapping).fold
-
-
-def test_a_kernel_beyond_any_input_is_left_as_it_is() -> None:
-    network = layer(extent=4096, kernel=[4097, 4096], pads=1)
-    assert folds(network, network.stages, PLAIN, FOLDED) == [(1, 1)]
-    assert "more than 16777216 positions" in (fold_refusal(network, network.stages[0]) or "")
-
-
 def test_the_best_mapping_of_a_layer_by_hand() -> None:
     """Fewest array-steps on 128 x 128 cells, one cell a weight.
 
@@ -141,18 +123,3 @@ def test_the_best_mapping_of_a_layer_by_hand() -> None:
     ]
     assert sums == [result.array_steps_before, result.array_steps_after, result.demand_after]
     assert result.saving == pytest.approx(1 - sums[1] / sums[0])
-
-
-@pytest.mark.parametrize("name", ["resnet18", "squeezenet"])
-def test_the_best_mapping_is_never_worse_than_any_other(name: str) -> None:
-    """In array-steps, of one copy of im2col, kernel_split folded and whole_kernel."""
-    network = load(name)
-    stages = network.stages
-    best = fold(name, mapping="best", fc="crossbar", hardware=PLAIN)
-    for options in (DEFAULT_MAPPING, FOLDED):
-        for layer, arrays in zip(best.layers, demands(network, stages, PLAIN, options), strict=True):
-            assert layer.array_steps_before is not None
-            assert layer.array_steps_after is not None
-            windows = layer.array_steps_before // layer.demand_before
-            assert layer.array_steps_after <= arrays * windows
-            assert layer.demand_after <= layer.demand_before

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.choices import FOLD_RULES
-from rramalloc.commands.fold.filter_folding import fold as fold_network
 from rramalloc.commands.fold.filter_folding import fold_filter
 from rramalloc.errors import SpecError
-from rramalloc.mapping.fold import Filter, Fold, aligned_inputs, fold_input, fold_to
+from rramalloc.mapping.fold import Filter, Fold, aligned_inputs, fold_to
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
@@ -46,23 +44,6 @@ def test_worked_steps_of_the_source() -> None:
     assert found.dilation == (1, 1)
     assert found.overlap == (6, 0)
     assert found.padding_added == 12  # 8 x 6 against 6 x 6
-
-
-@pytest.mark.parametrize(
-    ("rule", "size", "zeros"),
-    [
-        ("balanced", (4, 4), 26),
-        ("width_first", (2, 8), 10),
-        ("least_padding", (1, 16), 10),
-        # n_w 4 against stride 1: windows overlap, useful 1 / 1, so all on height: 16 * 6 - 6
-        ("source", (16, 1), 90),
-    ],
-)
-def test_worked_padding_of_a_flat_kernel(rule: Any, size: tuple[int, int], zeros: int) -> None:
-    """Kernel 1 x 6, n_total 16."""
-    found = fold((64, 1, 6, 4), (1, 1), 64, rule)
-    assert found.size == size
-    assert found.padding_added == zeros
 
 
 @pytest.mark.parametrize(
@@ -120,32 +101,3 @@ def test_the_rule_of_least_work(shape: Any, stride: Any, saving: float, chosen: 
         assert (found.n_h, found.n_w, found.filter) == (1, 1, shape)
     every = [fold_filter(shape, stride=stride, align=64, rule=rule).saving for rule in FOLD_RULES]
     assert found.saving == max(0.0, *every)
-
-
-def test_height_first_is_the_source_of_the_transposed_filter() -> None:
-    for kernel, stride in (((6, 3), (2, 1)), ((1, 6), (1, 1)), ((5, 7), (3, 2))):
-        turned = fold((8, *kernel[::-1], 4), stride[::-1], 64, "source").size
-        assert fold((8, *kernel, 4), stride, 64, "height_first").size == turned[::-1]
-
-
-def test_thresholds_and_output_alignment() -> None:
-    """Filters above the threshold stay; 100 outputs raised to 128 take 128 / 192 of the work of 192."""
-    assert fold_filter((64, 3, 3, 16), align=64, th1=8).chosen == "unfolded"
-    assert fold_filter((64, 3, 3, 8), align=64, th1=8).chosen != "unfolded"
-    wide, narrow = (fold_filter((100, 3, 3, 3), align=64, align_outputs=to) for to in (96, 64))
-    assert (wide.align_outputs, narrow.align_outputs) == (96, 64)
-    assert narrow.work_after / wide.work_after == 128 / 192
-    for wrong in ({"th1": 0}, {"align_outputs": 0}, {"align_outputs": 2**31}):
-        with pytest.raises(SpecError, match="must be"):
-            fold_filter((4, 3, 3, 3), align=8, **wrong)
-
-
-def test_the_folded_input_is_reported() -> None:
-    """224 x 224 with pads 1, 3 x 3 folded 4 x 4: an output row a folded row, 16 * 4 channels."""
-    found = fold_filter((64, 3, 3, 3), align=64, input_size=(224, 224), padding=(1,))
-    assert found.folded_input == (224, 224, 64)
-    layer = fold_network("vgg16").layers[0]
-    assert (layer.folded_input, layer.size) == ((224, 224, 27), (3, 3))
-    assert layer.fold is not None
-    pixels = fold_input(np.zeros((224, 224, 3)), layer.fold, pads=(1, 1, 1, 1))
-    assert pixels.shape == layer.folded_input

@@ -15,8 +15,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import block_arrays, demands
 from rramalloc.network.network import Network
-from rramalloc.timing.access import StepTime, bytes_of_block
-from rramalloc.timing.stage_graph import StageGraph
 
 
 def network(**own: dict[str, int]) -> Network:
@@ -47,23 +45,6 @@ def test_columns_and_arrays() -> None:
     assert block_arrays(odd, odd.stages[1], machine(), (1, 1)).columns == 128
     assert block_arrays(odd, odd.stages[1], machine(precision=precision), (1, 1)).columns == 256
     assert block_arrays(odd, odd.stages[1], machine(), (1, 2)).columns == 256
-
-
-def test_the_step_is_that_of_the_layer_with_most_reads() -> None:
-    # own 4 bits: 4 reads of 100 ns; the other layer has 16 of the hardware, or 8 of its own.
-    for bits, step_ns in (({}, 1600.0), ({"input_bits": 8}, 800.0)):
-        source = network(a={"input_bits": 4}, b=bits)
-        step_time = StepTime.of(StageGraph.build(source, "host"), machine())
-        assert step_time is not None
-        assert step_time.compute_ns == step_ns
-
-
-def test_bytes_follow_the_inputs_bits() -> None:
-    # reuse "none": 576 values a window. 4 bits: 288 bytes, 16 bits: 1152; 64 outputs of 16 bits: 128 bytes.
-    memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": "per_layer"}
-    source = network(a={"input_bits": 4})
-    moved = [bytes_of_block(source, stage, (1, 1), machine(memory=memory)) for stage in source.stages]
-    assert moved == [288 + 128, 1152 + 128]
 
 
 @pytest.mark.parametrize("mapping", ["im2col", "kernel_split", "sdk"])

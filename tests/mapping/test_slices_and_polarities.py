@@ -8,10 +8,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import rramalloc
-from rramalloc.choices import MAPPINGS
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
-from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
@@ -92,40 +90,6 @@ def test_demand(slices: str, polarities: str, mapping: Any, arrays: list[int]) -
     network = small()
     hardware = machine(slices, polarities)
     assert demands(network, network.stages, hardware, MappingOptions(mapping=mapping)) == arrays
-
-
-def lenet() -> Network:
-    nodes: list[dict[str, Any]] = [
-        {"name": "input", "op": "input", "shape": [1, 32, 32]},
-        {"name": "conv1", "op": "conv", "inputs": ["input"], "out_channels": 6, "kernel": 5},
-        {"name": "pool1", "op": "maxpool", "inputs": ["conv1"], "kernel": 2, "stride": 2},
-        {"name": "conv2", "op": "conv", "inputs": ["pool1"], "out_channels": 16, "kernel": 5},
-    ]
-    return network_of("lenet", nodes)
-
-
-@pytest.mark.parametrize(
-    ("preset", "expected"),
-    [("puma", [8, 16]), ("mnsim", [16, 16]), ("neurram", [1, 2]), ("pipelayer", [2, 4])],
-)
-def test_presets_count_as_their_tools_do(preset: str, expected: list[int]) -> None:
-    """25 x 6 and 150 x 16 weights; neurram: 300 wordlines of 256 for the second, pipelayer 150 of 128."""
-    network = lenet()
-    assert demands(network, network.stages, load_hardware(preset)) == expected
-
-
-@pytest.mark.parametrize("slices", ["columns", "arrays"])
-@pytest.mark.parametrize("polarities", [None, "columns", "rows", "arrays", "cells"])
-@pytest.mark.parametrize("mapping", MAPPINGS)
-def test_what_is_allocated_is_placed_and_computes_exactly(
-    slices: str, polarities: str | None, mapping: Any
-) -> None:
-    """Tiles of 7 arrays: copies lie in several, and so do the arrays of a block."""
-    hardware = machine(slices, polarities, tile=7)
-    found = rramalloc.optimize(small(), arrays="x2", hardware=hardware, mapping=mapping, work=1)
-    placement = rramalloc.place(small(), found, work=1)
-    assert len(placement.arrays) == found.arrays.used
-    assert rramalloc.verify(small(), found, placement).verdict == "equal"
 
 
 def test_an_unstraddled_tile_holds_all_arrays_of_a_block() -> None:

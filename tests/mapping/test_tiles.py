@@ -17,7 +17,6 @@ from rramalloc.mapping.packing_kernel import cannot_fit, fits_quickly
 from rramalloc.mapping.tiles import Classes, Filling, Instance, Patterns, Tiles, faults
 
 Ints = npt.NDArray[np.int64]
-PEERS = Tiles(6, 6), np.array([4, 4, 6]), np.array([3, 3, 2])
 
 
 def small(random: Random) -> tuple[Tiles, Ints, Ints]:
@@ -40,18 +39,6 @@ def quick(test: Callable[..., bool], tiles: Tiles, demand: Ints, replication: In
 def instance(tiles: Tiles, demand: Ints, replication: Ints) -> Instance:
     classes = Classes.of(demand)
     return Instance(classes.sizes, classes.counts(replication), tiles.count, tiles.arrays)
-
-
-def test_a_sum_within_the_budget_need_not_fit() -> None:
-    """4 + 4 + 4 + 4 + 4 + 4 + 6 + 6 = 36 = 6 * 6, but each group needs a tile of its own: 8 of 6."""
-    tiles, demand, replication = PEERS
-    assert int(demand @ replication) == tiles.count * tiles.arrays
-    assert tiles.pack(demand, replication).fit == "does not fit"
-    assert not quick(fits_quickly, *PEERS)
-    assert quick(cannot_fit, *PEERS)
-    packing = Tiles(8, 6).pack(demand, replication)
-    assert packing.fit == "fits"
-    assert packing.tiles == 8
 
 
 @pytest.mark.parametrize(
@@ -151,15 +138,3 @@ def test_straddling_copies_only_need_arrays() -> None:
     whole = Tiles.of(chip(straddle=True))
     assert whole.pack(np.array([71, 1]), np.array([1, 1])).fit == "fits"
     assert whole.pack(np.array([71, 1]), np.array([1, 2])).fit == "does not fit"
-
-
-def test_stages_larger_than_a_tile() -> None:
-    assert Tiles(9, 6).too_large(np.array([6, 7, 1, 36])) == (1, 3)
-    assert Tiles(9, 36).too_large(np.array([6, 7, 1, 36])) == ()
-
-
-def test_an_answer_may_be_unknown() -> None:
-    """3 + 2 + 2 twice, as above, on tiles too wide for anything but best fit decreasing."""
-    tiles, demand, replication = Tiles(2, 70_001), np.array([30_000, 20_000, 1]), np.array([2, 4, 2])
-    assert tiles.pack(demand, replication).fit == "unknown"
-    assert tiles.pack(demand, np.array([2, 3, 2])).fit == "fits"

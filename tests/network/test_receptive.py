@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.reference import needed_pixels, pixels
-from laws.strategies import ANY, random_network, randoms
+from laws.strategies import randoms
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from rramalloc.errors import RramallocError
-from rramalloc.network.geometry import Pads, Shape, pooled_extent
+from rramalloc.network.geometry import Shape, pooled_extent
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Node, Pool, Upsample
 from rramalloc.network.receptive import Table, last_needed, last_user
@@ -76,15 +75,6 @@ def test_interpolation_needs_what_onnx_reads(mode: str, coordinates: str, extent
     assert upsample.needed(1, extent) == found
 
 
-@settings(max_examples=150)
-@given(random=randoms)
-def test_every_operator(random: Random) -> None:
-    network = random_network(random, 12, 8, (*ANY, *3 * ("conv_transpose", "take", "regrid"), "barrier"))
-    for node in network.nodes:
-        for name in node.inputs:
-            check(network, node, name, random)
-
-
 def _window(random: Random, op: str, extents: tuple[int, int]) -> dict[str, object]:
     """Any kernel, stride, padding and dilation that fits, also with holes between strides and taps."""
     kernel, stride, dilation, pads = [], [], [], [0, 0, 0, 0]
@@ -131,27 +121,3 @@ def test_extent_with_and_without_ceil_mode(
     assert pooled_extent(extent, span, stride, pads, ceil_mode=False) == floor
     if (extent + sum(pads) - span) % stride:
         assert pooled_extent(extent, span, stride, pads, ceil_mode=True) == ceil
-
-
-def test_pads_along_axes() -> None:
-    pads = Pads(top=1, left=2, bottom=3, right=4)
-    assert (pads.along(0), pads.along(1)) == ((1, 3), (2, 4))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        pytest.param({"op": "take", "rows": [[0, 9, 1]]}, r"rows: the run \[0, 9, 1\]", id="beyond the last"),
-        pytest.param({"op": "take", "columns": [[2, 4, -1]]}, r"columns: the run \[2, 4, -1\]", id="before"),
-        pytest.param({"op": "take", "rows": [[-1, 2, 1]]}, r"rows: the run \[-1, 2, 1\]", id="none"),
-        pytest.param({"op": "take", "rows": [[0, 2**31 - 1, 0]]}, "pixels", id="one row without end"),
-        pytest.param({"op": "take", "rows": [[-2, 1, 0]]}, "rows", id="below none"),
-        pytest.param({"op": "take", "rows": []}, "rows", id="no row"),
-        pytest.param({"op": "regrid", "grid": [5, 7]}, "5 x 7 are not the 48", id="other pixels"),
-        pytest.param({"op": "regrid", "grid": [0, 48]}, "grid", id="empty grid"),
-    ],
-)  # fmt: skip
-def test_impossible_pixels_are_refused(fields: dict[str, object], message: str) -> None:
-    nodes = [{"name": "in", "op": "input", "shape": [2, 8, 6]}, {"name": "n", "inputs": ["in"], **fields}]
-    with pytest.raises(RramallocError, match=message):
-        Network.build("one", nodes)

@@ -57,23 +57,6 @@ def test_progress_is_a_line_that_is_empty_in_the_end(call: str, cells: Cells) ->
     assert "<table" in result["data"]["text/html"]
 
 
-@pytest.mark.parametrize("call", [*WITHOUT, TAKEN_OVER])
-def test_progress_can_be_turned_off_and_taken_over(call: str, cells: Cells) -> None:
-    assert [output.output_type for output in cells.outputs[call]] == ["execute_result"]
-
-
-def test_the_line_tells_best_and_bound(cells: Cells) -> None:
-    optimizing, comparing = (cells.shown[call] for call in WITH_PROGRESS[:2])
-    assert any(line.startswith("best ") and ", bound " in line for line in optimizing + comparing)
-    assert "1/2  auto with 400 arrays" in comparing
-    assert comparing[-1] == ""
-
-
-def test_charts_are_shown_once(cells: Cells) -> None:
-    (picture,) = cells.outputs[CHART]
-    assert set(picture["data"]) == {"image/svg+xml", "text/plain"}
-
-
 def test_errors_show_their_message_and_the_lines_of_the_user(tmp_path: Path) -> None:
     own = "def study(name):\n    return rramalloc.optimize(name, 100)\nstudy('alexnet')"
     cells = (BEGIN, "x = 1\nrramalloc.load('alxnet')", own, "import sys\nsys.last_value.need", "1 / 0")

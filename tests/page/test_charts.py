@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -19,11 +18,10 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import FORMATS, Chart, Marks, label
 from rramalloc.commands.compare.section import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
-from rramalloc.commands.place.chip_map import _columns, chip_map
+from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Placement
 from rramalloc.network.network import Network
-from rramalloc.page.layers import layer_table, replication_chart
-from rramalloc.page.section import FIGURE, Detail
+from rramalloc.page.layers import replication_chart
 from rramalloc.page.timeline import timeline_chart
 
 HOSTILE = ["$x_1$ <b>&amp;</b>", "a" * 900, "line\nbreak\x00\x1b[31m", "$", "\\frac{1}{2}$^$", "中文 ‮ \x7f"]
@@ -57,6 +55,20 @@ DRAWN: dict[str, Draw] = {
 every_chart = pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 
 
+@every_chart
+@pytest.mark.parametrize("names", [["only"], ["a", "b", "c"], HOSTILE], ids=["one layer", "three", "hostile"])
+def test_every_kind_of_file(draw: Draw, names: list[str], tmp_path: Path) -> None:
+    network = chain(names, title=HOSTILE[0] if names == HOSTILE else "chain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw(network)
+        for kind in FORMATS:
+            drawn.save(tmp_path / f"x.{kind}")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF-")
+    assert ElementTree.fromstring((tmp_path / "x.svg").read_text()).tag.endswith("}svg")  # noqa: S314
+
+
 def layers_of(chart: Chart, key: str) -> list[Marks]:
     return [
         layer
@@ -76,20 +88,6 @@ def spans(chart: Chart, key: str) -> list[tuple[int, int]]:
 def words_of(chart: Chart) -> list[str]:
     layers = [layer for panel in chart.panels for layer in panel.layers if layer.mark["type"] == "text"]
     return [text for layer in layers for text in layer.data["words"]]
-
-
-@every_chart
-@pytest.mark.parametrize("names", [["only"], ["a", "b", "c"], HOSTILE], ids=["one layer", "three", "hostile"])
-def test_every_kind_of_file(draw: Draw, names: list[str], tmp_path: Path) -> None:
-    network = chain(names, title=HOSTILE[0] if names == HOSTILE else "chain")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        drawn = draw(network)
-        for kind in FORMATS:
-            drawn.save(tmp_path / f"x.{kind}")
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF-")
-    assert ElementTree.fromstring((tmp_path / "x.svg").read_text()).tag.endswith("}svg")  # noqa: S314
 
 
 @every_chart
@@ -143,17 +141,6 @@ def test_bars_of_the_timeline() -> None:
     assert "last to finish: b at 17" in chart.heading[1]
 
 
-def test_convergence_ends_where_the_search_ended() -> None:
-    allocation = rramalloc.optimize("squeezenet", 256, work=5)
-    (line,) = layers_of(convergence_chart(allocation), "best makespan")
-    seconds, best, bound = (list(line.data[name]) for name in ("seconds", "best", "bound"))
-    assert (best[-1], bound[-1]) == (allocation.makespan, allocation.lower_bound)
-    assert best == sorted(best, reverse=True)
-    assert bound == sorted(bound)
-    assert seconds == sorted(seconds)
-    assert seconds[-1] == allocation.seconds
-
-
 def test_bars_of_the_comparison_say_the_makespan() -> None:
     """`none` takes 17 steps, auto 9: 1.889 times as long. The rows have one height."""
     chart = methods_chart(rramalloc.compare(chain(["a", "b"]), [4], methods=["auto", "none"]))
@@ -162,15 +149,6 @@ def test_bars_of_the_comparison_say_the_makespan() -> None:
     drawn = [layer for panel in chart.panels for layer in panel.layers if layer.mark["type"] == "rect"]
     assert len(drawn) == 2
     assert all(layer.derived == drawn[0].derived for layer in drawn)
-
-
-def test_numbers_beyond_a_browser_are_floats() -> None:
-    layer = Marks({"type": "point"}, {"x": [2**53 + 1]}, {"x": "x"})
-    chart = timeline_chart(allocated(chain(["a"])))
-    panel = chart.panels[0]
-    whole = Chart("x", (type(panel)(panel.x, panel.y, 10, (layer,)),), "")
-    assert whole.spec["vconcat"][0]["layer"][0]["data"]["values"] == [{"x": float(2**53 + 1)}]
-    json.dumps(whole.page_specs(), allow_nan=False)
 
 
 # The map of the chips
@@ -192,46 +170,6 @@ def test_every_array_is_a_square_in_the_colour_of_its_layer(placement: Placement
     assert set(squares.data[colour["field"]]) == {"0 c1", "1 c2"}
 
 
-def test_filled_area_is_the_arrays_in_use(placement: Placement) -> None:
-    """Four arrays fill a tile of 0.92 x 0.92."""
-    chart = chip_map(placement, Detail(rows=10, marks=1000))
-    few = chip_map(placement, Detail(rows=10, marks=len(placement.arrays) // 2 - 1))
-    assert any("replica" in layer.data for layer in chart.panels[0].layers)
-    (bands,) = [layer for layer in few.panels[0].layers if "replicas" in layer.data]
-    data = bands.data
-    drawn = sum(
-        (right - left) * (bottom - top)
-        for left, right, bottom, top in zip(
-            data["left"], data["right"], data["bottom"], data["top"], strict=True
-        )
-    )
-    held = sum(data["arrays"])
-    assert drawn == pytest.approx(0.92 * 0.92 * held / 4, rel=0.01)
-
-
-def test_every_layer_has_its_name_in_the_legend() -> None:
-    hardware = machine(chip(4, (8, 8)), (10, 4))
-    network = placed_chain(*[2] * 24, side=4, kernel=1)
-    colour = chip_map(rramalloc.place(network, {}, hardware=hardware)).panels[0].layers[1].channels["color"]
-    assert colour["type"] == "nominal"
-    assert colour["scale"]["domain"] == [f"{place} c{place + 1}" for place in range(24)]
-    assert len(set(colour["scale"]["range"][:20])) == 20  # then from the first on
-    assert colour["legend"]["symbolLimit"] == 0
-
-
-@pytest.mark.parametrize(("room", "wide", "high"), [(12, 4, 3), (96, 12, 8), (1, 1, 1)])
-def test_a_tile_has_no_places_but_its_arrays(room: int, wide: int, high: int) -> None:
-    """A full tile is drawn full: no place in it looks free that is not there."""
-    hardware = machine(chip(room, (2, 2)), (10, 4))
-    network = placed_chain(2, 2, side=4, kernel=1)
-    placed = rramalloc.place(network, {"c1": min(room, 16), "c2": 1}, hardware=hardware)
-    boxes = next(each for each in chip_map(placed).panels[0].layers if "replica" in each.data)
-    assert _columns(room) == wide
-    first = [place for place, tile in enumerate(boxes.data["tile"]) if tile == boxes.data["tile"][0]]
-    assert len({boxes.data["x"][place] for place in first}) <= wide
-    assert len({boxes.data["y"][place] for place in first}) <= high
-
-
 def test_a_timeline_draws_every_pause_where_it_is() -> None:
     """Stage b waits for the rows of a between its own: drawn with the network alone."""
     network = chain(["a", "b"])
@@ -251,34 +189,3 @@ def test_a_timeline_draws_every_pause_where_it_is() -> None:
         assert (own[0][0], own[-1][1]) == (layer.start, layer.finish)
         assert all(one[1] == two[0] for one, two in pairwise(own))
     assert len(waits.data["row"]) > 1
-
-
-def test_layers_with_blocks_say_them() -> None:
-    """docs/sources/model.md 10: the block of every layer and how full its arrays are, in table and chart."""
-    allocation = rramalloc.optimize("alexnet", 322, mapping="sdk", work=5)
-    table = layer_table(allocation.layers, allocation.makespan, FIGURE)
-    assert [column.heading for column in table.columns][-2:] == ["Block", "Utilisation"]
-    shown = {row[1]: row[-2:] for row in table.rows}
-    for layer in allocation.layers:
-        assert layer.block is not None
-        assert shown[layer.name] == (f"{layer.block[0]}x{layer.block[1]}", layer.utilisation)
-        assert 0 < (layer.utilisation or 0) <= 1
-    chart = replication_chart(allocation)
-    assert "block" in chart.panels[0].layers[0].hover
-    plain = rramalloc.optimize("alexnet", 322, work=0)
-    assert "Block" not in [column.heading for column in layer_table(plain.layers, 1, FIGURE).columns]
-    assert {"block", "utilisation"}.isdisjoint(plain.to_dict()["layers"][0])
-
-
-def test_a_placement_in_modes_shows_its_blocks() -> None:
-    """c1 in blocks of 1 x 2, two copies an array: squares say so, and rows say how full the arrays are."""
-    allocation = {"replication": {"c1": 4, "c2": 1}, "block": {"c1": [1, 2]}}
-    hardware = machine(chip(8, (2, 2)), (25, 8))
-    placement = rramalloc.place(placed_chain(2, 5, side=4, kernel=3), allocation, hardware=hardware)
-    (squares,) = [layer for layer in chip_map(placement).panels[0].layers if "replica" in layer.data]
-    shown = zip(squares.data["layer"], squares.data["replica"], squares.data["windows"], strict=True)
-    assert [row for row in sorted(shown) if row[0] == "c1"] == [
-        ("c1", "0 to 1", "1 x 2"),
-        ("c1", "2 to 3", "1 x 2"),
-    ]
-    assert placement.layers[0].utilisation == 4 * 2 * 9 * 2 / (2 * 25 * 8)

@@ -67,30 +67,6 @@ def test_access_time(reuse: str, scope: str, first: float, second: float) -> Non
     assert step.step_ns(np.array([10, 6])) == pytest.approx(expected)
 
 
-def test_numbers_of_one_case() -> None:
-    """reuse row, d = 10 6, 4 byte/ns: 480 / 4 = 120 ns and 150 / 4 = 37.5 ns."""
-    for scope, expected in (("per_layer", 120.0), ("shared", 157.5)):
-        machine = hardware({"bandwidth_gb_s": 4.0, "reuse": "row", "scope": scope}, {"step_ns": 100.0})
-        step = StepTime.of(GRAPH, machine)
-        assert step is not None
-        assert step.step_ns(np.array([10, 6])) == pytest.approx(expected)
-
-
-def test_without_timing_results_are_in_steps() -> None:
-    assert StepTime.of(GRAPH, hardware(None, None)) is None
-
-
-def test_without_memory_a_step_is_the_computation() -> None:
-    """12 input bits by 5 a read are 3 reads; a slot is max(20, 2.5 * 16) = 40 ns."""
-    timing = {"read_ns": 20.0, "dac_bits": 5, "adc_ns": 2.5, "columns_per_adc": 16}
-    machine = hardware(None, timing)
-    step = StepTime.of(GRAPH, machine)
-    assert step is not None
-    assert step.step_ns(np.array([18, 6])) == 120.0
-    with pytest.raises(ValueError, match="memory"):
-        bytes_of_block(GRAPH.network, GRAPH.stages[0], (1, 1), machine)
-
-
 def test_linear_layers_read_their_token() -> None:
     """10 features in, 20 out, on 7 tokens: 10 * 1.5 + 20 * 2 = 55 bytes under every reuse."""
     nodes = [

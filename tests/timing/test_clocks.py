@@ -74,73 +74,12 @@ def test_ticks_of_the_arrays(tmp_path: Any, timing: dict[str, Any], ticks: tuple
     assert ticks_of_a_batch(graph, [[1, 1], [5, 5]]) == [list(ticks)] * 2
 
 
-@pytest.mark.parametrize(("scope", "times"), [("per_layer", 1), ("shared", 2)])
-def test_ticks_of_the_memory(tmp_path: Any, scope: str, times: int) -> None:
-    """Stage a reads 27 and writes 16 bytes a window, b 144 and 100: 43 and 244 ns a copy at 1 byte per ns."""
-    memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": scope}
-    graph = timed_graph(chain(tmp_path), machine(**READ, memory=memory), MappingOptions())
-    assert ticks_of_a_batch(graph, [[copies, 4] for copies in (1, 2, 3)]) == [
-        [max(80, times * 43 * copies), times * 976] for copies in (1, 2, 3)
-    ]
-
-
 def test_ticks_of_a_mode(tmp_path: Any) -> None:
     """Block 2 x 2 of stage a: 4 * 4 * 3 = 48 rows in 2 turns of 32, 4 * 32 = 128 columns."""
     timing = READ | {"rows_per_read": 32, "adc_ns": 1.0, "columns_per_adc": 16}
     graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions(mapping="sdk"))
     assert ticks_of_a_batch(graph, [1, 1])[0] == 80
     assert ticks_of_a_batch(graph, [1, 1], ((2, 2), (1, 1)))[0] == 8 * 2 * 16
-
-
-def test_adjacent_columns_share_an_adc(tmp_path: Any) -> None:
-    """32 and 128 used columns of 128, an ADC for 16 neighbours: 16 conversions of 5 ns in both, not 4."""
-    timing = READ | {"adc_ns": 5.0, "columns_per_adc": 16, "adc_columns": "adjacent"}
-    graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions())
-    assert ticks_of_a_batch(graph, [1, 1]) == [8 * 80, 8 * 80]
-    timing["columns_per_adc"] = 64
-    graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions())
-    assert ticks_of_a_batch(graph, [1, 1]) == [8 * 32 * 5, 8 * 64 * 5]
-
-
-def shared_arrays(mapping: Any, **timing: Any) -> StageGraph:
-    """Depthwise 3 x 3 and pointwise 1 x 1 on 128 x 128 cells of 2 bits, 16-bit weights: 8 columns each."""
-    document = load_hardware("isaac").to_dict() | {"timing": {"clock": "own", "dac_bits": 16} | timing}
-    nodes: list[dict[str, Any]] = [
-        {"name": "input", "op": "input", "shape": [28, 4, 4]},
-        {"name": "deep", "op": "conv", "inputs": ["input"], "out_channels": 28, "kernel": 3, "groups": 28},
-        {"name": "point", "op": "conv", "inputs": ["deep"], "out_channels": 4, "kernel": 1},
-    ]
-    network = Network.from_document({"format": "rramalloc-network/1", "name": "n", "nodes": nodes}, "n")
-    return timed_graph(network, Hardware.model_validate(document), MappingOptions(mapping=mapping))
-
-
-@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
-def test_groups_that_share_an_array_convert_all_its_columns(mapping: Any) -> None:
-    """14 groups of 9 rows and 8 columns an array: 112 conversions; 126 rows are 4 turns of 32."""
-    graph = shared_arrays(mapping, read_ns=1.0, adc_ns=1.0, columns_per_adc=128)
-    assert ticks_of_a_batch(graph, [1, 1]) == [112, 32]
-    graph = shared_arrays(mapping, read_ns=1.0, rows_per_read=32)
-    assert ticks_of_a_batch(graph, [1, 1]) == [4, 1]
-
-
-def test_copies_that_share_an_array_convert_all_its_columns() -> None:
-    """`point`: 28 rows and 32 columns a copy, 4 copies an array."""
-    copies = [[1, copies] for copies in (1, 2, 3, 4, 5)]
-    graph = shared_arrays("sdk", read_ns=1.0, adc_ns=1.0, columns_per_adc=128)
-    assert [ticks for _, ticks in ticks_of_a_batch(graph, copies)] == [32, 64, 96, 128, 128]
-    graph = shared_arrays("im2col", read_ns=1.0, adc_ns=1.0, columns_per_adc=128)
-    assert [ticks for _, ticks in ticks_of_a_batch(graph, copies)] == [32] * 5
-
-
-@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
-def test_memory_makes_batches_longer_and_ticks_no_longer(tmp_path: Any, mapping: Any) -> None:
-    memory = {"bandwidth_gb_s": 0.5, "reuse": "none", "scope": "per_layer"}
-    network, hardware = chain(tmp_path), machine(**READ, tick_ns=2.0, memory=memory)
-    allocation = rramalloc.optimize(network, 100, hardware=hardware, mapping=mapping, work=2)
-    assert allocation.tick_ns == 2.0
-    assert allocation.latency_ns == 2.0 * allocation.makespan
-    again = rramalloc.simulate(network, allocation)
-    assert (again.makespan, again.latency_ns) == (allocation.makespan, allocation.latency_ns)
 
 
 def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
@@ -183,22 +122,6 @@ def test_a_longer_tick_changes_nothing_but_the_count(tmp_path: Any, factor: int)
     assert finer.makespan == factor * shared.makespan
     assert finer.lower_bound == factor * shared.lower_bound
     assert finer.replication == shared.replication
-
-
-def test_equal_ticks_are_steps() -> None:
-    """With one tick a batch the makespan and its proof are those of steps."""
-    plain = rramalloc.optimize("alexnet", 1024)
-    document = load_hardware("plain").to_dict() | {"timing": {"step_ns": 1.0, "clock": "own"}}
-    own = rramalloc.optimize("alexnet", 1024, hardware=Hardware.model_validate(document))
-    assert (own.makespan, own.gap) == (plain.makespan, 0)
-
-
-@pytest.mark.parametrize("method", ["gain", "milp", "proportional", "interval", "sequential", "none"])
-def test_every_method_is_judged_in_ticks(tmp_path: Any, method: str) -> None:
-    hardware = machine(**READ, rows_per_read=32)
-    best = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware)
-    found = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware, method=method)
-    assert found.lower_bound <= best.makespan <= found.makespan
 
 
 @pytest.mark.parametrize(
@@ -249,23 +172,3 @@ def test_a_table_gives_every_stage_its_own_length(tmp_path: Any) -> None:
     assert front.unit == "ticks"
     assert front.points[-1].latency_ns == own.latency_ns
     assert front.options.latency_table == own.options.latency_table
-
-
-@pytest.mark.parametrize(("clock", "unit"), [("own", "ticks"), ("shared", "steps")])
-def test_a_front_with_the_makespan_as_an_axis_names_its_unit(tmp_path: Any, clock: str, unit: str) -> None:
-    document = machine(**READ, clock=clock).to_dict() | {"energy": {"area_um2": 10.0}}
-    hardware = Hardware.model_validate(document)
-    front = rramalloc.pareto(chain(tmp_path), 16, hardware=hardware, objective="makespan", against="area")
-    assert (front.unit, front.against_unit) == (unit, "um2")
-
-
-def test_a_table_in_the_cost_of_a_placement(tmp_path: Any) -> None:
-    """Batches of a: 8 of 3 ticks, of b: 8 of 5 ticks of 10 ns; one after the other in groups."""
-    network = chain(tmp_path)
-    chip = {"arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [1, 1]}
-    hardware = Hardware.model_validate(machine(tick_ns=10.0).to_dict() | {"chip": chip})
-    copies = {"a": 8, "b": 8}
-    placement = rramalloc.place(network, copies, hardware=hardware)
-    cost = rramalloc.chiplet_cost(network, copies, placement, latency_table=table(network, MEASURED))
-    computed = {name: each.compute for group in cost.groups for name, each in group.operators.items()}
-    assert computed == {"a": 8 * 30.0, "b": 8 * 50.0}

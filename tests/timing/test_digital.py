@@ -21,7 +21,6 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.methods.registry import method_names
 from rramalloc.network.node import KINDS, LAYERS
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.simulate import makespan_of, simulate
@@ -77,18 +76,6 @@ def test_a_pool_by_hand(small: Any) -> None:
     assert "taken as free: r" in found.coverage.summary
 
 
-def test_a_rate_of_less_than_a_tick_is_a_tick(small: Any) -> None:
-    found = rramalloc.simulate(small, {"a": 1}, hardware=machine({"relu": 0.001}))
-    assert {layer.name: layer.cycles for layer in found.layers} == {"a": 5, "r": 1, "b": 5}
-
-
-def test_a_slow_node_is_the_interval(small: Any) -> None:
-    found = rramalloc.optimize(small, 100, hardware=machine({"relu": 40.0}), objective="interval")
-    assert found.interval == 16 * 20
-    assert found.lower_bound == 16 * 20
-    assert found.gap == 0
-
-
 @pytest.mark.parametrize(
     ("document", "words"),
     [
@@ -104,11 +91,6 @@ def test_a_slow_node_is_the_interval(small: Any) -> None:
 def test_what_a_rate_needs(document: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         machine(None, **document)
-
-
-def test_a_pixel_that_lasts_too_long(small: Any) -> None:
-    with pytest.raises(SpecError, match="longer tick_ns"):
-        rramalloc.simulate(small, {}, hardware=machine({"relu": 1e15}))
 
 
 def random_rates(random: Random) -> dict[str, float]:
@@ -198,18 +180,6 @@ def _arrays(problem: Any, stage: int, block: tuple[int, int], copies: int) -> in
     return int(problem.modes.of(stage, block).arrays(copies))
 
 
-@pytest.mark.parametrize("method", method_names())
-def test_every_method_is_timed_with_digital_nodes(method: str, small: Any) -> None:
-    found = rramalloc.optimize(
-        small, 8, hardware=machine({"maxpool": 7.0, "relu": 3.0}), method=method, work=2,
-        mapping="sdk" if "sdk" in method else "im2col",
-    )  # fmt: skip
-    assert [layer.name for layer in found.layers] == ["a", "r", "p", "b"]
-    assert found.replication.keys() == {"a", "b"}
-    again = rramalloc.simulate(small, found)
-    assert again.makespan == found.makespan
-
-
 def test_files_and_what_is_placed_leave_digital_nodes_out(small: Any, tmp_path: Any) -> None:
     """Energy, area, bytes and arrays are those without rates; a saved allocation is timed alike."""
     energy = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
@@ -244,17 +214,3 @@ def test_a_transfer_delays_what_leaves_the_digital_node(small: Any) -> None:
     assert found.placed is not None
     assert [tuple(delay.model_dump().values()) for delay in found.placed.delays or ()] == [("p", "b", 5)]
     assert found.makespan == 89 + 5
-
-
-def test_a_comparison_counts_its_recurrence_in_ticks(small: Any) -> None:
-    found = rramalloc.compare(small, [8], hardware=machine({"maxpool": 7.0}), methods=["auto"])
-    (row,) = found.rows
-    assert row.makespan // 2 < row.recurrence <= row.makespan
-    assert row.published is None
-
-
-def test_products_of_attention_have_the_rate_of_mul() -> None:
-    """Two in each of the 12 encoders of ViT: queries times keys, and those times values."""
-    found = rramalloc.inspect("vit_b16", hardware=machine({"mul": 20.0}))
-    names = [f"encoder{number}.{product}" for number in range(12) for product in ("scores", "attention")]
-    assert list(found.coverage.timed_digital) == names

@@ -22,7 +22,7 @@ from laws.strategies import (
 )
 
 from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
-from rramalloc.errors import SolverError, SpecError, UnsupportedError
+from rramalloc.errors import SolverError
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
@@ -296,46 +296,6 @@ def test_critical_path_of_blocks_names_the_last_pixel_of_the_block(random: Rando
         assert ready == before.finish
 
 
-@given(random=randoms)
-def test_critical_path_of_handoff_same_ends(random: Random) -> None:
-    graph = StageGraph.build(random_network(random, 16))
-    path = critical_path(simulate(graph, random_replication(random, graph), "same"))
-    assert path[0].start == 0
-    assert all(after.waits_for == before.stage for before, after in pairwise(path))
-
-
-@pytest.mark.parametrize(
-    ("replication", "message"),
-    [
-        pytest.param([1], "1 values for 2 stages", id="too few"),
-        pytest.param([1, 0], "'b'.* between 1 and its 3 windows, got 0", id="none"),
-        pytest.param([1, 4], "'b'.* between 1 and its 3 windows, got 4", id="more than windows"),
-    ],
-)
-def test_impossible_replication_is_refused(replication: list[int], message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        simulate(chain(1, 3, ONE, ONE), replication)
-
-
-def test_replication_of_an_unknown_stage_is_refused() -> None:
-    graph = chain(1, 3, ONE, ONE)
-    with pytest.raises(SpecError, match=r"here: .*no stage 'x'; its stages are a, b"):
-        replication_by_name(graph, {"x": 1}, "here")
-    assert replication_by_name(graph, {"b": 3}, "here").tolist() == [1, 3]
-
-
-def test_a_network_without_a_stage_is_refused() -> None:
-    """Linear layers on a single pixel are stages where there are no others."""
-    nodes = [
-        {"name": "in", "op": "input", "shape": [4, 1, 1]},
-        {"name": "fc", "op": "linear", "inputs": ["in"], "out_features": 2},
-    ]
-    with pytest.raises(UnsupportedError, match="no stage"):
-        StageGraph.build(Network.build("empty", nodes[:1]))
-    network = Network.build("classifier", nodes)
-    assert [StageGraph.build(network, fc).windows.tolist() for fc in ("host", "crossbar")] == [[1], [1]]
-
-
 @pytest.mark.parametrize(
     ("copies", "budget", "bound", "message"),
     [
@@ -356,13 +316,6 @@ def test_the_judge_refuses(copies: list[int], budget: int, bound: int, message: 
 
 def arrays_of(timing: Any, demand: list[int]) -> list[int]:
     return [int(copies) * each for copies, each in zip(timing.replication, demand, strict=True)]
-
-
-def test_the_judge_refuses_a_wrong_timing() -> None:
-    timing = simulate(chain(1, 3, ONE, ONE), [1, 1])
-    timing.starts[-1] += 1
-    with pytest.raises(SolverError, match="simulations disagree"):
-        recheck(timing, arrays_of(timing, [1, 1]), 2, 1, "someone")
 
 
 @settings(max_examples=40)

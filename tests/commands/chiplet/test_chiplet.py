@@ -102,25 +102,6 @@ def test_worked_total(tmp_path: Path) -> None:
     assert found.total == 3489
 
 
-def test_the_result_is_read_from_last_after_a_reduction(tmp_path: Path) -> None:
-    """v reduces to unit 3 of chiplet 0; to units 0 ... 3 of chiplet 1: hops 0, 1, 2, 3 inside, 1 between."""
-    document = between(latency=None)
-    del document["edges"][0]["latency"]
-    document["operators"]["v"] = row(reduce_to="last")
-    assert cost(tmp_path, document).between == (100 * 6 / 4 * 1 + 100 * 4 / 4 * 5,)
-
-
-def test_bytes_take_the_bandwidth_of_what_they_cross(tmp_path: Path) -> None:
-    bandwidths = {"bandwidth_inside": 10, "bandwidth_between": 4}
-    assert one(tmp_path, row(bytes=[100]), **bandwidths).communication == 10
-    wide = row(bytes=[100], submesh=[[1, 2], [1, 4]])
-    assert one(tmp_path, wide, **bandwidths).communication == 25
-    document = between(bytes=[[0], [100]])
-    del document["edges"][0]["latency"]
-    document["chip"] |= bandwidths
-    assert cost(tmp_path, document).edges[0].communication == 25
-
-
 def test_submesh_of_several_chiplets_is_full_but_for_the_last(tmp_path: Path) -> None:
     """2 x 2 chiplets of 2 x 2 units, the last with 1 x 1: 13 units; all to the last, unit (0, 0) of (1, 1).
 
@@ -214,27 +195,6 @@ def test_what_is_wrong_is_named(at: tuple[Any, ...], value: Any, reason: str, tm
     place[at[-1]] = value
     with pytest.raises(SpecError, match=reason):
         cost(tmp_path, document)
-
-
-def test_work_needs_a_systolic_array(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"chip\.systolic"):
-        one(tmp_path, {"work": [1, 2, 3]})
-
-
-def test_transfers_need_to_know_where(tmp_path: Path) -> None:
-    document = between()
-    document["operators"]["v"] = {"compute": 1, "strategy": 1}
-    with pytest.raises(SpecError, match="needs pairs, or submesh and first of 'v'"):
-        cost(tmp_path, document)
-    document["edges"][0]["transfers"] = 0
-    assert cost(tmp_path, document).between == (75,)
-
-
-def test_an_edge_that_leaps_counts_before_its_reader(tmp_path: Path) -> None:
-    operators = {name: {"compute": 1} for name in "abc"}
-    edges = [{"from": "a", "to": "c", "latency": [[7]]}]
-    document = {"chip": chip(), "groups": [["a"], ["b"], ["c"]], "operators": operators, "edges": edges}
-    assert cost(tmp_path, document).between == (0, 7)
 
 
 @given(st.integers(0, 2**32))

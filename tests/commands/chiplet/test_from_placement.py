@@ -99,20 +99,6 @@ def test_measured_steps_of_the_allocation_hold() -> None:
         assert cost.warnings == ()
 
 
-def test_measured_steps_do_not_hold_on_other_hardware() -> None:
-    cost = chiplet_cost(NETWORK, measured(hardware()), placed(hardware(hop_ns_tile=2.0)))
-    assert cost.groups[0].operators["c1"].compute == 800
-    assert cost.warnings == (
-        "placed on other hardware than the allocation's: its measured step times do not hold there",
-    )
-
-
-def test_steps_need_a_time() -> None:
-    timeless = hardware().model_copy(update={"timing": None})
-    with pytest.raises(SpecError, match=r"needs \[timing\]"):
-        chiplet_cost(NETWORK, {"c1": 2}, placed(timeless))
-
-
 def test_a_placement_of_something_else_is_refused() -> None:
     placement = placed(hardware())
     with pytest.raises(MisplacedError):

@@ -84,12 +84,6 @@ def test_a_chain_stays_where_it_is() -> None:
     assert found.proof.startswith("proven optimal")
 
 
-@pytest.mark.parametrize(("units", "total"), [([1, 2], 20), ([1, 1], 30)])
-def test_independent_operators_run_together_if_there_is_room(units: list[int], total: float) -> None:
-    found = best({"v": {"compute": 10, "units": 1}, "u": {"compute": 20, "units": 1}}, [], [1, 1], units)
-    assert (found.total, found.gap) == (total, 0)
-
-
 def test_partial_sums_are_worth_it_or_not() -> None:
     """Four units of a row: 100 / 4 + 10 transfers * (3 + 2 + 1) / 3 hops = 45; with 50: 125 > 100."""
     for transfers, total in ((10, 45), (50, 100)):
@@ -100,15 +94,6 @@ def test_partial_sums_are_worth_it_or_not() -> None:
             "transfers": transfers,
         }
         assert best({"v": operator}, [], [1, 1], [1, 4]).total == total
-
-
-def test_the_edge_decides_the_split() -> None:
-    """Both split: 10 + 10 + 16 bytes / 8; the table makes one split and one whole as dear as 90."""
-    operator = {"compute": [40, 10], "units": [1, 2]}
-    table = [[0, 720], [720, 16]]
-    found = best({"v": operator, "u": operator}, [{"from": "v", "to": "u", "bytes": table}], [1, 1], [1, 2])
-    assert found.total == 10 + 10 + 16 / 8
-    assert [row.units for row in found.rows()] == [2, 2]
 
 
 def every_submesh(chip: Json) -> list[tuple[int, Json]]:
@@ -238,26 +223,6 @@ def test_the_same_seed_gives_the_same_schedule(tmp_path: Path) -> None:
     assert rramalloc.chiplet_cost(tmp_path / "s.json").total == first.total
 
 
-def test_an_interrupted_search_has_a_schedule() -> None:
-    stop = Work(work=10**6)
-    stop.interrupted = True
-    found = chiplet_optimize(described(drawn(5, 12, [2, 2], [2, 2], [1, 2, 4])), stop=stop)
-    assert found.total >= found.lower_bound > 0
-
-
-def test_listed_pairs_keep_operators_in_place() -> None:
-    given = drawn(0, 3, [1, 2], [1, 2], [1, 2])
-    place = {"submesh": [[1, 1], [1, 1]], "first": [[0, 1], [0, 1]]}
-    for name in ("o0", "o1"):
-        given["operators"][name] = {"compute": 5} | place
-    pairs = [[[[0, 1], [0, 1]], [[0, 0], [0, 0]]]]
-    given["edges"] = [{"from": "o0", "to": "o1", "transfers": 10, "pairs": pairs}]
-    found = chiplet_optimize(described(given), work=20)
-    assert found.description.operators["o0"].first == ((0, 1), (0, 1))
-    assert any("stay where they are" in warning for warning in found.warnings)
-    assert found.cost.edges[0].cost == 10 * (2 * 1 + 1 * 5)
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -277,14 +242,6 @@ def test_hostile_operators(change: Json, reason: str | None) -> None:
         return
     with pytest.raises(SpecError, match=reason):
         chiplet_optimize(described(given), work=1)
-
-
-def test_a_large_chip_is_thinned_and_says_so() -> None:
-    found = best({"v": {"compute": [9, 3], "units": [1, 6]}}, [], [4, 4], [16, 16])
-    assert found.left_out > 0
-    assert any("left out" in warning for warning in found.warnings)
-    with pytest.raises(SpecError, match="schedules are sought for up to 4096"):
-        best({"v": {"compute": 9, "units": 1}}, [], [64, 64], [2, 2])
 
 
 NET: Json = {

@@ -36,40 +36,6 @@ def test_the_whole_comparison(run: Run) -> None:
     assert f"{len(rows)}/{len(rows)}  " in outcome.err
 
 
-def test_table(run: Run, tiny: Path) -> None:
-    """No copy more takes 266 steps: conv2's ten last windows need conv1's last pixel, number 256."""
-    outcome = run("compare", tiny, "--arrays", 40, "--methods", "none, auto,genetic", "--seeds", 2)
-    header, rule, first, *_ = lines = outcome.out.splitlines()
-    headings = "arrays method makespan ratio interval used recurrence published seconds best worst remark"
-    assert header.split() == headings.split()
-    assert set(rule) == {"─"}
-    assert first.split()[:2] == ["40", "auto"]
-    none = next(line.split() for line in lines if " none " in line)
-    assert none[2] == "266"
-    assert none[4:6] == ["256", "3"]
-    assert any(line.startswith("lower bound  ") for line in lines)
-    assert any(line.startswith("seeds ") for line in lines)
-    assert "\x1b" not in outcome.out + outcome.err
-
-
-@pytest.mark.parametrize("arrays", [("--arrays", "40,x2"), ("--arrays", 40, "--arrays", "x2")])
-def test_several_budgets(run: Run, tiny: Path, arrays: tuple[object, ...]) -> None:
-    """The small network needs 3 arrays: 1 + 2."""
-    outcome = run("compare", tiny, *arrays, "--methods", "auto,none", "--format", "json")
-    assert [row["arrays"] for row in outcome.json["rows"]] == [40, 40, 6, 6]
-
-
-def test_skipped_methods_are_told(run: Run) -> None:
-    arguments = ("compare", "squeezenet", "--arrays", 250, "--methods", "none,published")
-    outcome = run(*arguments, "--format", "json")
-    assert [row["method"] for row in outcome.json["rows"]] == ["none"]
-    (left,) = outcome.json["skipped"]
-    assert (left["arrays"], left["method"]) == (250, "published")
-    assert "chains only" in left["reason"]
-    assert f"skipped published at 250 arrays: {left['reason']}" in outcome.err
-    assert "published" not in run(*arguments, "--quiet").err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -145,16 +111,3 @@ def test_interrupt_keeps_what_was_ready(start: Start, tmp_path: Path) -> None:
     assert [row["method"] for row in document["rows"]] == ["auto"]
     assert all("interrupted" in left["reason"] for left in document["skipped"])
     assert figure.read_text().startswith("<svg")
-
-
-def test_figures_of_optimize_and_simulate(run: Run, tiny: Path, tmp_path: Path) -> None:
-    allocation, names = tmp_path / "a.json", ("copies.svg", "meeting.png", "steps.pdf")
-    copies, meeting, steps = (tmp_path / name for name in names)
-    arguments = ("optimize", tiny, "--arrays", 40, "-o", allocation)
-    plain = run(*arguments, "--quiet")
-    drawn = run(*arguments, "--quiet", "--figure", copies, "--convergence", meeting)
-    assert drawn == plain
-    assert run("simulate", tiny, "--allocation", allocation, "--figure", steps).code == 0
-    assert copies.read_text().startswith("<svg")
-    assert meeting.read_bytes().startswith(b"\x89PNG")
-    assert steps.read_bytes().startswith(b"%PDF")

@@ -14,7 +14,7 @@ from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameErr
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.methods.registry import METHODS, method_named
+from rramalloc.methods.registry import METHODS
 from rramalloc.network.network import Network
 from rramalloc.search.work import CancelToken
 
@@ -89,19 +89,6 @@ def test_rows_are_what_simulation_says(name: str) -> None:
         assert [row.makespan for row in rows[1:]] == sorted(row.makespan for row in rows[1:])
 
 
-def test_all_methods_that_are_compared_have_a_row_or_a_reason() -> None:
-    """The default is every method with `compared`; published covers chains only."""
-    found = rramalloc.compare("squeezenet", 250, **QUICK)  # type: ignore[arg-type]
-    every = [method_named(name) for name in METHODS]
-    wanted = {each.name for each in every if each.compared and not each.mapping}
-    assert {row.method for row in found.rows} | {left.method for left in found.skipped} == wanted
-    assert len(found.rows) >= 14
-    assert all(left.reason and left.arrays == 250 for left in found.skipped)
-    assert "published" in {left.method for left in found.skipped}
-    assert all(row.published is None for row in found.rows)
-    assert found.options.methods[0] == "auto"
-
-
 @pytest.mark.usefixtures("fakes")
 @pytest.mark.parametrize(
     ("seed", "seeds", "best", "median", "worst"),
@@ -160,13 +147,6 @@ def test_a_method_faster_than_auto_is_told(pair: Network, monkeypatch: pytest.Mo
         ("uniform", 9, 9 / 17),
     ]
     assert found.warnings == ("4 arrays: uniform is faster than auto, ratio 0.5294",)
-
-
-def test_without_auto_ratios_are_to_the_best(pair: Network) -> None:
-    found = rramalloc.compare(pair, 4, methods=["none", "uniform"])
-    assert [(row.method, row.ratio) for row in found.rows] == [("uniform", 1.0), ("none", 17 / 9)]
-    assert len(found.warnings) == 1
-    assert "ratios are to the best of the methods compared" in found.warnings[0]
 
 
 def narrow() -> Hardware:

@@ -45,15 +45,6 @@ def test_several_strategies(run: Any, files: tuple[str, ...]) -> None:
     ]
 
 
-def test_network_after_the_options(run: Any) -> None:
-    """An option takes one file then, as everywhere else."""
-    outcome = run(
-        "evaluate", "--hardware", "chip.toml", "--strategies", "whole.json", "net.json", "--fc", "crossbar"
-    )
-    assert outcome.code == 0, outcome.err
-    assert "whole takes 500 ns" in outcome.out
-
-
 def test_files_are_written(run: Any) -> None:
     outcome = run(
         *SHARED,
@@ -72,14 +63,6 @@ def test_files_are_written(run: Any) -> None:
     jsonschema.validate(json.loads(Path("load.json").read_text()), json_schema("load-matrix"))
     assert pd.read_parquet("times.parquet")["time_ns"].tolist() == pytest.approx([500, 336])
     assert json.loads(Path("evaluation.json").read_text())["best"] == "split"
-
-
-def test_load_matrix_goes_to_a_pipe(start: Any) -> None:
-    command = (*SHARED, "--strategies", "whole.json", "--load", "/dev/stdout", "--format", "csv")
-    with start(*command) as process:
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert out.startswith('{\n"format"')
 
 
 def test_proposals_are_written_and_read_again(run: Any) -> None:
@@ -129,14 +112,3 @@ def test_what_cannot_be_served_is_said(run: Any, arguments: tuple[str, ...], wor
     assert outcome.err.startswith("error: ")
     assert words in outcome.err
     assert {path.name for path in Path().iterdir()} == before
-
-
-def test_a_broken_rule_names_file_task_and_unit(run: Any) -> None:
-    broken = worked.changed(worked.WHOLE, tasks={"*": [{"compute": [1, 3], "storage": [1, 2, 3]}]})
-    Path("broken.json").write_text(json.dumps(broken))
-    outcome = run(*SHARED, "--strategies", "broken.json")
-    assert outcome.code == 1
-    assert outcome.err == (
-        "error: broken.json: task 'conv1': compute unit C2 is left over, 1 in all (processors = 3): "
-        "give every unit to a subtask, or mark it idle\n"
-    )

@@ -170,33 +170,6 @@ def table(parts: list[dict[str, Any]], idle: list[str]) -> Strategy:
     return parse(TypeAdapter(Strategy), {"name": "t", "tasks": {"*": parts}, "idle": idle}, "t")
 
 
-def test_slow_routes_are_avoided(judge: Any) -> None:
-    """Over the route of C1 and D1 a byte in takes 1 ns instead of 0.5: conv1 in two takes 16 ns more.
-
-    A way that gives C1 and D1 to different subtasks is as fast as without the route, and counted apart.
-    """
-    route = {"storage": [1], "compute": [1], "bandwidth_in_gb_s": 1.0, "bandwidth_out_gb_s": 1.0}
-    evaluation = judge(units=(2, 2), chip={"processors": 2, "storage_units": 2, "routes": [route]} | ROOMY)
-    found = classes(evaluation)
-    assert found["C1:D2 C2:D1"] == (1, pytest.approx(284))
-    assert found["C1:D1 C2:D2"] == (1, pytest.approx((32 + 24 + 64) + (64 + 48 + 32) + (64 + 16 + 20)))
-    assert found["C1+2:D1+2"][1] == pytest.approx(500 + 32 + 64 + 32)
-    with pytest.raises(SpecError, match="routes belong to units of the chip"):
-        judge(units=(2, 1), chip={"processors": 2, "storage_units": 2, "routes": [route]} | ROOMY)
-
-
-@pytest.mark.parametrize(("budget", "copies", "time_ns"), [(4, (1, 2, 1), 388), (6, (3, 2, 1), 258)])
-def test_copies_within_a_budget_by_hand(
-    judge: Any, budget: int, copies: tuple[int, ...], time_ns: float
-) -> None:
-    """Every layer takes one array. fc has one window."""
-    evaluation = judge(arrays=budget, chip={"processors": 9, "storage_units": 9})
-    proposal = evaluation.document.proposal
-    assert tuple(layer.replication for layer in proposal.layers) == copies
-    assert (proposal.time_ns, proposal.used, proposal.proven) == (pytest.approx(time_ns), budget, True)
-    assert evaluation.time_ns == pytest.approx(time_ns)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_copies_equal_brute_force(seed: int) -> None:
@@ -254,16 +227,3 @@ def test_a_budget_below_the_minimum_lists_the_needs(judge: Any) -> None:
         judge(arrays=9, mapping="sdk")
     with pytest.raises(SpecError, match="do not fit the 3 storage units"):
         judge(arrays=9, chip={"unit_bytes": 4})
-
-
-def test_a_step_of_the_hardware_is_the_cost_of_a_window() -> None:
-    """ISAAC computes a window of a copy in 16 reads of 100 ns; AlexNet's conv1 has 3025 windows."""
-    units = ChipPerformance(**{k: v for k, v in (worked.CHIP | ROOMY).items() if k != "ns_per_byte"})
-    isaac = rramalloc.load_hardware("isaac").model_copy(update={"units": units})
-    evaluation = evaluate("alexnet", isaac, units=(1, 1))
-    step_ns = isaac.compute_ns
-    assert evaluation.document.tasks[0].compute_ns == 3025 * step_ns
-    with pytest.raises(SpecError, match=r"no default and no \[timing\]"):
-        evaluate("alexnet", units, units=(1, 1))
-    with pytest.raises(SpecError, match=r"needs \[units\]"):
-        evaluate("alexnet", "isaac", units=(1, 1))

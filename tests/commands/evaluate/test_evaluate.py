@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 import rramalloc
-from rramalloc.commands.evaluate.strategy import Strategy, load_strategy
+from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
@@ -41,19 +41,6 @@ def test_worked_example(judge: Judge) -> None:
         ("split", 1.0),
         ("whole", pytest.approx(500 / 336)),
     ]
-
-
-def test_classifiers_are_left_to_the_host_by_default(judge: Judge) -> None:
-    evaluation = judge(worked.WHOLE, fc=None)
-    assert evaluation.task_names == ("conv1", "conv2")
-    assert evaluation.time_ns == pytest.approx(432)
-
-
-def test_csv_says_the_same_as_json(tmp_path: Path) -> None:
-    table, document = tmp_path / "split.csv", tmp_path / "split.json"
-    table.write_text(worked.SPLIT_CSV)
-    document.write_text(json.dumps(worked.SPLIT))
-    assert load_strategy(table) == load_strategy(document)
 
 
 def test_copies_of_an_allocation_are_subtasks(judge: Judge) -> None:
@@ -129,48 +116,3 @@ def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
     for name, times in slow.items():
         assert evaluation.to_frame()[name].tolist() == pytest.approx(times, rel=1e-9)
     assert sum(slow[evaluation.best]) == pytest.approx(min(map(sum, slow.values())), rel=1e-9)
-
-
-@settings(max_examples=40)
-@given(randoms)
-def test_laws(random: Random) -> None:
-    """Splitting never slows a task down nor beats its number of subtasks; units are interchangeable; time
-    scales with the chip's parameters.
-    """
-    network, chip = random_network(random), random_chip(random)
-    layers = weight_layers(network)
-    whole = Strategy.model_validate(
-        {
-            "name": "whole",
-            "tasks": {
-                "*": [
-                    {
-                        "compute": list(range(1, chip.processors + 1)),
-                        "storage": list(range(1, chip.storage_units + 1)),
-                    }
-                ]
-            },
-        }
-    )
-    some = random_strategy(random, chip, layers, "some")
-    evaluation = rramalloc.evaluate(network, chip, strategies=[whole, some], fc="crossbar")
-    most = min(chip.processors, chip.storage_units)
-    for alone, split in evaluation.performance_ns.tolist():
-        assert alone / most * (1 - 1e-9) <= split <= alone * (1 + 1e-9)
-    document = json.loads(json.dumps(some.to_dict()))
-    swap = {unit: chip.processors + 1 - unit for unit in range(1, chip.processors + 1)}
-    for parts in document["tasks"].values():
-        for part in parts:
-            part["compute"] = [swap[unit] for unit in part.get("compute", [])]
-            part["idle"] = [f"C{swap[int(u[1:])]}" if u[0] == "C" else u for u in part.get("idle", [])]
-    swapped = rramalloc.evaluate(network, chip, strategies=Strategy.model_validate(document), fc="crossbar")
-    assert swapped.performance_ns[:, 0].tolist() == evaluation.performance_ns[:, 1].tolist()
-    twice = chip.model_copy(
-        update={
-            "bandwidth_in_gb_s": chip.bandwidth_in_gb_s / 2,
-            "bandwidth_out_gb_s": chip.bandwidth_out_gb_s / 2,
-            "ns_per_byte": {name: 2 * cost for name, cost in chip.ns_per_byte.items()},
-        }
-    )
-    slower = rramalloc.evaluate(network, twice, strategies=[whole, some], fc="crossbar")
-    assert slower.performance_ns.tolist() == (2 * evaluation.performance_ns).tolist()

@@ -13,14 +13,12 @@ import jsonschema
 import pandas as pd
 import pytest
 from commands.evaluate import worked
-from commands.evaluate.drawn import ROOMY, random_chip, random_strategy, weight_layers
+from commands.evaluate.drawn import random_chip, random_strategy, weight_layers
 from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.errors import SpecError
-from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
 
 Judge = Any
@@ -51,21 +49,6 @@ def test_load_matrix_of_the_worked_example(judge: Judge, tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("mixed", [False, True], ids=["rows copied", "rows made"])
-def test_load_matrix_of_an_enumeration(judge: Judge, tmp_path: Path, *, mixed: bool) -> None:
-    """One way of every class, in every row, whether rows are copied or made one by one."""
-    path = tmp_path / "load.json"
-    tables = [worked.WHOLE] if mixed else []
-    judge(*tables, units=(3, 3), chip=ROOMY).save_load(path)
-    document = json.loads(path.read_text())
-    apart = [[1, [1], [1]], [2, [2], [2]], [3, [3], [3]]]
-    two = [[1, [1, 2], [1, 2]], [2, [3], [3]]]
-    whole = [[1, [1, 2, 3], [1, 2, 3]]]
-    names = ["windows / 1", "windows / 2", "outputs / 2", "windows / 3", "outputs / 3"]
-    assert document["strategies"] == ["whole"] * mixed + names
-    assert document["matrix"] == [[*([whole] * mixed), whole, two, two, apart, apart]] * 3
-
-
 @settings(max_examples=25)
 @given(randoms)
 def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFactory, random: Random) -> None:
@@ -87,17 +70,6 @@ def test_every_entry_uses_every_unit_once(tmp_path_factory: pytest.TempPathFacto
                 assert used.keys() | {mark for mark in idle if str(mark)[0] == letter} == {
                     f"{letter}{unit}" for unit in range(1, count + 1)
                 }
-
-
-def test_a_layer_named_as_a_column_of_parquet(tmp_path: Path) -> None:
-    nodes = [
-        {"name": "input", "op": "input", "shape": [1, 2, 2]},
-        {"name": "time_ns", "op": "conv", "inputs": ["input"], "out_channels": 1, "kernel": 1},
-    ]
-    evaluation = evaluate(Network.build("odd", nodes), ChipPerformance(**worked.CHIP), units=(1, 1))
-    evaluation.save_performance(tmp_path / "times.csv")
-    with pytest.raises(SpecError, match="rename the layer"):
-        evaluation.save_performance(tmp_path / "times.parquet")
 
 
 def test_parquet_without_pyarrow(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

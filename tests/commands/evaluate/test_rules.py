@@ -22,7 +22,6 @@ from rramalloc.records import parse
 
 Judge = Any
 STRATEGY: TypeAdapter[Strategy] = TypeAdapter(Strategy)
-ALL = {"compute": [1, 2, 3], "storage": [1, 2, 3]}
 
 
 def table(*entries: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -94,20 +93,6 @@ def test_capacity_to_the_byte(judge: Judge) -> None:
     assert "its 2 storage units of 361 bytes hold 722: give it 3 storage units" in str(told.value)
 
 
-def test_task_names(judge: Judge) -> None:
-    with pytest.raises(SpecError, match="'cnov1' is no task of the network; did you mean conv1"):
-        judge(worked.changed(worked.WHOLE, tasks={"*": [ALL], "cnov1": [ALL]}))
-    with pytest.raises(SpecError, match="task 'conv2': has no entry"):
-        judge(worked.changed(worked.WHOLE, tasks={"conv1": [ALL], "fc": [ALL]}))
-    with pytest.raises(SpecError, match="'fc' is no task of the network; tasks: conv1, conv2"):
-        judge(worked.changed(worked.WHOLE, tasks={"*": [ALL], "fc": [ALL]}), fc="host")
-
-
-def test_names_of_strategies_differ(judge: Judge) -> None:
-    with pytest.raises(SpecError, match=r"two of them are named 'whole' \(strategy 1 and strategy 2\)"):
-        judge(worked.WHOLE, worked.WHOLE)
-
-
 @pytest.mark.parametrize(
     ("copies", "chip", "words"),
     [
@@ -124,11 +109,6 @@ def test_allocations_that_do_not_fit(judge: Judge, copies: Any, chip: Any, words
     with pytest.raises(SpecError) as told:
         judge(allocations=[copies], chip=chip)
     assert words in str(told.value)
-
-
-def test_storage_of_an_allocation_holds_no_weights(judge: Judge) -> None:
-    """conv1 and conv2 need 192 bytes for input and output: 3 units of 64."""
-    assert judge(allocations={}, chip={"unit_bytes": 64}).time_ns == pytest.approx(500)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +129,6 @@ def test_storage_of_an_allocation_holds_no_weights(judge: Judge) -> None:
 def test_chips(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         ChipPerformance(**(worked.CHIP | fields))
-
-
-def test_an_operator_needs_a_cost(judge: Judge) -> None:
-    assert judge(worked.WHOLE, chip={"ns_per_byte": {"conv": 0.75, "linear": 0.25}}).time_ns == 500
-    assert judge(worked.WHOLE, chip={"ns_per_byte": 0}).time_ns == 128 + 212
-    with pytest.raises(SpecError, match=r"'fc'.*no ns_per_byte for 'linear', no default"):
-        judge(worked.WHOLE, chip={"ns_per_byte": {"conv": 0.75}})
 
 
 @pytest.mark.parametrize(
@@ -184,14 +157,6 @@ def test_files_that_are_no_strategies(name: str, text: str, words: str, tmp_path
         load_strategy(path)
     assert str(path) in str(told.value)
     assert words in str(told.value)
-
-
-def test_files_without_a_name_have_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("task,compute,storage,idle\n*,1,1,\n*,,,C2 D2\n")
-    strategy = load_strategy(path)
-    assert strategy.name == "mine"
-    assert strategy.tasks["*"][1].idle == ("C2", "D2")
 
 
 @given(st.integers(0, 2**40), st.sampled_from(["split", "whole"]))

@@ -10,16 +10,9 @@ from commands.export.nets import chain, machine, subject
 from hypothesis import given, settings
 from laws.strategies import randoms
 
-from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, first_fit, spread
+from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, spread
 from rramalloc.commands.export.targets import pimcomp
 from rramalloc.hardware.hardware import Chip
-
-
-def test_first_fit_is_that_of_the_tool() -> None:
-    """Two cores of 4: a 3, then 2 and 2 in the second core, then 1 in the gap of the first."""
-    assert first_fit([(1, 3), (2, 2), (1, 1)], 2, 4) == [0, 0]
-    assert first_fit([(1, 3), (2, 2), (2, 1)], 2, 4) is None
-    assert first_fit([(3, 3)], 2, 4) is None
 
 
 def test_copies_go_where_the_fewest_reads_are() -> None:
@@ -46,11 +39,6 @@ def test_the_largest_copies_first_where_the_others_leave_no_room() -> None:
     assert spread([ArrayGroups(3, 1, 5, 9)], 2, 8) is None
 
 
-def test_a_copy_larger_than_a_core_is_parted() -> None:
-    """5 groups of 3 arrays in cores of 8: 2, 2 and 1."""
-    assert spread([ArrayGroups(copies=1, blocks=5, width=3, windows=4)], 3, 8) == [[0, 0, 1, 1, 2]]
-
-
 @given(randoms)
 @settings(max_examples=300, deadline=None)
 def test_no_core_holds_more_than_it_has(random: Random) -> None:
@@ -72,26 +60,6 @@ def test_no_core_holds_more_than_it_has(random: Random) -> None:
             used[core] += layer.width
     assert set(used) <= set(range(cores))
     assert max(used.values()) <= arrays
-
-
-@given(randoms)
-@settings(max_examples=100, deadline=None)
-def test_small_copies_are_whole_and_reads_even(random: Random) -> None:
-    """With room everywhere a copy lies in one core, and cores differ by what is laid together at most."""
-    layers = [
-        ArrayGroups(random.randint(1, 60), random.randint(1, 4), 1, random.randint(1, 900)) for _ in range(5)
-    ]
-    cores = random.randint(2, 9)
-    laid = spread(layers, cores, 10_000)
-    assert laid is not None
-    reads = [0.0] * cores
-    for layer, where in zip(layers, laid, strict=True):
-        copies = [where[at : at + layer.blocks] for at in range(0, len(where), layer.blocks)]
-        assert all(len(set(copy)) == 1 for copy in copies)
-        for core in where:
-            reads[core] += layer.reads
-    step = max(min(TOGETHER, layer.copies) * layer.blocks * layer.reads for layer in layers)
-    assert max(reads) - min(reads) <= step * (1 + 1e-9)
 
 
 def test_cores_of_an_export() -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import configparser
 import math
-from random import Random
 from typing import Any
 
 import pytest
-from commands.export.nets import conv, expressible, machine, network, of, residual, subject
-from hypothesis import given, settings
-from laws.strategies import randoms
+from commands.export.nets import conv, machine, network, of, residual, subject
 
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.commands.export.bundle import Bundle
@@ -46,24 +43,6 @@ def test_residual_network() -> None:
     assert layers[0]["Inputsize"] == layers[0]["Outputsize"] == [8, 8]
     assert (layers[0]["Kernelsize"], layers[0]["Stride"], layers[0]["Padding"]) == (3, 1, 1)
     assert (layers[4]["Infeature"], layers[4]["Outfeature"]) == (64, 10)
-
-
-@given(randoms)
-@settings(max_examples=60, deadline=None)
-def test_sizes_and_channels_fit_together(random: Random) -> None:
-    """Every layer reads what the layers it points at write."""
-    net = expressible(random, branches=True)
-    _, layers, multiple = read(mnsim.export(subject(net)))
-    assert len(multiple) == len(layers)
-    assert sum(layer["type"] in ("conv", "fc") for layer in layers) == len(net.stages)
-    for index, layer in enumerate(layers[1:], 1):
-        for source in (layers[index + offset] for offset in layer["Inputindex"]):
-            if layer["type"] == "fc":
-                height, width = source["Outputsize"]
-                assert layer["Infeature"] == source["Outputchannel"] * height * width
-            else:
-                assert layer["Inputsize"] == source["Outputsize"]
-                assert layer["Inputchannel"] == source["Outputchannel"]
 
 
 def test_config_of_the_preset_is_that_of_the_tool() -> None:
@@ -116,42 +95,12 @@ def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
     ]
 
 
-def test_every_layer_has_numbers_for_weight_bits() -> None:
-    """`Weightbit` is read as a number on pooling layers and sums too; it counts the cells of a weight."""
-    for bits, cells, signed, expected in (
-        (8, 1, "differential", 9),  # 8 groups and the sign
-        (8, 2, "differential", 5),
-        (1, 1, "differential", 2),
-        (8, 2, "offset", 4),
-        (16, 16, "offset", 1),
-    ):
-        hardware = machine(weight_bits=bits, cell_bits=cells, signed=signed)
-        config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
-        assert {layer["Weightbit"] for layer in layers} == {expected}
-        assert config.getint("Process element level", "Group_Num") == expected - (signed == "differential")
-
-
 def test_a_chip_with_too_few_tiles_is_refused() -> None:
     """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
     chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
     hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
     with pytest.raises(UnsupportedError, match=r"needs 4 tiles .* the chip has 3: allocate fewer arrays"):
         mnsim.export(subject(residual(), hardware=hardware))
-
-
-def test_tiles_that_are_no_square_are_taken_in_rows() -> None:
-    """Order 2 goes along the sides of growing squares and leaves any other grid."""
-    for tiles, order in (((4, 4), "2"), ((2, 8), "1")):
-        chip = Chip(arrays_per_tile=64, straddle=True, tiles=tiles, chips=(1, 1))
-        config, _, _ = read(mnsim.export(subject(residual(), hardware=machine(chip=chip))))
-        assert config.get("Architecture level", "Tile_Connection") == order
-
-
-def test_a_sum_of_sums_only_is_refused() -> None:
-    """MNSIM takes the size of a sum from its first input that is none."""
-    net = network(conv("c", "x"), conv("d", "c"), of("add", "a", "c", "d"), of("add", "b", "a", "a"))
-    with pytest.raises(UnsupportedError, match="needs a convolution or a pooling among the inputs of a sum"):
-        mnsim.export(subject(net))
 
 
 def ended(*nodes: dict[str, Any], **fields: Any) -> Network:

@@ -75,33 +75,6 @@ def test_free_copies_of_novel_mapping() -> None:
     assert plan == Floorplan(True, (2, 8), (1, 1), (144, 144))
 
 
-def test_free_copies_of_conventional_mapping() -> None:
-    """Arrays of 4 x 4, 1 x 1 layers of 3 channels: too few rows for novel mapping.
-
-    Tiles from 32 (columns 20 -> 32) down to above 16: side 32, layers 3 x 20 and 3 x 2: 66 of 2048 cells.
-    PEs of 16 (the only size above 8): in a tile 2 // 1 * (2 // 2) = 2 and 2 * 2 = 4 copies, 2 * 60 + 4 * 6
-    = 144 of 2048, better: 16. In a PE of 4 x 4 arrays: 3 x 20 takes 1 x 5 arrays: 4 * max(1, 0) = 4; 3 x 2:
-    4 * 4 = 16. Free copies 2 * 4 = 8 and 4 * 16 = 64. A tile has 2 x 2 PEs of 4 x 4 arrays.
-    """
-    plan = Floorplan.of([Matrix(3, 1, 20), Matrix(3, 1, 2)], 4, 4, 1)
-    assert plan == Floorplan(False, (8, 64), (1, 1), (64, 64))
-
-
-def test_no_tile_can_be_built() -> None:
-    """Novel mapping needs PEs of 2 arrays a side, so 8 columns; conventional mapping 16 columns.
-
-    With 9 positions of 4 x 8, a PE of 2 x 2 arrays holds 2 // 1 * (2 // 2) = 2 copies.
-    """
-    assert Floorplan.of([Matrix(2, 1, 8)], 4, 4, 1) is None
-    assert Floorplan.of([Matrix(4, 9, 8)], 4, 4, 1) == Floorplan(True, (2,), (1,), (36,))
-
-
-def test_other_pooling_is_told() -> None:
-    net = network(conv("c", "x", 300), of("avgpool", "p", "c", kernel=3))
-    texts = [remark.text for remark in neurosim.export(subject(net)).remarks if remark.layer == "c"]
-    assert any("'p' (avgpool) is counted as a maximum over 2 x 2" in text for text in texts)
-
-
 @given(randoms)
 @settings(max_examples=60, deadline=None)
 def test_any_chain_is_written(random: Random) -> None:

@@ -49,21 +49,6 @@ def test_json_reads_back() -> None:
     assert document.hardware == machine()
 
 
-def test_a_recurrence_is_a_layer_of_one_pixel() -> None:
-    nodes = [
-        {"name": "i", "op": "input", "shape": [8, 6, 1]},
-        {"name": "r", "op": "recurrent", "inputs": ["i"], "hidden": 4, "gates": 3},
-    ]
-    given = subject(Network.build("states", nodes), {})
-    document = ExportDocument.model_validate_json(json_document.export(given).files[0].text, strict=False)
-    assert [(layer.name, layer.op) for layer in document.layers] == [
-        ("r/projection", "linear"),
-        ("r", "recurrent"),
-    ]
-    assert {layer.kernel for layer in document.layers} == {(1, 1)}
-    assert [row["op"] for row in reading(csv_table.export(given).files[0].text)] == ["linear", "recurrent"]
-
-
 def test_an_allocation_of_another_network_is_refused(tmp_path: Path) -> None:
     allocation = rramalloc.optimize("alexnet", arrays=161, work=0)
     path = tmp_path / "a.json"
@@ -193,21 +178,6 @@ def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, 
         replication=copies, where="a.json", blocks=blocks, machine=machine(), options=options
     )
     return Subject.build(net, given)
-
-
-def test_tables_name_blocks_and_the_arrays_that_copies_share() -> None:
-    """On 64 x 64, 2 columns a weight.
-
-    c1: 27 rows, 8 columns, two copies an array: 3 for 5. c2 in blocks of 2 x 1: 4 channels of 4 x 3 inputs,
-    48 rows and 16 columns: an array a copy.
-    """
-    made = in_modes(residual(), {"c1": 5, "c2": 3}, {"c2": (2, 1)})
-    (table,) = csv_table.export(made).files
-    rows = [(row["name"], row["demand"], row["arrays"], row["block"]) for row in reading(table.text)]
-    assert rows == [("c1", "1", "3", "1x1"), ("c2", "1", "3", "2x1")]
-    (file,) = json_document.export(made).files
-    document = ExportDocument.model_validate_json(file.text, strict=False)
-    assert [(layer.arrays, layer.block) for layer in document.layers] == [(3, (1, 1)), (3, (2, 1))]
 
 
 @pytest.mark.parametrize("target", ["pimcomp", "pimsyn", "mnsim", "neurosim"])

@@ -42,22 +42,6 @@ def test_worked_filter(run: Run) -> None:
     assert told["saving"] == pytest.approx(1 - 3 / 36)
 
 
-def test_work_raises_channels_to_the_alignment(run: Run) -> None:
-    """100 outputs and 5 inputs with A 64: 128 * 64 * 9 before; 8 * 8 inputs fill 64, kernel 1 x 3."""
-    told = run("fold", "--filter", "100,3,3,5", "--align", 64, "--rule", "source", "--format", "json").json
-    assert (told["n_h"], told["n_w"], told["filter"]) == (8, 1, [100, 1, 3, 64])
-    assert told["work_before"] == 128 * 64 * 9
-    assert told["work_after"] == 128 * 64 * 3
-
-
-def test_groups_are_folded_each_for_itself(run: Run) -> None:
-    """Depthwise: 8 groups of 1 -> 1; A 4 -> n_total 4, split 4 x 1 at stride 1; outputs of 1 raised to 4."""
-    told = run("fold", "--filter", "8,4,4,1", "--groups", 8, "--align", 4, "--check", "--format", "json").json
-    assert (told["n_h"], told["n_w"], told["filter"], told["groups"]) == (4, 1, [8, 1, 4, 4], 8)
-    assert told["work_before"] == 8 * 4 * 4 * 16
-    assert told["saving"] == 0.75
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -153,14 +137,6 @@ def test_the_other_commands_fold_too(run: Run, tiny: Path) -> None:
     assert told["rows"][0]["arrays"] == 12
     front = run("pareto", tiny, "--arrays", 12, *SPLIT, "--format", "json", "-q").json
     assert (front["options"]["fold"], front["minimum"]) == (True, 3)
-
-
-@pytest.mark.parametrize("command", ["optimize", "inspect", "compare", "pareto"])
-def test_folding_needs_kernel_split(command: str, run: Run, tiny: Path) -> None:
-    arrays = () if command == "inspect" else ("--arrays", 99)
-    outcome = run(command, tiny, *arrays, "--fold")
-    assert outcome.code == 1
-    assert "mapping 'im2col' already does: use 'kernel_split' to fold" in outcome.err
 
 
 def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:

@@ -65,15 +65,6 @@ def test_the_folded_file_computes_the_same(tmp_path: Path) -> None:
     assert "wa" not in shapes
 
 
-def test_groups_are_folded_one_by_one(tmp_path: Path) -> None:
-    path, out = written(tmp_path), tmp_path / "folded.onnx"
-    network = rramalloc.load(path)
-    folded = rramalloc.fold(network, crossbar="18x2")
-    assert next(layer for layer in folded.layers if layer.name == "c").size is not None
-    save_folded_onnx(path, network, folded, out)
-    assert (outputs(out) == outputs(path)).all()
-
-
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     old, out = written(tmp_path, opset=9), tmp_path / "folded.onnx"
     network = rramalloc.load(old)

@@ -28,12 +28,6 @@ def test_json(run: Run, tiny: Path, tmp_path: Path) -> None:
     assert document["host"] == ["fc"]
 
 
-@pytest.mark.parametrize(("network", "minimum"), [("vgg16", 902), ("vgg16.json", 902)])
-def test_minimum_is_the_smallest_budget(network: str, minimum: int, run: Run) -> None:
-    """docs/sources/model.md 3: the check."""
-    assert run("inspect", network, "--format", "json").json["minimum"] == minimum
-
-
 def test_local_file_wins_over_a_shipped_name(
     run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,13 +35,6 @@ def test_local_file_wins_over_a_shipped_name(
     assert run("inspect", "vgg16.json", "--format", "json").json["minimum"] == 902
     tiny.rename(tmp_path / "vgg16.json")
     assert run("inspect", "vgg16.json", "--format", "json").json["minimum"] == 3
-
-
-def test_whole_kernel_that_does_not_fit(run: Run, tiny: Path) -> None:
-    outcome = run("inspect", tiny, "--mapping", "whole_kernel", "--crossbar", "8x8")
-    assert outcome.code == 1
-    for part in ("'conv1'", "9 positions", "8 wordlines", "use 'im2col'"):
-        assert part in outcome.err
 
 
 def test_no_stage_is_left(run: Run, tmp_path: Path) -> None:

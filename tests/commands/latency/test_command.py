@@ -47,28 +47,6 @@ def test_measure_again_measures_nothing_and_gives_the_same_bytes(run: Run, tiny:
     assert b"date" not in before
 
 
-@pytest.mark.parametrize("output_format", ["json", "csv", "table"])
-def test_fit_says_what_measure_said(run: Run, tiny: Path, table: Path, output_format: str) -> None:
-    again = run("latency", "measure", tiny, *SIMULATED, "-o", table, "--format", output_format, "-q")
-    fitted = run("latency", "fit", f"{table}.samples.jsonl", "--format", output_format, "-q")
-    assert fitted == again
-    if output_format == "json":
-        assert fitted.json == json.loads(table.read_text())
-
-
-def test_plan_can_be_replayed(run: Run, tiny: Path, tmp_path: Path) -> None:
-    rows = run("latency", "plan", tiny).rows
-    times = tmp_path / "times.csv"
-    lines = [f"{row['run']},{1000 + int(row['input_bytes'])}" for row in rows for _ in range(3)]
-    times.write_text("\n".join(["run,time_ns", *lines]) + "\n")
-    output = tmp_path / "t.json"
-    outcome = run("latency", "measure", tiny, "--device", f"replay:{times}", "-o", output, "--format", "json")
-    overhead = outcome.json["overhead"]
-    assert overhead["a_ns_per_byte"] == pytest.approx(1.0)
-    assert overhead["c_ns"] == pytest.approx(1000.0)
-    assert run("latency", "plan", tiny, "--format", "json").json["auxiliary"] == "avgpool"
-
-
 def test_optimize_and_simulate_by_a_table(run: Run, tiny: Path, table: Path, tmp_path: Path) -> None:
     rows = {(r["operator"], r["shape"][0]): r["latency_ns"] for r in json.loads(table.read_text())["rows"]}
     step_ns = max(rows["conv", 3] / 256, rows["conv", 16] / 64)  # windows: 16 x 16 and 8 x 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands.latency.small import NETWORK
 
@@ -53,18 +52,6 @@ def exact(a: float, b: float, c: float) -> list[RunSummary]:
 
 def header() -> Header:
     return Header(device="hand", method="regression", plan=MeasurePlan.of(NETWORK, "avgpool"))
-
-
-def test_bytes_are_counted_as_32_bits() -> None:
-    assert [(item.run.input_bytes, item.run.output_bytes) for item in exact(0, 0, 1)] == [
-        (256, 256),
-        (256, 64),
-        (1024, 64),
-        (4096, 4096),
-    ]
-    behind = layer_run(RELU, "avgpool")
-    assert (behind.input_bytes, behind.output_bytes) == (1024, 16)
-    assert layer_run(RELU, "conv3x3").output_bytes == 256
 
 
 def test_exact_times_give_exact_overhead() -> None:
@@ -116,31 +103,6 @@ def test_subtract_by_hand() -> None:
     with_fit = table_of(header(), [*exact(1, 1, 1), alone, both], "subtract")
     assert with_fit.overhead is not None
     assert with_fit.rows[0].latency_ns == 4044.0
-
-
-def test_latencies_below_the_noise_are_flagged() -> None:
-    """Alone 1000 ns; layer and auxiliary around 1010, 990 and 5000 ns, known to some 45 ns each."""
-    alone = auxiliary_run(auxiliary_behind("avgpool", Shape(4, 8, 8)))
-    noise = np.linspace(-100.0, 100.0, 21)
-    expected: dict[float, tuple[str, ...]] = {
-        1010.0: ("below_noise",),
-        990.0: ("below_noise", "negative"),
-        5000.0: (),
-    }
-    for total, flags in expected.items():
-        items = [timed(alone, *(1000.0 + noise)), timed(layer_run(RELU, "avgpool"), *(total + noise))]
-        row = table_of(header(), items, "subtract").rows[0]
-        assert row.latency_ns == pytest.approx(total - 1000.0)
-        assert tuple(flag for flag in row.flags if flag != "unsteady") == flags
-
-
-def test_a_negative_coefficient_is_told() -> None:
-    table = table_of(
-        header(), [*exact(1.0, -0.1, 500.0), timed(layer_run(RELU, "avgpool"), 9e3)], "regression"
-    )
-    assert table.warnings == (
-        "overhead: b = -0.1 is negative, so the model does not describe this device well",
-    )
 
 
 def test_the_median_ignores_outliers_and_knows_how_sure_it_is() -> None:
@@ -195,16 +157,6 @@ def test_recovery_goals(tmp_path: Path, auxiliary: AuxiliaryLayer, seed: int, ou
         assert row.latency_ns >= 0 or "negative" in row.flags
 
 
-def test_without_noise_everything_is_recovered(tmp_path: Path) -> None:
-    table, device = measured(tmp_path, Settings(noise=0.0, a=0.3, b=0.7, c=1000.0), NETWORK)
-    assert table.overhead is not None
-    overhead = table.overhead
-    assert (overhead.a_ns_per_byte, overhead.b_ns_per_byte) == pytest.approx((0.3, 0.7))
-    for row in table.rows[:-1]:
-        assert row.latency_ns == pytest.approx(device.latency_ns(row), rel=1e-6)
-    assert table.rows[-1].operator == "network"
-
-
 def test_subtract_leaves_the_transfer_of_the_input(tmp_path: Path) -> None:
     """Without noise: latency + a * (bytes into the layer - bytes out of it); exact where a is 0."""
     for a in (0.0, 0.25):
@@ -216,28 +168,6 @@ def test_subtract_leaves_the_transfer_of_the_input(tmp_path: Path) -> None:
         for row in rows:
             moved = sum(s.channels * s.pixels for s in row.shapes) - row.output.channels * row.output.pixels
             assert row.latency_ns == pytest.approx(device.latency_ns(row) + a * 4 * moved, rel=1e-9)
-
-
-def test_work_in_proportion_to_bytes_hides_in_a_perfect_fit(tmp_path: Path) -> None:
-    """Auxiliary layers that take 0.05 ns a byte of their own: a = 0.1, R^2 = 1, and latencies off by
-    0.05 * (bytes out - bytes in). The other correction is off the other way, so the truth is between both.
-    """
-    settings = Settings(noise=0.0, auxiliary=0.05, window_ns=10.0, mac_ns=0.001)
-    network = load("alexnet")
-    table, device = measured(tmp_path, settings, network)
-    assert table.overhead is not None
-    assert (table.overhead.r2, table.overhead.a_ns_per_byte) == (pytest.approx(1), pytest.approx(0.1))
-    errors = {}
-    for row in table.rows:
-        if row.operator == "network":
-            continue
-        truth = device.latency_ns(MeasuredLayer(**row.model_dump(include=LAYER)))
-        assert row.low_ns is not None
-        assert row.high_ns is not None
-        assert row.low_ns - 1 <= truth <= row.high_ns + 1
-        errors[row.text] = row.latency_ns / truth - 1
-    assert max(map(abs, errors.values())) > 0.1
-    assert any("R^2 = 1.000000 does not show it" in warning for warning in table.warnings)
 
 
 def test_both_corrections_at_once(tmp_path: Path) -> None:

@@ -53,31 +53,6 @@ def test_plan_has_each_distinct_layer_once(auxiliary: AuxiliaryLayer) -> None:
     assert (whole.input_bytes, whole.output_bytes) == (4 * 3 * 32 * 32, 4 * 10)
 
 
-def test_runs_take_turns_in_changing_order(tmp_path: Path) -> None:
-    device = Recording()
-    measure_latency(
-        NETWORK, device, tmp_path / "s", effort=Repetition(width=1e-6, least=1, most=30, batch=10)
-    )
-    runs = len(MeasurePlan.of(NETWORK, "avgpool").runs)
-    rounds = [[text for text, *_ in device.asked[start : start + runs]] for start in (0, runs, 2 * runs)]
-    assert len(device.asked) == 3 * runs
-    assert all(sorted(order) == sorted(rounds[0]) for order in rounds)
-    assert len({tuple(order) for order in rounds}) == 3
-    assert [count for _, _, count in device.asked] == [10] * (3 * runs)
-
-
-def test_effort_ends_at_the_width_or_the_most(tmp_path: Path) -> None:
-    still = Recording(settings=Settings(noise=0.0))
-    measure_latency(NETWORK, still, tmp_path / "still", effort=Repetition(width=0.01, least=15, most=400))
-    _, times = read_samples(tmp_path / "still")
-    assert {len(found) for found in times} == {20}
-    loud = Recording(settings=Settings(noise=0.5))
-    measure_latency(NETWORK, loud, tmp_path / "loud", effort=Repetition(width=0.01, least=15, most=25))
-    _, times = read_samples(tmp_path / "loud")
-    assert {len(found) for found in times} == {25}
-    assert all("unsteady" in row.flags for row in fit_latency(tmp_path / "loud", method="subtract").rows)
-
-
 @pytest.mark.parametrize("visits", [0, 60])
 def test_an_interrupted_measurement_goes_on(tmp_path: Path, visits: int) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -103,33 +78,6 @@ def test_every_cut_of_the_file_is_continued(tmp_path: Path) -> None:
         path.write_bytes(content[:cut])
         measure_latency(NETWORK, Recording(), path, effort=QUICK)
         assert fit_latency(path) == table, cut
-
-
-def test_files_of_something_else_are_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    for content in (b"my thesis\n", b'{"format": "rramalloc-latency/1"}\n', b"\x00\xff" * 5000):
-        path.write_bytes(content)
-        with pytest.raises(SpecError, match="another"):
-            measure_latency(NETWORK, Recording(), path)
-        assert path.read_bytes() == content
-        with pytest.raises((SpecError, FileError)):
-            fit_latency(path)
-    path.unlink()
-    measure_latency(NETWORK, Recording(), path, effort=QUICK)
-    with pytest.raises(SpecError, match="another"):
-        measure_latency(NETWORK, Recording(), path, auxiliary="conv1x1")
-    with pytest.raises(SpecError, match="another"):
-        measure_latency(NETWORK, Recording(settings=Settings(noise=0.01)), path)
-
-
-def test_a_damaged_line_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    measure_latency(NETWORK, Recording(), path, effort=QUICK)
-    lines = path.read_bytes().splitlines(keepends=True)
-    for wrong in (b'{"run":0,"times_ns":[-1.0]}\n', b'{"run":99999,"times_ns":[1.0]}\n', b"[" * 9000 + b"\n"):
-        path.write_bytes(b"".join([*lines[:3], wrong, *lines[3:]]))
-        with pytest.raises(SpecError, match="damaged"):
-            fit_latency(path)
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
@@ -197,21 +145,6 @@ def test_replayed_times_give_the_table_they_came_from(tmp_path: Path) -> None:
     assert again.overhead == original.overhead
     assert [row.latency_ns for row in again.rows] == [row.latency_ns for row in original.rows]
     assert {row.device for row in again.rows} == {"replay of times.csv"}
-
-
-def test_replay_of_part_of_the_plan(tmp_path: Path) -> None:
-    """One layer and its auxiliary layer alone: enough for `subtract`, not for a fit."""
-    runs = MeasurePlan.of(NETWORK, "avgpool").runs
-    alone = next(r for r in runs if r.kind == "auxiliary" and r.auxiliary == runs[0].auxiliary)
-    path = tmp_path / "times.csv"
-    path.write_text(f"run,time_ns\n{runs[0].text},500\n{runs[0].text},520\n{alone.text},100\n")
-    device = open_device(f"replay:{path}", NETWORK, threads=1, seed=0)
-    found = measure_latency(NETWORK, device, tmp_path / "s")
-    assert found.executions == 3
-    assert len(found.refused) == len(runs) - 2
-    with pytest.raises(DeviceError, match="auxiliary layers alone"):
-        fit_latency(tmp_path / "s")
-    assert fit_latency(tmp_path / "s", method="subtract").rows[0].latency_ns == 410.0
 
 
 @pytest.mark.parametrize(

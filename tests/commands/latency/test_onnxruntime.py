@@ -13,7 +13,7 @@ from rramalloc.commands.latency.device import input_arrays, model_bytes, network
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import Repetition, measure_latency
-from rramalloc.commands.latency.plan import MeasurePlan, network_run
+from rramalloc.commands.latency.plan import MeasurePlan
 from rramalloc.errors import DeviceError
 from rramalloc.network.network import Network
 
@@ -82,18 +82,6 @@ def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:
         assert sum(array.nbytes for array in arrays.values()) == run.input_bytes
         (shape,) = found.values()
         assert 4 * shape[1] * shape[2] * shape[3] == run.output_bytes
-
-
-@pytest.mark.parametrize(
-    "node", [{"op": "barrier", "shape": [2, 2, 2]}, {"op": "avgpool", "kernel": 2, "dilation": 2}]
-)
-def test_operators_that_onnx_does_not_have_are_refused(node: dict[str, Any]) -> None:
-    pytest.importorskip("onnxruntime")
-    nodes = [EVERYTHING[0], {"name": "odd", "inputs": ["in"]} | node]
-    network = Network.build("odd", nodes)
-    device = open_device("onnxruntime", network, threads=1, seed=0)
-    assert "odd" in (device.refusal(network_run(network)) or "")
-    assert device.refusal(MeasurePlan.of(network, "avgpool").runs[0]) is not None
 
 
 def test_a_real_measurement(tmp_path: Path) -> None:

@@ -113,15 +113,6 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
     assert bound <= best + 1e-9
 
 
-def test_bound_by_hand() -> None:
-    """Two stages of 4 arrays in tiles of 4: at most half of the pairs within a tile, the others one hop."""
-    flows = flows_of(2, np.array([0]), np.array([1]), np.array([10]), np.array([1.0]))
-    bound = lower_bound(flows, whole(np.array([4, 4])), Mesh((1, 2), (1, 1), 1.0), 4)
-    assert bound == pytest.approx(5.0)
-    together = lower_bound(flows, whole(np.array([2, 2])), Mesh((1, 2), (1, 1), 1.0), 4)
-    assert together == 0.0
-
-
 def test_bound_counts_the_tiles_within_reach() -> None:
     """1 array to 9, tiles of 1 on a 4 x 4 mesh: at most 4 of the 9 lie one hop away, the others two or more.
 

@@ -91,17 +91,6 @@ def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: 
         check(read_placement(path), NETWORK, COPIES, str(path))
 
 
-def test_row_blocks_keep_to_a_tile_where_the_target_keeps_them(document: dict[str, Any]) -> None:
-    """c2: 2 x 2 blocks a copy; one array of a row block moves to a tile of its own."""
-    changed = json.loads(json.dumps(document))
-    changed["hardware"]["chip"]["straddle"] = True
-    changed["hardware"]["counting"] = {"groups": "diagonal", "classifiers": "host", "row_blocks": "first_fit"}
-    check(read(changed), NETWORK, COPIES)
-    move_one_array(changed)
-    with pytest.raises(MisplacedError, match=r"row block 0 of replica \d of 'c2' is in tile .*first_fit"):
-        check(read(changed), NETWORK, COPIES)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -118,26 +107,6 @@ def test_other_files_are_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises((FileError, SpecError), match=told) as error:
         read_placement(path)
     assert str(path) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("index", -1), ("index", True), ("tile", [0, 65536]), ("extra", 1)]
-)
-def test_entries_of_the_wrong_kind_are_named(
-    document: dict[str, Any], tmp_path: Path, field: str, value: object
-) -> None:
-    changed = json.loads(json.dumps(document))
-    changed["arrays"][3][field] = value
-    path = tmp_path / "placed.json"
-    path.write_text(json.dumps(changed))
-    with pytest.raises(SpecError, match=rf"arrays\[3\]\.{field}"):
-        read_placement(path)
-
-
-def test_a_map_of_arrays_of_no_layer_is_refused(document: dict[str, Any]) -> None:
-    document["arrays"][2]["layer"] = "c9"
-    with pytest.raises(SpecError, match=r"arrays\[2\]: holds 'c9', which is none of the layers"):
-        rramalloc.report([read(document)])
 
 
 MODES = {"replication": {"c1": 5, "c2": 2}, "block": {"c1": [1, 2], "c2": [2, 2]}}
@@ -204,28 +173,3 @@ def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
     document["layers"][0]["replication"] = 5
     with pytest.raises(MisplacedError, match="has 5 copies for 4 blocks of windows"):
         check(read(document), network, {"up": 5}, blocks=blocks)
-
-
-def test_copies_that_share_arrays_may_lie_in_any_tiles(in_modes: dict[str, Any]) -> None:
-    """straddle = false keeps copies whole that add partial sums; those of c1 are whole in an array."""
-    changed = json.loads(json.dumps(in_modes))
-    moved, tiles = first(changed, "c1"), {(*a["chip"], *a["tile"]) for a in changed["arrays"]}
-    free = next((c, t) for c in range(2) for t in range(3) if (0, c, 0, t) not in tiles)
-    old = next(t for t in changed["tiles"] if (t["chip"], t["tile"]) == (moved["chip"], moved["tile"]))
-    moved.update(chip=[0, free[0]], tile=[0, free[1]], index=5)
-    changed["tiles"].append(old | {"chip": moved["chip"], "tile": moved["tile"], "arrays": 1})
-    old["arrays"] -= 1
-    check(read(changed), NETWORK, MODES["replication"], blocks={"c1": (1, 2), "c2": (2, 2)})
-
-
-def test_the_judge_shares_no_code_with_the_placer() -> None:
-    import ast
-
-    import rramalloc.commands.place.check as module
-
-    imported = {
-        node.module
-        for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rramalloc.commands.place")
-    }
-    assert imported == {"rramalloc.commands.place.placement"}

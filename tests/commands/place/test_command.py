@@ -75,15 +75,3 @@ def test_refusals(run: Run, tiny: Path, allocation: Path, options: tuple[str, ..
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("error: ")
     assert told in ended.err
-
-
-def test_optimize_placed(run: Run, tiny: Path, hardware: Path) -> None:
-    common = ("optimize", tiny, "--arrays", 40, "--hardware", hardware, "--work", 2, "--placed")
-    ended = run(*common)
-    assert ended.code == 0, ended.err
-    assert "ns a step between tiles; rounds of placement: " in ended.out
-    document = run(*common, "--format", "json").json
-    assert list(document["placed"]["transfer_ns"]) == ["conv1", "conv2"]
-    refused = run("optimize", tiny, "--arrays", 40, "--hardware", "isaac", "--placed")
-    assert refused.code == 1
-    assert "[chip] has no hop_ns_tile and no bandwidth_tile_gb_s" in refused.err

@@ -130,30 +130,6 @@ def test_what_optimize_returns_can_be_placed_with_its_row_blocks_together(random
     assert all(len(places) == 1 for places in tiles.values())
 
 
-def test_consecutive_layers_lie_close() -> None:
-    """Six stages that fill a tile each, along a chain: neighbours on a 2 x 3 mesh, so one hop per byte."""
-    network = chain(8, 8, 8, 8, 8, 8, side=2)
-    placement = rramalloc.place(network, {}, hardware=machine(chip(1, (2, 3)), (8, 8)))
-    assert placement.traffic.cost == 5 * 4 * 8
-    assert placement.traffic.lower_bound == pytest.approx(5 * 4 * 8)
-
-
-def test_replicas_and_blocks_are_numbered_from_zero() -> None:
-    """3 x 3 kernel, 2 channels: 18 rows on 10 wordlines, 5 columns on 4 bitlines: 2 x 2 blocks."""
-    network = chain(2, 5, side=4, kernel=3)
-    placement = rramalloc.place(network, {"c2": 2}, hardware=machine(chip(10, (1, 1)), (10, 4)))
-    second = [array for array in placement.arrays if array.layer == "c2" and array.replica == 1]
-    assert [(a.row_block, a.column_block, a.rows, a.columns) for a in second] == [
-        (0, 0, 10, 4),
-        (0, 1, 10, 1),
-        (1, 0, 8, 4),
-        (1, 1, 8, 1),
-    ]
-    assert sorted(array.index for array in placement.arrays) == list(range(9))
-    assert placement.tiles[0].utilisation == 9 / 10
-    assert placement.tiles[0].cells == pytest.approx((9 * 2 + 2 * 18 * 5) / (10 * 40))
-
-
 def test_too_many_arrays_are_refused_with_what_is_there() -> None:
     network = with_demand(4)
     with pytest.raises(CapacityError, match=r"needs 12 arrays, the chips have 6 .*'c0' with 3 copies of 4"):
@@ -165,15 +141,6 @@ def test_too_many_arrays_are_refused_with_what_is_there() -> None:
     huge = machine(chip(2**20, (1, 1)), (1, 2))
     with pytest.raises(SpecError, match="limit of one placement"):
         rramalloc.place(with_demand(*[65536] * 9), {}, hardware=huge)
-
-
-@pytest.mark.parametrize(("tiles", "chips"), [((65535, 32768), (1, 1)), ((1, 65535), (1, 3))])
-def test_enormous_meshes_are_no_burden(tiles: tuple[int, int], chips: tuple[int, int]) -> None:
-    """16 arrays, one a tile: as close together as on a mesh of 4 x 4, or in a row."""
-    network = chain(*[8] * 16, side=2)
-    placement = rramalloc.place(network, {}, hardware=machine(chip(1, tiles, chips), (8, 8)))
-    assert len(placement.tiles) == 16
-    assert 0 < placement.traffic.lower_bound <= placement.traffic.cost
 
 
 @settings(max_examples=60, deadline=None)

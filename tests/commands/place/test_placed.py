@@ -103,37 +103,6 @@ def test_partial_sums_travel_before_results() -> None:
     assert last.fixed_ns.tolist() == [9.0, 6.0]
 
 
-def test_links_between_chips_have_their_own_times() -> None:
-    """From tile 1 of one chip to tile 2 of the other: 1 + 2 tile hops, 1 chip hop; 8 bytes over each link."""
-    hardware = machine(
-        chip(
-            4,
-            (1, 3),
-            (1, 2),
-            hop_ns_tile=1.0,
-            hop_ns_chip=10.0,
-            bandwidth_tile_gb_s=4.0,
-            bandwidth_chip_gb_s=0.5,
-        ),
-        timing=STEP,
-    )
-    told = transferred(hardware, chain(8, 4), [1, 1], (0, 1, 1), (1, 1, 5))
-    assert told.fixed_ns.tolist() == [13.0, 0.0]
-    assert told.ns_per_copy.tolist() == [16.0, 0.0]
-
-
-def test_step_time_counts_transfer_beside_memory() -> None:
-    known = Transfer(np.array([10.0, 0.0]), np.array([5.0, 1.0]))
-    step = StepTime(20.0, np.array([2.0, 8.0]), shared=False, transfer=known)
-    assert step.moves
-    assert step.step_ns(np.array([1, 1])) == 20.0
-    assert step.step_ns(np.array([4, 1])) == 30.0
-    assert step.step_ns(np.array([1, 5])) == 40.0
-    assert step.most_copies(30.0, np.array([1, 1])).tolist() == [4, 3]
-    assert step.most_copies(9.0, np.array([1, 1])).tolist() == [0, 1]
-    assert not StepTime(20.0, np.zeros(2), shared=False, transfer=Transfer(np.ones(2), np.zeros(2))).moves
-
-
 @settings(max_examples=25)
 @given(random=randoms)
 def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random) -> None:
@@ -192,19 +161,6 @@ def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) ->
     bound_ns = plain.lower_bound * (1.0 if plain.objective_unit == "ns" else plain.step_ns)
     assert allocation.objective_unit == "ns"
     assert bound_ns * (1 - 1e-9) <= allocation.lower_bound <= allocation.latency_ns
-
-
-def test_slow_links_are_worth_fewer_copies() -> None:
-    """Not worse than the allocation that ignores transfer, once that is placed."""
-    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP)
-    plain = rramalloc.optimize(NETWORK, 64, hardware=hardware, work=4)
-    placed = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
-    _, transfer_ns = copies_and_transfer_ns(plain, hardware)
-    step_ns = max(100.0, float(transfer_ns.max()))
-    assert placed.latency_ns is not None
-    assert placed.latency_ns <= plain.makespan * step_ns
-    assert placed.placed is not None
-    assert placed.placed.rounds > 1
 
 
 def test_what_placed_needs_is_told() -> None:

@@ -57,35 +57,6 @@ def test_delay_of_an_edge_by_hand(network: Any) -> None:
     assert found.latency_ns == 657.0
 
 
-def test_an_overloaded_link_slows_its_sender(network: Any) -> None:
-    """128 bytes every 10 ns over a link of 4 bytes per ns take 32 ns: a batch of a lasts 32 ticks."""
-    hardware = machine(hop_ns_tile=0.0, bandwidth_tile_gb_s=4.0)
-    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
-    assert [layer.cycles for layer in found.layers] == [32, 10]
-    assert found.makespan == 64 * 32 + 32 + 10
-
-
-def test_a_file_keeps_its_delays(network: Any, tmp_path: Any) -> None:
-    hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=4.0)
-    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
-    path = tmp_path / "a.json"
-    found.save(path)
-    for again in (rramalloc.simulate(network, path), rramalloc.simulate(network, found)):
-        assert again.makespan == found.makespan
-        assert [layer.finish for layer in again.layers] == [layer.finish for layer in found.layers]
-    other = rramalloc.simulate(network, path, hardware=machine())
-    assert other.makespan == 650
-
-
-def test_longer_ticks_give_the_same_times(network: Any) -> None:
-    """The delay of 7 ns by hand is 2 ticks of 5 ns; a batch 2. The bound is in ticks, as the makespan."""
-    hardware = machine(tick_ns=5.0, hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)
-    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
-    assert found.makespan == 2 + 2 + 128
-    assert found.latency_ns == 132 * 5.0
-    assert found.lower_bound == 2 + 128
-
-
 def test_a_placement_tells_the_same_transfers(network: Any) -> None:
     """As by hand above: 7 ns; the link carries 128 bytes in 4 of 10 ns, of 50 ns with measured steps."""
     hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands.place.machines import chain, chip, hops, laid_out, loads_by_walking, machine, random_chip
+from commands.place.machines import chain, laid_out, loads_by_walking, machine, random_chip
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 
@@ -16,7 +16,7 @@ from rramalloc.commands.place.layout import Flows, Layout
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.move_pieces import Kernel
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
-from rramalloc.commands.place.transfer import EdgeTransfers, Ways
+from rramalloc.commands.place.transfer import Ways
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Counting
 from rramalloc.mapping.options import MappingOptions
@@ -31,25 +31,6 @@ def listed(layout: Layout, graph: StageGraph, flows: Flows, copies: list[int]) -
     return ways.loads(ways.input_bytes).listed()
 
 
-def test_bytes_of_an_edge_are_the_producers_output() -> None:
-    """4 x 4 pixels of 3 channels, 1 byte each."""
-    graph = StageGraph.build(chain(3, 5))
-    assert Flows.of(graph, PLAIN).size_bytes.tolist() == [48.0]
-    longer = PLAIN.precision.model_copy(update={"output_bits": 12})
-    assert Flows.of(graph, PLAIN.model_copy(update={"precision": longer})).size_bytes.tolist() == [72.0]
-
-
-def test_pixels_after_the_last_one_needed_are_not_sent() -> None:
-    """Stride 2 without padding on 4 x 4: windows start at (0|2, 0|2); the last pixel needed is 2 * 4 + 2."""
-    from rramalloc.network.network import Network
-
-    nodes = chain(3).to_dict()["nodes"] + [
-        {"name": "c2", "op": "conv", "inputs": ["c1"], "out_channels": 1, "kernel": 1, "stride": 2}
-    ]
-    flows = Flows.of(StageGraph.build(Network.build("strided", nodes)), PLAIN)
-    assert flows.size_bytes.tolist() == [(2 * 4 + 2 + 1) * 3]
-
-
 def test_cost_by_hand() -> None:
     """Two arrays of c1 in tile (0, 0), c2 with one in (0, 1) and one in (1, 2): 1 and 3 hops, mean 2."""
     graph = StageGraph.build(chain(3, 5))
@@ -62,20 +43,6 @@ def test_cost_by_hand() -> None:
         (24.0, (0, 0), (0, 1), (0, 2)),
         (24.0, (0, 0), (0, 2), (1, 2)),
     ]
-
-
-@pytest.mark.parametrize(
-    ("tiles", "ns"), [((0, 2), 2 + 4 / 0.5), ((1, 0), 2 + 4 / 0.5), ((2, 3), 2 * 2 + 4 / 0.5)]
-)
-def test_column_blocks_read_the_same_inputs(tiles: tuple[int, int], ns: float) -> None:
-    """c1 in tile 1 yields 4 bytes a window; c2 has 8 columns on 4 bitlines: each half reads all 4 bytes."""
-    own = chip(2, (1, 4), straddle=True, hop_ns_tile=2.0, bandwidth_tile_gb_s=0.5)
-    hardware = machine(own, (4, 4))
-    graph = StageGraph.build(chain(4, 8))
-    rows = (0, 0, 1, 1), (1, 0, 1, tiles[0]), (1, 0, 1, tiles[1])
-    here = laid_out(graph, hardware, [1, 1], [(0, 0, 0, n) for n in range(4)], *rows)
-    ways = Ways.of(assembled(here, graph.names), graph.names, Flows.of(graph, hardware), np.array([1, 1]))
-    assert [delay.ns for delay in EdgeTransfers.of(ways, hardware).edges] == [ns]
 
 
 def test_partial_sums_cost_by_hand() -> None:
@@ -150,14 +117,3 @@ def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> Non
     assert told == pytest.approx({link: load for link, load in loads.items() if load})
     assert [link.size_bytes for link in placement.links] == sorted(told.values(), reverse=True)
     assert placement.traffic.lower_bound <= placement.traffic.cost <= placement.traffic.constructed + 1e-9
-
-
-@given(randoms)
-def test_distances_are_those_of_single_pairs(random: Random) -> None:
-    mesh = Mesh((3, 4), (2, 2), random.choice((1.0, 2.5)))
-    sites = mesh.all_sites()
-    table = mesh.distances(sites)
-    i, j = random.randrange(len(sites)), random.randrange(len(sites))
-    assert table[i, j] == hops(mesh, tuple(sites[i].tolist()), tuple(sites[j].tolist()))
-    assert (table == table.T).all()
-    assert (np.diag(table) == 0).all()

@@ -87,28 +87,6 @@ def test_json_file_and_schema(reload: Run, tmp_path: Path) -> None:
     assert rramalloc.ReloadPlan.model_validate_json(json.dumps(document)).to_dict() == document
 
 
-def test_arrays_of_the_chip(run: Run, hardware: Path) -> None:
-    hardware.write_text(hardware.read_text() + CHIP)
-    outcome = run("optimize", "alexnet", "--hardware", hardware, "--reload", "--work", 2, "--format", "json")
-    assert outcome.json["arrays"]["budget"] == 20
-    assert set(outcome.json["cut_layers"]) == {"conv2", "conv3", "conv4", "conv5"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--objective", "interval"), "--objective is not for --reload"),
-        (("--placed",), "--placed is not for --reload"),
-        (("--inputs", "many"), "--inputs"),
-    ],
-)
-def test_wrong_usage(reload: Run, arguments: tuple[object, ...], words: str) -> None:
-    outcome = reload(*arguments)
-    assert outcome.code == 2
-    assert words in " ".join(outcome.err.split())
-    assert not outcome.out
-
-
 def test_a_network_that_does_not_fit_is_told_of_reload_where_it_would_help(run: Run, hardware: Path) -> None:
     outcome = run("optimize", "alexnet", "--arrays", 80, "--hardware", hardware)
     assert outcome.code == 1

@@ -17,7 +17,6 @@ import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.cut_search import CutSearch
-from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
@@ -375,15 +374,6 @@ class TestByHand:
         assert "write_pj" not in plan.to_dict()
 
 
-def test_where_writing_takes_no_time_every_layer_gets_all_arrays() -> None:
-    """Together the two layers take 6 steps on 40 arrays, one after the other 2 each, with 8 copies."""
-    network = chain(3, 4, 4, kernel=3)
-    free = machine(write={"write_ns_per_row": 0.0})
-    plan = rramalloc.optimize_reload(network, 40, hardware=free)
-    assert [segment.makespan for segment in plan.segments] == [2, 2]
-    assert rramalloc.optimize(network, 40, hardware=free).makespan == 6
-
-
 def test_a_recurrence_has_one_copy_in_a_segment_of_its_own() -> None:
     """A state of 4 in 4 steps: 4 x 16 weights are 3 arrays, 4 wordlines each; 2 x 16 before it another 3."""
     nodes = [
@@ -418,46 +408,3 @@ def test_digital_nodes_with_a_rate_run_in_their_segment() -> None:
         "conv1",
         "conv2",
     }
-
-
-def test_tiles_that_no_copy_may_straddle() -> None:
-    """Two tiles of one array: a layer of two arrays is cut, and every segment can be placed."""
-    chip = {"arrays_per_tile": 1, "straddle": False, "tiles": [1, 2], "chips": [1, 1]}
-    hardware = machine(chip=chip)
-    plan = rramalloc.optimize_reload(chain(16, 6, 6), hardware=hardware)
-    assert plan.cut_layers == {"conv1": 2}
-    for segment, network in zip(plan.segments, plan.networks, strict=True):
-        rramalloc.place(network, segment.allocation)
-
-
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("tables", "words"),
-        [
-            ({"write": None}, "write_ns_per_row"),
-            ({"timing": None}, r"\[timing\]"),
-            ({"counting": {"groups": "dense", "classifiers": "host", "row_blocks": "anywhere"}}, "counting"),
-        ],
-    )
-    def test_hardware(self, tables: dict[str, Any], words: str) -> None:
-        with pytest.raises(SpecError, match=words):
-            rramalloc.optimize_reload(chain(4, 4), 4, hardware=machine(**tables))
-
-    @pytest.mark.parametrize(
-        "wrong", [{"inputs": 0}, {"inputs": 10**10}, {"arrays": 0}, {"work": -1}, {"gap": 2}]
-    )
-    def test_arguments(self, wrong: dict[str, Any]) -> None:
-        arguments: dict[str, Any] = {"arrays": 4, "hardware": machine()} | wrong
-        with pytest.raises(RramallocError):
-            rramalloc.optimize_reload(chain(4, 4), **arguments)
-
-    def test_too_many_stages(self) -> None:
-        with pytest.raises(UnsupportedError, match="2000"):
-            rramalloc.optimize_reload(chain(*[1] * 2002, extent=1), 4, hardware=machine())
-
-
-def test_without_reload_a_result_says_that_writing_is_not_counted() -> None:
-    allocation = rramalloc.optimize(chain(4, 4), 4, hardware=machine())
-    assert any("[write]" in warning for warning in allocation.warnings)
-    plan = rramalloc.optimize_reload(chain(4, 4), 4, hardware=machine())
-    assert not any("[write]" in warning for warning in plan.warnings)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from laws.strategies import random_blocks, random_network, random_replication, randoms
 
 import rramalloc
-from rramalloc.commands.reload.writing import Writing, written_rows
+from rramalloc.commands.reload.writing import Writing
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
@@ -94,11 +94,6 @@ def test_no_allocation_is_written_faster_than_the_floor(mapping: Any, random: Ra
         arrays = made.wordlines(blocks, copies)
         for used in {arrays.total(), random.randint(1, arrays.total())}:
             assert made.floor_ns(used, fewest) <= made.ns(arrays)
-
-
-def test_rows_are_counted() -> None:
-    assert written_rows(Counter({5: 2, 4: 1})) == 14
-    assert written_rows(Counter()) == 0
 
 
 def test_copies_of_a_small_kernel_share_an_array_only_in_modes() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from commands.report.results import HOSTILE
-from commands.report.visit import DRAWN, WIDTHS
+from commands.report.visit import WIDTHS
 
 from rramalloc.commands.report.report import report
 
@@ -69,18 +69,6 @@ def cells(page: Any, column: int) -> list[str]:
     return [row.locator("td").nth(column).inner_text() for row in rows.all()]
 
 
-def test_sort(visit: Any, shown: dict[str, Path]) -> None:
-    page = visit(shown, "allocation").page
-    head = page.locator("#r1 .table th", has_text="Replication").first
-    before = cells(page, 4)
-    head.locator("button").click()
-    assert head.get_attribute("aria-sort") == "ascending"
-    assert cells(page, 4) == sorted(before, key=lambda text: int(text.replace(",", "")))
-    page.keyboard.press("Enter")
-    assert head.get_attribute("aria-sort") == "descending"
-    assert cells(page, 4) == sorted(before, key=lambda text: -int(text.replace(",", "")))
-
-
 def test_filter_and_download(visit: Any, shown: dict[str, Path]) -> None:
     page = visit(shown, "allocation").page
     box = page.locator("#r1 .table").first
@@ -138,40 +126,6 @@ def hover_text(page: Any, chart: Any) -> str:
     return ""
 
 
-def test_hover_shows_block_and_replica(visit: Any, shown: dict[str, Path]) -> None:
-    page = visit(shown, "placement").page
-    text = hover_text(page, page.locator(".chart").first)
-    for words in ("layer", "conv", "replica", "block (row, column)"):
-        assert words in text
-
-
-def test_legend_hides_and_shows(visit: Any, shown: dict[str, Path]) -> None:
-    page = visit(shown, "allocation").page
-    key = page.locator(".keys button").first
-    before = page.evaluate(MARKS)[0]
-    key.click()
-    page.wait_for_timeout(200)
-    assert key.get_attribute("aria-pressed") == "false"
-    assert page.evaluate(MARKS)[0] < before
-    key.click()
-    page.wait_for_timeout(200)
-    assert page.evaluate(MARKS)[0] == before
-
-
-def test_theme_can_be_chosen_and_is_kept(visit: Any, shown: dict[str, Path]) -> None:
-    page = visit(shown, "allocation", scheme="light").page
-    paper = "getComputedStyle(document.body).backgroundColor"
-    axis = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
-    light = page.evaluate(paper), page.evaluate(axis)
-    page.get_by_role("button", name="Dark colours").click()
-    dark = page.evaluate(paper), page.evaluate(axis)
-    assert light[0] != dark[0]
-    assert light[1] != dark[1]
-    page.reload()
-    page.wait_for_selector(DRAWN, state="attached")
-    assert (page.evaluate(paper), page.evaluate(axis)) == dark
-
-
 def test_every_control_is_reached_by_tab_and_named(visit: Any, shown: dict[str, Path]) -> None:
     page = visit(shown, "allocation", "placement").page
     wanted = page.locator(
@@ -204,22 +158,6 @@ def test_hostile_names_stay_text(visit: Any, hostile: dict[str, Path]) -> None:
     assert any(name in shown for name in HOSTILE[:5]), shown
     assert page.locator("#vg-tooltip-element :is(img, script, b)").count() == 0
     assert page.evaluate("window.hit") is None
-
-
-def test_print_has_the_charts_in_light_colours(visit: Any, shown: dict[str, Path]) -> None:
-    page = visit(shown, scheme="dark").page
-    page.emulate_media(media="print")
-    plots = page.locator(".plot:visible")
-    assert plots.count() == page.locator(".chart").count()
-    assert all(plot.bounding_box()["height"] > 50 for plot in plots.all())
-    assert page.locator(".tools:visible").count() == 0
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    label = "getComputedStyle(document.querySelector('.plot .role-axis-label text')).fill"
-    assert page.evaluate(label) == "rgb(34, 34, 34)"
-    page.set_viewport_size({"width": 720, "height": 1000})
-    page.wait_for_timeout(200)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 720
-    assert len(page.pdf()) > 20_000
 
 
 def test_tables_and_numbers_need_no_script(browser: Any, shown: dict[str, Path], tmp_path: Path) -> None:

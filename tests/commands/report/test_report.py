@@ -15,8 +15,7 @@ from commands.report.results import HOSTILE, KINDS, write_network
 from commands.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
-from rramalloc.columns import Column
-from rramalloc.commands.report.html import escaped, safe_json, table_html
+from rramalloc.commands.report.html import escaped
 from rramalloc.commands.report.report import SIZE_LIMIT_BYTES, report
 from rramalloc.commands.tune.section import tuning_chart
 from rramalloc.commands.tune.tuning import OwnChoice
@@ -24,7 +23,7 @@ from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
-from rramalloc.page.section import LEVELS, Table
+from rramalloc.page.section import LEVELS
 
 
 class Page(HTMLParser):
@@ -156,19 +155,6 @@ def test_chart_data_cannot_end_their_script(hostile: dict[str, Path]) -> None:
     assert any(HOSTILE[0] in json.dumps(json.loads(data), ensure_ascii=False) for data in found)
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_escapes(name: str) -> None:
-    assert not set(escaped(name)) & set("<>\"'\u2028\u202e\x07")
-    assert json.loads(safe_json([name])) == [name]
-
-
-def test_records_are_shown_as_files_are(shown: dict[str, Path]) -> None:
-    allocation = rramalloc.optimize("alexnet", arrays=2000, work=1)
-    assert "(Allocation)" in report([allocation])
-    with pytest.raises(SpecError, match="cannot show"):
-        report([allocation.network])
-
-
 def test_a_plan_of_segments_is_shown(tmp_path: Path) -> None:
     """As a record and as a file alike, with names as text: its segments, and plain cuts beside them."""
     names = (HOSTILE[0], HOSTILE[1], "third")
@@ -255,20 +241,6 @@ def test_a_changed_allocation_is_refused(shown: dict[str, Path], tmp_path: Path)
         report([path], networks=[str(shown["network"])])
 
 
-@pytest.mark.parametrize("change", ["layers", "points", "rows", "arrays", "edges", "critical_path"])
-def test_empty_lists_make_a_page(change: str, shown: dict[str, Path], tmp_path: Path) -> None:
-    for kind in KINDS:
-        document = json.loads(shown[kind].read_text())
-        if isinstance(document.get(change), list):
-            path = tmp_path / f"{kind}.json"
-            path.write_text(json.dumps(document | {change: []}))
-            if (kind, change) == ("placement", "layers"):
-                with pytest.raises(SpecError, match="none of the layers"):
-                    report([path])
-            else:
-                assert "</html>" in report([path])
-
-
 @pytest.mark.parametrize("value", [0, 2**53])
 def test_extreme_numbers_make_a_page_or_an_error(value: int, shown: dict[str, Path], tmp_path: Path) -> None:
     for kind in KINDS:
@@ -285,20 +257,6 @@ def test_extreme_numbers_make_a_page_or_an_error(value: int, shown: dict[str, Pa
             continue
 
 
-@pytest.mark.parametrize(
-    ("kind", "rows", "field"), [("simulation", "edges", "buffer_bytes"), ("allocation", "layers", "arrays")]
-)
-def test_a_number_beyond_all_charts_is_refused(
-    kind: str, rows: str, field: str, shown: dict[str, Path], tmp_path: Path
-) -> None:
-    document = json.loads(shown[kind].read_text())
-    document[rows][0][field] = 10**400
-    path = tmp_path / "huge.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(SpecError, match=r"huge\.json: has a number above"):
-        report([path])
-
-
 def test_large_results_keep_to_the_size(tmp_path: Path) -> None:
     """DenseNet-121, and a chain of 1,000 stages, with everything that their networks tell."""
     names = tuple(f"stage_{number:04d}_with_a_long_name" for number in range(1000))
@@ -310,19 +268,6 @@ def test_large_results_keep_to_the_size(tmp_path: Path) -> None:
     assert all(name in page for name in (names[0], names[-1]))
     dense = rramalloc.optimize("densenet121", arrays=4000, method="uniform", work=0)
     assert len(report([dense]).encode()) <= SIZE_LIMIT_BYTES
-
-
-def test_cells_keep_exact_values() -> None:
-    heads = (Column("Name"), Column("Steps", "int"), Column("Ratio", "float"), Column("Gap", "percent"))
-    text = table_html(
-        Table("A <b>", heads, [("x", 12345, 1.23456789, 0.12345), (None, None, None, None)]), "t"
-    )
-    assert "<td class=n>12,345</td>" in text
-    assert 'data-v="1.23456789"' in text
-    assert 'data-v="0.12345">12.3 %' in text
-    assert text.count('data-v=""') == 4
-    assert "A &lt;b&gt;" in text
-    assert 'data-file="a-b.csv"' in text
 
 
 def test_a_tuning_has_its_choices_and_its_course(tmp_path: Path) -> None:

@@ -70,15 +70,6 @@ def test_handoff_same_may_leave_nothing_in_a_buffer(run: Run, tmp_path: Path) ->
         assert run("report", path, "-o", tmp_path / f"{handoff}.html").code == 0
 
 
-@pytest.mark.parametrize("copies", [0, True, 1.5, 1.0, "1", 257, 10**18, 10**30])
-def test_copies_that_cannot_be(copies: object, simulate: Run) -> None:
-    outcome = simulate({"replication": {"conv1": copies}})
-    assert outcome.code == 1
-    assert outcome.out == ""
-    assert "bare.json: " in outcome.err
-    assert "replication.conv1: " in outcome.err
-
-
 FORMAT = "rramalloc-allocation/1"
 
 
@@ -115,18 +106,6 @@ def test_allocation_file_brings_its_hardware_and_options(run: Run, tiny: Path, t
     assert other["makespan"] == again["makespan"]
 
 
-def test_models_beside_the_truth(run: Run, tmp_path: Path) -> None:
-    """golden/published.json: op 46 for this allocation; a graph with branches has no published recurrence."""
-    path = tmp_path / "bare.json"
-    copies = dict(zip(["conv1", "conv2", "conv3", "conv4", "conv5"], [106, 21, 7, 6, 6], strict=True))
-    path.write_text(json.dumps({"replication": copies}))
-    chain = run("simulate", "alexnet_todaes", "--allocation", path, "--format", "json").json
-    assert chain["published"] == 46
-    assert chain["recurrence"] == max(layer["op"] for layer in chain["layers"]) <= chain["makespan"]
-    path.write_text('{"replication": {}}')
-    assert run("simulate", "resnet18", "--allocation", path, "--format", "json").json["published"] is None
-
-
 def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None:
     """docs/sources/model.md 10 and 11. conv1 computes 8 x 8 blocks of 2 x 2 windows, one a batch.
 
@@ -152,19 +131,6 @@ def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None
     assert simulate(modes | {"replication": {"conv1": 2}}).json["arrays"] == 1 + 2
     table = simulate(modes, "--format", "csv").rows
     assert [(row["name"], row["block"]) for row in table] == [("conv1", "2x2"), ("conv2", "1x1")]
-
-
-def test_blocks_decide_how_arrays_are_counted(simulate: Run) -> None:
-    modes = {"replication": {"conv1": 2}, "block": {"conv1": [2, 2]}}
-    im2col = simulate(modes, "--mapping", "im2col")
-    assert im2col.json["arrays"] == 1 + 2
-    assert "warning: mapping im2col has no blocks: arrays are counted as mapping sdk does" in im2col.err
-    windows = {"replication": {"conv1": 2}, "block": {"conv1": [1, 1]}}
-    assert simulate(windows).json["arrays"] == 1 + 2, "27 rows and 16 columns each: one array"
-    assert simulate(windows, "--mapping", "im2col").json["arrays"] == 2 + 2
-    split = simulate(modes, "--mapping", "kernel_split")
-    assert (split.code, split.out) == (1, "")
-    assert "bare.json: block: mapping 'kernel_split' stores whole kernels apart" in split.err
 
 
 @pytest.mark.parametrize(

@@ -66,15 +66,6 @@ def test_every_axis_changes_its_value(folder: Path) -> None:
     assert {row["minimum"] for row in rows if row["weight_bits"] == 2} == {6}
 
 
-def test_a_shared_clock_has_no_ticks(folder: Path) -> None:
-    (folder / "m.toml").write_text(
-        HARDWARE.replace("columns_per_adc = 8", 'columns_per_adc = 8, clock = "own", tick_ns = 2.0')
-    )
-    shared, own = rows_of(folder, clock=["shared", "own"], arrays=6)
-    assert (shared["step_ns"], own["step_ns"]) == (32.0, None)
-    assert shared["latency_ns"] == own["latency_ns"]
-
-
 def test_measured_steps_stand_for_those_of_the_hardware(folder: Path) -> None:
     """A window of 7 ns by the table; by the hardware 4 slots of 8 ns. Other times are other rows."""
     network = rramalloc.load(folder / "one.json")
@@ -89,18 +80,6 @@ def test_measured_steps_stand_for_those_of_the_hardware(folder: Path) -> None:
         assert rows[0]["latency_table"] != before["latency_table"] is None
     with pytest.raises(rramalloc.RramallocError, match=r"latency_table.*none\.csv"):
         rows_of(folder, latency_table="none.csv")
-
-
-def test_columns_of_energy_area_and_utilisation(folder: Path) -> None:
-    (row,) = rows_of(folder, methods="uniform", arrays=6)
-    # two copies of 3 arrays: 8 batches of 4 slots of 8 ns; 16 * 3 reads of 4 slots
-    assert (row["used"], row["makespan"], row["latency_ns"]) == (6, 8, 8 * 32.0)
-    assert row["dynamic_pj"] == 16 * 3 * 4 * 10.0
-    assert row["static_pj"] == 0.5 * 6 * 256
-    assert row["energy_pj"] == 1920 + 768
-    assert row["edp"] == 2688 * 256
-    assert row["area_um2"] == 600
-    assert row["utilisation"] == 18 * 8 / (3 * 64)
 
 
 def test_a_value_that_contradicts_the_hardware_is_refused_at_once(folder: Path) -> None:

@@ -135,20 +135,6 @@ def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pyt
     ]
 
 
-def test_what_a_solver_prints_is_no_answer(tmp_path: Path, start: Starting) -> None:
-    """Nor is a script without a main guard run again by its workers."""
-    noise = "    compute.row_of = lambda *p: (os.write(1, b'Optimal!\\n'), whole(*p))[1]\n"
-    path = python_path(tmp_path, IN_WORKERS + noise)
-    (tmp_path / "tiny.json").write_text(network())
-    script = tmp_path / "script.py"
-    spec = {"networks": str(tmp_path / "tiny.json"), "arrays": 5, "methods": "none", "seeds": [0, 1, 2]}
-    script.write_text(
-        f"import rramalloc\nprint(rramalloc.sweep({spec}, {str(tmp_path / 'rows')!r}).computed)\n"
-    )
-    out, err = start(script, env=os.environ | {"PYTHONPATH": path}).communicate(timeout=PATIENCE_S)
-    assert out == "3\n", err
-
-
 def test_a_row_is_computed_once_whatever_sweep_it_is_of(tmp_path: Path) -> None:
     """A sweep with more points, in another order, and then the one with fewer again."""
     assert small_sweep(tmp_path).computed == 40

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from commands.sweep.tiny import MINIMUM, network
+from commands.sweep.tiny import network
 
 import rramalloc
 from rramalloc.commands.sweep import workers
@@ -88,19 +88,6 @@ def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
         assert row["error"] is row["error_kind"] is None
 
 
-def test_golden_row(tiny: Path) -> None:
-    """One copy of each on 128 x 128: conv1 takes 256 steps, conv2 64 and waits for conv1.
-
-    The last pooled pixel, (7, 7), needs the last pixel of conv1, there at 256. With a kernel of 3 and
-    padding 1 the first window of conv2 that needs it is (6, 6), number 54, which starts at 256. The other 9
-    follow a step apart: the last starts at 265 and is finished at 266.
-    """
-    (row,) = rows_of(tiny, arrays="x1", methods="none")
-    assert (row["minimum"], row["arrays"], row["used"]) == (MINIMUM, MINIMUM, MINIMUM)
-    assert (row["makespan"], row["interval"]) == (266, 256)
-    assert (row["crossbar"], row["cell_bits"], row["repaired"]) == ("128x128", 16, False)
-
-
 def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path: Path) -> None:
     """16-bit weights in 8-bit cells: 2 columns each, 32 and 64 of 128: as many arrays. In 1-bit cells 16
     columns each, 256 and 512: 2 and 4 times as wide. More bandwidth shortens the step down to 100 ns.
@@ -167,19 +154,6 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
         assert frame["key"].tolist() == [row["key"] for row in rows]
         assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
         assert frame["makespan"].isna().tolist() == [False, True, False, True]
-
-
-def test_paths_start_from_the_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file beside the spec wins over a shipped network, and one in the working folder does not count."""
-    specs, elsewhere = tmp_path / "specs", tmp_path / "elsewhere"
-    (specs / "deep").mkdir(parents=True)
-    elsewhere.mkdir()
-    (specs / "deep" / "a.json").write_text(network("a"))
-    (specs / "vgg16.json").write_text(network("mine"))
-    (specs / "spec.toml").write_text('networks = ["deep/a.json", "vgg16.json", "vgg11"]\narrays = "x1"\n')
-    monkeypatch.chdir(elsewhere)
-    spec, where, folder = read_spec(specs / "spec.toml")
-    assert [text.name for text in read_sources(spec, where, folder).networks] == ["a", "mine", "vgg11"]
 
 
 class BlamingAll(Workers):

@@ -16,8 +16,8 @@ from commands.sweep.tiny import content
 import rramalloc
 from rramalloc.commands.report.report import read_source
 from rramalloc.commands.sweep.rows import SweepRow
-from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_rows, read_sweep
-from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_sweep
+from rramalloc.errors import FileError
 from rramalloc.files import to_json
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
@@ -155,22 +155,6 @@ def test_a_database_of_something_else(damage: bytes | str, tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
-def test_an_interrupted_start_is_empty(tmp_path: Path) -> None:
-    (tmp_path / DATABASE).write_bytes(b"")
-    with pytest.raises(FileError, match="holds no sweep"):
-        rramalloc.sweep_status(tmp_path)
-    assert run(tmp_path, 10) == 10
-
-
-@pytest.mark.parametrize("text", ["[]", '{"key": 3}'])
-def test_a_row_that_is_none_is_told(text: str, tmp_path: Path) -> None:
-    run(tmp_path, 10)
-    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as database, database:
-        database.execute("UPDATE rows SET row = ? WHERE key = ?", (text, keys(10)[3]))
-    with pytest.raises(RramallocError, match=r"sweep\.sqlite"):
-        list(read_rows(str(tmp_path)))
-
-
 def test_a_row_that_was_deleted_is_computed_again(tmp_path: Path) -> None:
     run(tmp_path, 10)
     before = content(tmp_path)
@@ -204,19 +188,3 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path / "rows", 10), pytest.raises(FileError, match="another process is writing"):
         opened(tmp_path / "rows", 10)
     run(tmp_path / "rows", 10)
-
-
-def test_the_rows_of_an_unfinished_sweep_are_not_those_of_a_smaller_one(tmp_path: Path) -> None:
-    folder = tmp_path / "rows"
-    run(folder, 10)
-    assert ROWS in content(folder)
-    run(folder, 14, 2)
-    assert ROWS not in content(folder)
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "rows.csv"])
-def test_a_folder_of_something_else_is_left_alone(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text("mine")
-    with pytest.raises(SpecError, match="no sweep"):
-        run(tmp_path, 10)
-    assert content(tmp_path) == {name: b"mine"}

@@ -16,7 +16,6 @@ NODES = [
     {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 10},
 ]
 """conv1: 27 rows, 16 columns, 256 windows; conv2: 144 rows, 32 columns, 64 windows: 1 + 2 arrays of 128x128."""  # noqa: E501
-MINIMUM = 3
 
 
 def network(name: str = "tiny") -> str:

@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,6 @@ import psutil
 import pytest
 from cli.conftest import Run
 from commands.tune.toys import SUM, script
-
-from rramalloc.commands.tune.simulators import simulator_names
 
 SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
 
@@ -125,41 +122,3 @@ def test_an_interruption_before_any_answer(start: Start, tiny: Path, tmp_path: P
     process.communicate()
     assert process.returncode == 130
     assert not psutil.pid_exists(int(begun.read_text())), "the simulator runs on"
-
-
-def test_a_tool_of_another_package(
-    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An entry point of the group rramalloc.simulators is a name of --simulator."""
-    package = tmp_path / "site"
-    information = package / "mine-1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[rramalloc.simulators]\nmine = mine_tool:simulator\n")
-    (package / "mine_tool.py").write_text(
-        "class Mine:\n"
-        "    def __init__(self, words):\n        self.name = ' '.join(words)\n"
-        "    def evaluate(self, network, allocation):\n        return allocation.interval\n"
-        "simulator = Mine\n"
-    )
-    assert "mine" not in simulator_names()  # what was asked before the package was there
-    monkeypatch.syspath_prepend(package)
-    outcome = run(
-        "tune",
-        tiny,
-        "--arrays",
-        24,
-        "--simulator",
-        "mine --fast",
-        "--store",
-        tmp_path / "s",
-        "--evaluations",
-        9,
-        "--format",
-        "json",
-        "-q",
-    )
-    sys.modules.pop("mine_tool", None)
-    assert outcome.code == 0
-    assert outcome.json["options"]["simulator"] == "mine --fast"
-    assert outcome.json["figure"] == outcome.json["allocation"]["interval"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from functools import cache
@@ -108,13 +107,6 @@ def _wait_until_gone(process: int) -> None:
         except ProcessLookupError:
             return
         time.sleep(0.01)
-
-
-def test_words_are_not_given_to_a_shell(tmp_path: Path) -> None:
-    marker = tmp_path / "made"
-    command = f"{sys.executable} -c 'print(1)' {{allocation}} ; touch {marker}"
-    assert simulator_named(command).evaluate(NETWORK, allocation()) == 1
-    assert not marker.exists()
 
 
 @pytest.mark.parametrize(

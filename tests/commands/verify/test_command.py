@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -51,58 +50,6 @@ def test_equal(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None
     bare = tmp_path / "bare.json"
     bare.write_text('{"replication": {"conv1": 2}}')
     assert run("verify", network, "--allocation", bare, "--fc", "crossbar").out == "equal\n"
-
-
-def test_modes_end_with_equal(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    """Modes through files: what `optimize --mapping sdk` finds is placed and computes the right numbers."""
-    network, allocation, placement = files
-    (tmp_path / "large.toml").write_text(HARDWARE.replace("lines = 32", "lines = 128"))
-    hardware = ("--hardware", tmp_path / "large.toml", "--work", 1)
-    made = run("optimize", network, "--arrays", 16, "--mapping", "sdk", *hardware, "-o", allocation)
-    assert made.code == 0, made.err
-    assert any(layer["block"] != [1, 1] for layer in json.loads(allocation.read_text())["layers"])
-    placed = run("place", network, "--allocation", allocation, "-o", placement, "--work", 1)
-    assert placed.out.split("\n")[0].split() == [
-        "layer",
-        "demand",
-        "replication",
-        "block",
-        "tiles",
-        "straddling",
-        "utilisation",
-    ]
-    assert {array["copies"] for array in json.loads(placement.read_text())["arrays"]} == {1}
-    given = run("verify", network, "--allocation", allocation, "--placement", placement)
-    assert (given.code, given.out) == (0, "equal\n")
-
-
-def corrupted(placement: Path, change: str) -> Path:
-    document = json.loads(placement.read_text())
-    arrays = document["arrays"]
-    match change:
-        case "drop":
-            del arrays[3]
-        case "twice":
-            arrays.append(dict(arrays[0], index=11, tile=[3, 3]))
-        case "replica":
-            arrays[0]["replica"] += 1
-        case "layer":
-            one = next(a for a in arrays if a["layer"] == "conv1")
-            other = next(a for a in arrays if a["layer"] == "conv2")
-            one["layer"], other["layer"] = other["layer"], one["layer"]
-        case "block":
-            arrays[0]["row_block"], arrays[0]["column_block"] = 77, 0
-    placement.write_text(json.dumps(document))
-    return placement
-
-
-@pytest.mark.parametrize("change", ["drop", "layer"])
-def test_wrong_placement(run: Run, files: tuple[Path, Path, Path], change: str) -> None:
-    network, allocation, placement = files
-    wrong = corrupted(placement, change)
-    outcome = run("verify", network, "--allocation", allocation, "--placement", wrong)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"error: {placement}: ")
 
 
 def test_a_difference_is_told(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from commands.verify.naive import (
     convolved,
-    hardware,
     layer_of,
     network,
     random_block,
@@ -22,8 +21,7 @@ from commands.verify.naive import (
 from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
 
-from rramalloc.commands.verify.crossbars import ProgrammedArray
-from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
+from rramalloc.commands.verify.layer import ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.mapping.demand import block_arrays
 from rramalloc.mapping.modes import BlockGrid
@@ -49,26 +47,6 @@ def test_parallel_window_by_hand() -> None:
     assert window.columns.pixels.tolist() == [0, 2, 3, 5]
     assert window.columns.meets.tolist() == [[0, 2], [1, 3]]
     assert (window.columns.origin, window.columns.step) == (0, 4)
-
-
-def test_cells_of_two_copies_in_an_array() -> None:
-    """1 x 2 kernel [3, 5], block 1 x 2, offset 8: 3 rows, 2 columns a copy, two on the diagonal of 6 x 4."""
-    source = network([1, 2, 5], out_channels=1, kernel=[1, 2])
-    layer = layer_of(source, hardware((6, 4), cell_bits=4), "sdk", 3, np.array([[[[3, 5]]]]), (1, 2))
-    first, second = layer.arrays
-    assert first.cells.tolist() == [
-        [11, 8, 0, 0],
-        [13, 11, 0, 0],
-        [8, 13, 0, 0],
-        [0, 0, 11, 8],
-        [0, 0, 13, 11],
-        [0, 0, 8, 13],
-    ]
-    assert second.cells.tolist() == [[11, 8], [13, 11], [8, 13]]
-    found = [(a.replica, a.copies, a.rows, a.columns) for a, *_ in (first, second)]
-    assert found == [(0, 2, 6, 4), (2, 1, 3, 2)]
-    sums = layer.sums(np.arange(10).reshape(1, 2, 5))
-    assert sums.tolist() == [[[5, 13, 21, 29], [45, 53, 61, 69]]]
 
 
 def any_layer(random: Random) -> tuple[Network, Any]:
@@ -111,58 +89,3 @@ def test_any_network_in_any_modes_is_equal(random: Random) -> None:
     what = task(source, copies, random_hardware(random, 8, random.choice(SIZES)), "sdk", fc=fc, blocks=blocks)
     result = verified(what, seed=random.randint(0, 9))
     assert result.verdict == "equal", result.difference
-
-
-@settings(max_examples=150, deadline=None)
-@given(randoms)
-def test_a_weight_in_a_wrong_place_is_found(random: Random) -> None:
-    """Any other value of any cell that a read-out window uses, also between copies that share an array."""
-    source, stage = any_layer(random)
-    shape, block = source.shapes["c"], random_block(random, source, stage)
-    machine = random_hardware(random, times=random.choice(SIZES))
-    weights = Weights(source, machine.precision.weight_bits, 0).of(stage)
-    copies = random.randint(1, BlockGrid.of(stage, shape, block).total)
-    layer = layer_of(source, machine, "sdk", copies, weights, block)
-    tensor = np.ones(source.shapes["in"], dtype=np.int64)
-    before = layer.sums(tensor)
-    array = random.choice(layer.arrays)
-    row, column = random.randrange(array.block.rows), random.randrange(array.block.columns)
-    driven = inputs_of(source, layer, array, row)
-    array.cells[row, column] ^= 1
-    used = set(map(int, np.flatnonzero(driven))) & windows_of(layer, array, column)
-    assert bool(used) == bool((layer.sums(tensor) != before).any())
-
-
-def inputs_of(source: Network, layer: EmulatedLayer, array: ProgrammedArray, row: int) -> np.ndarray:
-    """For each batch whether a wordline meets an input, by looking the pixel up; inputs are all 1."""
-    part = next(p for p in array.block.parts if 0 <= row - p.wordline < len(p.rows))
-    position = part.rows[row - part.wordline] % layer.window.positions
-    at = divmod(position, len(layer.window.columns.pixels))
-    side = source.input_shape(layer.stage)[1:]
-    driven = []
-    for batch in range(-(-layer.grid.total // layer.copies)):
-        number = batch * layer.copies + array.placed.replica + part.copy
-        there = divmod(number, layer.grid.columns)
-        pixels = [
-            line.origin + where * line.step + line.pixels[which]
-            for line, where, which in zip((layer.window.rows, layer.window.columns), there, at, strict=True)
-        ]
-        inside = all(0 <= pixel < extent for pixel, extent in zip(pixels, side, strict=True))
-        driven.append(inside and number < layer.grid.total)
-    return np.array(driven)
-
-
-def windows_of(layer: EmulatedLayer, array: ProgrammedArray, column: int) -> set[int]:
-    """Batches in which the window of a bitline lies on the output."""
-    part = next(p for p in array.block.parts if 0 <= column - p.bitline < len(p.columns))
-    outputs = layer.channels // layer.groups * len(layer.storage.factors)
-    window = divmod(part.columns[column - part.bitline] // outputs, layer.grid.block[1])
-    batches = set()
-    for batch in range(-(-layer.grid.total // layer.copies)):
-        number = batch * layer.copies + array.placed.replica + part.copy
-        there = divmod(number, layer.grid.columns)
-        pixel = [there[a] * layer.grid.block[a] + window[a] - layer.grid.phase[a] for a in (0, 1)]
-        extents = (layer.grid.height, layer.grid.width)
-        if number < layer.grid.total and all(0 <= pixel[a] < extents[a] for a in (0, 1)):
-            batches.add(batch)
-    return batches

@@ -24,7 +24,6 @@ import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.verify import reference
 from rramalloc.commands.verify.reference import Weights, Width, weights_in
-from rramalloc.errors import UnsupportedError
 from rramalloc.importers import load
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.network import Network
@@ -47,15 +46,6 @@ def network() -> Network:
             {"name": "out", "op": "conv", "inputs": ["up"], "out_channels": 3, "kernel": 1},
         ],
     )
-
-
-def test_equal_but_in_no_tool(network: Network) -> None:
-    allocation = rramalloc.optimize(network, arrays=5)
-    result = rramalloc.verify(network, allocation)
-    assert result.verdict == "equal"
-    for tool in ("pimcomp", "pimsyn", "mnsim", "neurosim"):
-        with pytest.raises(UnsupportedError, match=r"conv_transpose|a convolution as its first layer"):
-            rramalloc.export(network, allocation, tool)
 
 
 @settings(max_examples=150, deadline=None)

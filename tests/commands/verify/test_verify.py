@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from commands.verify.naive import DENSE, hardware, network, random_hardware, task, verified
+from commands.verify.naive import hardware, network, random_hardware, task, verified
 from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
@@ -144,26 +144,6 @@ def test_adc_with_enough_bits_is_equal_and_with_few_is_not() -> None:
     assert 0 < errors[0] < errors[1] < errors[2]
 
 
-@pytest.mark.parametrize("signed", ["offset", "differential"])
-def test_noise_grows_with_sigma(signed: str) -> None:
-    source, copies = two_layers()
-    what = task(source, copies, hardware(signed=signed))
-    first = [verified(what, noise=sigma).layers[0].relative_error for sigma in (0.001, 0.05, 0.5)]
-    assert first == sorted(first)
-    assert first[-1] > 0
-    assert first == [verified(what, noise=sigma).layers[0].relative_error for sigma in (0.001, 0.05, 0.5)]
-
-
-def test_grouped_convolutions_stored_dense_are_equal() -> None:
-    """4 groups of a row and 2 columns: one array of 4 x 8; dense 4 x 8 on arrays of 4 x 4: two."""
-    source = network([4, 3, 3], out_channels=8, kernel=1, groups=4)
-    apart = hardware((4, 8), cell_bits=4)
-    dense = hardware((4, 4), cell_bits=4, counting=DENSE)
-    for stored, arrays in ((apart, 1), (dense, 2)):
-        result = verify(source, {"c": 1}, hardware=stored)
-        assert (result.verdict, result.arrays) == ("equal", arrays)
-
-
 def test_what_cannot_be_exact_is_refused() -> None:
     source = network([4, 3, 3], out_channels=2, kernel=3)
     with pytest.raises(UnsupportedError, match=r"'c'.*take 5[0-9] bits, exact arithmetic has 53"):
@@ -234,12 +214,3 @@ def test_squeezenet_file_of_the_onnx_package() -> None:
     result = verify(path, rramalloc.optimize(path, 800, work=0))
     assert result.verdict == "equal"
     assert {layer.weights for layer in result.layers} == {"random"}
-
-
-def test_cells_beyond_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 copies of 4 rows and 4 bitlines take 160 bytes."""
-    source = network([4, 4, 4], out_channels=2, kernel=1)
-    monkeypatch.setattr("rramalloc.commands.verify.crossbars.MEMORY_LIMIT_BYTES", 160)
-    assert verified(task(source, {"c": 10}, hardware())).verdict == "equal"
-    with pytest.raises(UnsupportedError, match="verify an allocation of fewer arrays"):
-        verified(task(source, {"c": 11}, hardware()))
