@@ -1,7 +1,7 @@
 """`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
 
 Over copies, and with mapping `sdk` over blocks and copies, both from a menu. One side (improve.py) looks for
-faster allocations, the other (prove.py, mode_prove.py) raises the lower bound. They take turns, or work side
+faster allocations, the other (bound/) raises the lower bound. They take turns, or work side
 by side where there are two cores. After every turn they exchange incumbent and lower bound; where both are
 equal, it is proven optimal. A turn sees nothing of the other side's turn, so that the answer is the same on
 one core and on two.
@@ -12,17 +12,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import NamedTuple
 
 from rramalloc.search.archive import NO_SLOTS, Slots
+from rramalloc.search.bound.mode_prover import OVERTIME_S
+from rramalloc.search.bound.provers import prover_of
+from rramalloc.search.bound.turns import LowerSide, ProofTurn
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_prove import OVERTIME_S, ModeProver
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.prove import Prover
 from rramalloc.search.ties import trim, with_fewest_arrays
-from rramalloc.search.turns import LowerSide, ProofTurn
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -31,15 +31,36 @@ _GROWTH = 1.5  # ratio of successive turns
 _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED = 1.2  # of the work allowed: a search over modes ends when so much closes too little of the gap
-_STALLED_CHAIN = 0.15  # the same for chains, whose bounds close early or never
 _STALLED_TURNS = 2  # turns as long as the last one that must pass at least before a search ends so
-_MODES = 2.0  # of the work allowed, for the search over modes of networks with branches
-_MODES_CHAIN = 0.3  # the same for chains
-_PLAIN = 0.2  # of the work allowed, for the search without modes that comes first
-_PLAIN_CHAIN = 0.04  # the same for chains
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
+
+
+class _Course(NamedTuple):
+    """How the work allowed is spent, in parts of it.
+
+    share: of the search; plain: of the search of copies alone before it; stalled: it ends when so much closes
+    too little of the gap, None if it does not; over: what is branched on, in words.
+    """
+
+    share: float
+    plain: float
+    stalled: float | None
+    over: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Course:
+        """Return the course of a problem: bounds of chains over modes close early or never."""
+        if problem.one_block:
+            return cls(
+                1.0,
+                0.0,
+                None,
+                "exact timing" if problem.time_unit == "steps" else "copies in their own clocks",
+            )
+        if len(problem.graph.edges) >= len(problem.demand):
+            return cls(2.0, 0.2, 1.2, "modes")
+        return cls(0.3, 0.04, 0.15, "modes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +81,7 @@ COLD_START = WarmStart()
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     """Minimise the exact makespan. Same problem, work, gap and seed give the same answer.
 
-    Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in kernels/propagate.py, kernels/prices.py,
-    relaxation.py and mode_bound.py.
+    Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in bound/ and kernels/.
     """
     return solve_to_target(problem, stop, seed, 0)
 
@@ -82,7 +102,12 @@ def solve_to_target(
     search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem), warm_start)
     search.run()
     words = search.words()
-    if problem.one_block and target == 0 and search.bound >= search.best.makespan and not stop.out_of_time:
+    if (
+        search.course.stalled is None
+        and target == 0
+        and search.bound >= search.best.makespan
+        and not stop.out_of_time
+    ):
         best, proven = with_fewest_arrays(problem, search.menu, search.best, stop)
         words += "; no other is as fast with fewer arrays" if proven else ""
     else:
@@ -107,6 +132,7 @@ class AutoSearch:
     prover: LowerSide | None = field(default=None, init=False)
     best: Choice = field(init=False)
     bound: int = field(default=1, init=False)
+    course: _Course = field(init=False)
     _begun_s: float = field(init=False)
     _improved_s: float = field(default=0.0, init=False)
     _improved_bound: int = field(default=1, init=False)
@@ -117,7 +143,7 @@ class AutoSearch:
     def __post_init__(self) -> None:
         self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
         self._improving, self._proving = (self.stop.nested(self.stop.work) for _ in range(2))
-        self._begun_s = self.stop.spent_s
+        self._begun_s, self.course = self.stop.spent_s, _Course.of(self.problem)
 
     def run(self) -> None:
         """Start with the smallest interval, then take turns."""
@@ -151,21 +177,17 @@ class AutoSearch:
         if self.stop.out_of_time:
             return None
         climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
-        if problem.one_block and not problem.is_limited:
-            prover: LowerSide = Prover(problem)
-        else:
-            self._try_plain()
-            if self.stop.out_of_time:
-                return None
-            prover = ModeProver(problem, menu)
-        self.prover = prover
+        self._try_plain()
+        if self.stop.out_of_time:
+            return None
+        self.prover = prover = prover_of(problem, menu)
         # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
         self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
         for corner in corners:
             self._keep(corner)
         starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
         self.improver.begin_at(starts, climb_s)
-        if not problem.one_block:  # the first targets of a proof over modes are parts of the makespan
+        if self.course.plain:  # the first targets of a proof over modes are parts of the makespan
             for found in self.improver.run_starts(self._improving):
                 self.stop.charge(self._improving.taken())
                 self._keep(found)
@@ -203,25 +225,15 @@ class AutoSearch:
 
         Block and copies of that answer are in every menu. Its work is not taken from that for modes.
         """
+        if not self.course.plain or self.problem.is_limited:
+            return
         copies = self.problem.copies_alone
-        if not self.problem.one_block and not self.problem.is_limited and copies is not None:
-            work = max(1, round((_PLAIN if self._branches else _PLAIN_CHAIN) * self.stop.work))
-            alone = self.stop.nested(work)
+        if copies is not None:
+            alone = self.stop.nested(max(1, round(self.course.plain * self.stop.work)))
             plain = solve_to_target(copies, alone, self.seed, self.target)
             self.stop.charge(alone.spent_s)
             self._begun_s += alone.spent_s
             self._keep(self.problem.choice(plain.choice.copies))
-
-    @cached_property
-    def _branches(self) -> bool:
-        return len(self.problem.graph.edges) >= len(self.problem.demand)
-
-    @cached_property
-    def _share(self) -> float:
-        """Part of the work allowed that is for modes, or for copies alone."""
-        if self.problem.one_block:
-            return 1.0
-        return _MODES if self._branches else _MODES_CHAIN
 
     @property
     def spent_s(self) -> float:
@@ -231,19 +243,18 @@ class AutoSearch:
     @property
     def allowed_s(self) -> float:
         """Seconds of work that the search may take."""
-        return self._share * self.stop.work_s
+        return self.course.share * self.stop.work_s
 
     @property
     def _stalled(self) -> bool:
-        if self.problem.one_block:
+        if self.course.stalled is None:
             return False
-        share = _STALLED if self._branches else _STALLED_CHAIN
-        least_s = max(share * self.stop.work_s, _STALLED_TURNS * self._turn_s)
+        least_s = max(self.course.stalled * self.stop.work_s, _STALLED_TURNS * self._turn_s)
         return self.spent_s - self._improved_s >= least_s
 
     def _done(self) -> bool:
         """Whether the search ends here."""
-        spent_s = self.spent_s / self._share
+        spent_s = self.spent_s / self.course.share
         return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
     def words(self) -> str:
@@ -253,9 +264,8 @@ class AutoSearch:
             if self._stalled
             else "bounded, stopped after the work allowed"
         )
-        over = {"steps": "exact timing"}.get(self.problem.time_unit, "copies in their own clocks")
-        over = over if self.problem.one_block else "modes"
-        return f"{why}: branch and bound over {over}, {0 if self.prover is None else self.prover.nodes} nodes"
+        nodes = 0 if self.prover is None else self.prover.nodes
+        return f"{why}: branch and bound over {self.course.over}, {nodes} nodes"
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:

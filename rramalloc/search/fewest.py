@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
-from rramalloc.search.bound import Bounder
+from rramalloc.search.bound.provers import refutes
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import ModeBounder
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import SECONDS_PER_WORK, Work
@@ -176,7 +175,7 @@ class _FewestByStep:
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the fewest arrays with which single boxes do not refute `steps` of this length."""
         target = int(self.target_ns * (1 + _SAME) / step_ns)
-        if target < steps or _is_refuted(relaxed, target, self.stop):
+        if target < steps or refutes(relaxed, target, self.stop):
             return math.inf
         if relaxed.demand is not self.problem.demand:  # its budget is not of arrays alone
             return self.problem.minimum
@@ -202,21 +201,13 @@ class _FewestByStep:
         return StepBound(least)
 
 
-def _is_refuted(problem: Problem, target: int, stop: Work) -> bool:
-    """Return whether propagation, or over modes the relaxation, refutes a target; its work is not charged."""
-    if problem.one_block and not problem.is_limited:
-        return Bounder(problem).box(target) is None
-    bounder = ModeBounder(problem, Menu.of(problem))
-    return bounder.tighten(bounder.everything, target, stop.nested(1)).rows is None
-
-
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:
     """Smallest budget with which the rules for a single box do not refute the target."""
     low, high = problem.minimum, fewest
     while low < high:
         middle = (low + high) // 2
         try:
-            refuted = _is_refuted(replace(problem, budget=middle), target, stop)
+            refuted = refutes(replace(problem, budget=middle), target, stop)
         except BudgetError:  # the modes that are short or fed enough need more
             refuted = True
         if stop.out_of_time:

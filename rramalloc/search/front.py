@@ -19,7 +19,7 @@ import numpy as np
 
 from rramalloc.search.archive import NEVER, Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
-from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.cores import cores
 from rramalloc.search.descent import Descent
 from rramalloc.search.improve import LEAST_AMBITION, Improver

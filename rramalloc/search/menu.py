@@ -284,7 +284,7 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
-    if not problem.one_block and problem.least is not None:
+    if problem.least is not None:
         each = each.with_least(int(problem.least[stage]))
     if problem.fed_ns is not None:
         per_copy = problem.access_ns(stage, each.blocks)

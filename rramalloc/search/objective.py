@@ -18,7 +18,8 @@ from rramalloc.errors import BudgetError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch
 from rramalloc.search.auto import solve as solve_makespan
-from rramalloc.search.bound import bounder_of
+from rramalloc.search.bound.boxes import bounder_of
+from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import NO_TARGET, Target
@@ -653,18 +654,9 @@ def check_method(objective: ObjectiveName, method: str) -> None:
         raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
-def quick_bound(problem: Problem, stop: Work) -> int:
-    """Return steps that no allocation undercuts, by rules for a single box, or by the smallest interval."""
-    if stop.out_of_time:
-        return 1
-    if problem.one_block and not problem.is_limited:
-        return bounder_of(problem).root_bound(stop)
-    return Menu.of(problem).smallest_interval(replace(problem, tiles=None))
-
-
 def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:
     """Return steps that no allocation undercuts, with hardly a search: those known already, or more."""
-    if problem.one_block:
+    if has_boxes(problem):
         if known > 1 and not bounder_of(problem).refutes(known):
             return known
         return max(known, bounder_of(problem).root_bound(stop))

@@ -190,7 +190,7 @@ class Problem:
         """Return the step time with these blocks. Raises ValueError where no time is given."""
         if self.step_time is None:
             raise ValueError("the problem has no step time")
-        if self.one_block:
+        if blocks == self.graph.blocks:
             return self.step_time
         access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
         return replace(self.step_time, access_ns_per_copy=np.array(access))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rramalloc.network.geometry import Pair
-from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.kernels.moves import NS_PER_BATCH
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem

@@ -18,10 +18,10 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
-from rramalloc.search.bound import Bounder, Outcome
+from rramalloc.search.bound.box_prover import Tightener
+from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer
-from rramalloc.search.prove import Tightener
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
 from rramalloc.timing.stage_graph import BatchTicks

@@ -24,8 +24,10 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.archive import Archive, Slots, keep
 from rramalloc.search.beam import BeamSearch
-from rramalloc.search.bound import Bounder, WaysToEnd
-from rramalloc.search.diagram import Diagram, least_of_each
+from rramalloc.search.bound.box_prover import Diagrams, Tightener
+from rramalloc.search.bound.boxes import Bounder, WaysToEnd
+from rramalloc.search.bound.diagram import Diagram, least_of_each
+from rramalloc.search.bound.lookups import checkpoints, reach
 from rramalloc.search.kernels import (
     beam,
     climb,
@@ -39,10 +41,8 @@ from rramalloc.search.kernels import (
     propagate,
     schedule,
 )
-from rramalloc.search.lookups import checkpoints, reach
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
-from rramalloc.search.prove import Diagrams, Tightener
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate

@@ -18,15 +18,16 @@ from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.search import auto, mode_prove, sequential
+from rramalloc.search import auto, sequential
+from rramalloc.search.bound import mode_prover
+from rramalloc.search.bound.labels import Labelling, ModeBounder
+from rramalloc.search.bound.mode_prover import ModeProver
+from rramalloc.search.bound.paths import Path
 from rramalloc.search.fewest import solve as solve_fewest
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import Waits, cover, fill_waits
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import Labelling, ModeBounder
-from rramalloc.search.mode_prove import ModeProver
 from rramalloc.search.objective import root_bound
-from rramalloc.search.paths import Path
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
@@ -183,7 +184,7 @@ def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far
         makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
         turns, spent_s = [], list[float]()
         for overtime in (2.0, 0.0):
-            monkeypatch.setattr(mode_prove, "OVERTIME_S", overtime)
+            monkeypatch.setattr(mode_prover, "OVERTIME_S", overtime)
             prover = ModeProver(problem, menu)
             stop = Work()
             first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=stop)

@@ -31,7 +31,7 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.search import auto
-from rramalloc.search.bound import Bounder, bounder_of
+from rramalloc.search.bound.boxes import Bounder, bounder_of
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work

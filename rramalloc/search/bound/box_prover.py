@@ -1,7 +1,7 @@
 """The lower side of `auto`: targets between lower bound and incumbent are refuted or met, one by one.
 
 `Tightener` shrinks the box of a target by propagation and relaxation in turn, until it shrinks no more.
-`Diagrams` refutes targets by relaxed decision diagrams. `Prover` chooses targets, and spends its turns on
+`Diagrams` refutes targets by relaxed decision diagrams. `BoxProver` chooses targets, and spends its turns on
 quick nodes of compiled branch and bound first, then on these.
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound import Bounder, Box, Outcome, bounder_of, width
-from rramalloc.search.diagram import Diagram
-from rramalloc.search.path_program import Floats
+from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of, width
+from rramalloc.search.bound.diagram import Diagram
+from rramalloc.search.bound.path_program import Floats
+from rramalloc.search.bound.relaxation import Relaxation
+from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.problem import Choice, Problem
-from rramalloc.search.relaxation import Relaxation
-from rramalloc.search.turns import ProofTurn
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Replication
 
@@ -194,7 +194,7 @@ class Diagrams:
 
 
 @dataclass(eq=False)
-class Prover:
+class BoxProver:
     """The `LowerSide` of one problem."""
 
     problem: Problem

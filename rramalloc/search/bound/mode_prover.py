@@ -9,11 +9,11 @@ from itertools import product
 
 import numpy as np
 
+from rramalloc.search.bound.box_prover import FINEST
+from rramalloc.search.bound.labels import TIGHT_ROUNDS, Left, ModeBounder, Rows
+from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
-from rramalloc.search.mode_bound import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.problem import Choice, Problem
-from rramalloc.search.prove import FINEST
-from rramalloc.search.turns import ProofTurn
 from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0

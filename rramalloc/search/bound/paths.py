@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rramalloc.search.bound.path_program import Floats, Ints, Recent
 from rramalloc.search.kernels import paths as kernels
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import LabelledModes
 from rramalloc.search.kernels.paths import LongestPaths, PathPoints
-from rramalloc.search.path_program import Floats, Ints
-from rramalloc.search.recent import Recent
 from rramalloc.timing.stage_graph import StageGraph
 
 Path = tuple[tuple[int, ...], ...]

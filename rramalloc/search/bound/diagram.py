@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rramalloc.mapping.modes import BlockGrid
-from rramalloc.search.bound import Bounder, Shrunk, WaysToEnd
+from rramalloc.search.bound.boxes import Bounder, Shrunk, WaysToEnd
+from rramalloc.search.bound.path_program import Floats, Ints
 from rramalloc.search.kernels import diagram as kernels
 from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
 from rramalloc.search.kernels.prices import with_slack
-from rramalloc.search.path_program import Floats, Ints
 from rramalloc.search.work import Work
 
 _MOST_CHOICES = 100

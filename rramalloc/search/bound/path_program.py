@@ -10,15 +10,15 @@ Source: docs/sources/model.md 4; solved by HiGHS.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import highspy
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.search.kernels.cuts import Solution
-from rramalloc.search.recent import Key
 from rramalloc.search.work import Work
 
 Ints = npt.NDArray[np.int64]
@@ -26,6 +26,10 @@ Floats = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
 
+Key = TypeVar("Key")
+
+_MEMORY = 30
+"""Solutions after which an inequality that no longer matters is forgotten."""
 _MARGIN = 1e-6  # taken off a bound, in units of a program, for the rounding of its sums
 _UNIT_BITS = 16  # bits of a target counted in units
 _ROUNDS = 12  # solutions at most
@@ -39,6 +43,26 @@ _SECONDS_PER_ROW = 2e-5  # work charged for a row
 _LONG_ROWS = 1000
 """Rows from which on the clock is looked at after every pivot: one of a program with fewer is as fast as a
 look, and all of them take less than a second."""
+
+
+@dataclass(eq=False)
+class Recent(Generic[Key]):
+    """Keys of inequalities, those on which none of the last solutions rested forgotten."""
+
+    _last: dict[Key, int] = field(default_factory=dict)
+    _solved: int = 0
+
+    @property
+    def keys(self) -> set[Key]:
+        """All that is remembered."""
+        return set(self._last)
+
+    def solved(self, active: Iterable[Key]) -> None:
+        """Another solution, which rests on these."""
+        self._solved += 1
+        self._last |= dict.fromkeys(active, self._solved)
+        oldest = self._solved - _MEMORY
+        self._last = {key: last for key, last in self._last.items() if last > oldest}
 
 
 def _unit_of(target: int) -> float:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search.bound.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
-from rramalloc.search.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of

@@ -20,6 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from rramalloc.search.bound.lookups import Ancestors, NeedRules
+from rramalloc.search.bound.path_program import Floats, Ints, PathProgram, Row
+from rramalloc.search.bound.paths import Path, Paths
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
     LabelledModes,
@@ -33,10 +36,7 @@ from rramalloc.search.kernels.mode_tables import (
     separate_waits,
 )
 from rramalloc.search.kernels.prices import Offer
-from rramalloc.search.lookups import Ancestors, NeedRules
 from rramalloc.search.menu import Menu, Modes
-from rramalloc.search.path_program import Floats, Ints, PathProgram, Row
-from rramalloc.search.paths import Path, Paths
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.dependencies import Extent, through, union

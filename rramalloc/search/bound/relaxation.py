@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.search.bound import Box
+from rramalloc.search.bound.boxes import Box
+from rramalloc.search.bound.lookups import Reach, Whole, clock_of, reach
+from rramalloc.search.bound.path_program import Floats, PathProgram, Recent, Row
 from rramalloc.search.kernels import cuts
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
-from rramalloc.search.lookups import Reach, Whole, clock_of, reach
-from rramalloc.search.path_program import Floats, PathProgram, Row
 from rramalloc.search.problem import Problem
-from rramalloc.search.recent import Recent
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 

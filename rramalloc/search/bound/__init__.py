@@ -1,0 +1,1 @@
+"""Lower bounds of the makespan: who proves them, and by which relaxations."""
