@@ -208,7 +208,8 @@ class CapacityError(RramallocError):
 
     need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
     arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
-    was found; row_blocks: whether row blocks of copies, and not copies, must lie in one tile.
+    was found; row_blocks: whether row blocks of copies, and not copies, must lie in one tile; own_tiles:
+    whether a tile holds one layer only.
     """
 
     def __init__(
@@ -220,16 +221,20 @@ class CapacityError(RramallocError):
         *,
         proven: bool = True,
         row_blocks: bool = False,
+        own_tiles: bool = False,
     ) -> None:
         super().__init__(need, tiles, arrays, largest)
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
-        self.proven, self.row_blocks = proven, row_blocks
+        self.proven, self.row_blocks, self.own_tiles = proven, row_blocks, own_tiles
 
     def __str__(self) -> str:
         have, (name, copies, demand) = self.tiles * self.arrays, self.largest
         if self.need > have:
             what = f"the chips have {have}"
             remedy = "optimize with --hardware and at most that many --arrays, or use"
+        elif self.own_tiles:
+            what = f'of {have}, but every layer takes tiles of its own (sharing = "layer")'
+            remedy = 'optimize with this --hardware, set sharing = "free", or use'
         else:
             kept = "row block of a copy" if self.row_blocks else "copy"
             way = "no way" if self.proven else "found no way"

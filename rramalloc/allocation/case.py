@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
 from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
@@ -17,7 +16,15 @@ from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.importers import NetworkLike, network_of
-from rramalloc.mapping.demand import ModeArrays, demands, least_arrays, row_block_widths, stored_classifiers
+from rramalloc.mapping.demand import (
+    ModeArrays,
+    demands,
+    least_arrays,
+    modes_of_stages,
+    once,
+    row_block_widths,
+    stored_classifiers,
+)
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
@@ -115,8 +122,10 @@ class Case:
         check_arrays(arrays)
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
         demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-        _check_chips(graph, hardware, demand)
-        left = self._left_by_classifiers(demand, arrays)
+        taken = once(network, graph.stages, hardware, mapping)
+        _check_chips(graph, hardware, taken)
+        left = self._left_by_classifiers(taken, arrays)
+        modes = modes_of_stages(network, graph.stages, hardware, mapping)
         least, most = self._limits()
         problem = Problem(
             graph,
@@ -125,13 +134,15 @@ class Case:
             StepTime.of(graph, hardware, self.measured),
             least,
             most,
-            block_modes=ModeArrays(network, graph.stages, hardware) if mapping.mapping == "sdk" else None,
+            block_modes=modes if isinstance(modes, ModeArrays) else None,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
         )
         if least is not None and not problem.one_block:
             problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
             return problem
+        if hardware.own_tiles is not None:  # every mode takes whole tiles: the budget alone decides
+            return replace(problem, budget=min(left, hardware.chip.arrays))
         tiles = Tiles.of(hardware.chip)
         if not hardware.chip.straddle:
             problem = replace(problem, tiles=tiles)
@@ -165,17 +176,20 @@ class Case:
         least, most = np.array(limits, dtype=np.int64).T
         return least, np.minimum(most, self.graph.most_copies)
 
-    def _left_by_classifiers(self, demand: npt.NDArray[np.int64], arrays: int) -> int:
-        """Return the budget of the stages: what [counting] leaves of the arrays. Raises BudgetError."""
+    def _left_by_classifiers(self, taken: Sequence[int], arrays: int) -> int:
+        """Return the budget of the stages: what [counting] leaves of the arrays. Raises BudgetError.
+
+        taken: arrays of one copy of every stage.
+        """
         network, hardware, graph = self.network, self.hardware, self.graph
         if hardware.counting is None:
             return arrays
         if (most := certain_arrays(network, hardware)) is not None:
             arrays = min(arrays, most)
         stored = stored_classifiers(network, graph.stages, hardware, self.mapping)
-        need = int(demand.sum()) + sum(stored.values())
+        need = sum(taken) + sum(stored.values())
         if need > arrays:
-            by_name = dict(zip(graph.names, demand.tolist(), strict=True)) | stored
+            by_name = dict(zip(graph.names, taken, strict=True)) | stored
             layers = [(stage.name, by_name[stage.name]) for stage in network.stages if stage.name in by_name]
             raise BudgetError(need, arrays, layers)
         return arrays - sum(stored.values())
@@ -187,11 +201,14 @@ def check_arrays(arrays: int) -> None:
         raise SpecError("arrays", f"must be from 1 to {MAX_ARRAYS}, got {brief(arrays)}")
 
 
-def _check_chips(graph: StageGraph, hardware: Hardware, demand: npt.NDArray[np.int64]) -> None:
-    """Raise BudgetError if one copy of every stage needs more arrays than the chips have."""
-    chip, need = hardware.chip, int(demand.sum())
+def _check_chips(graph: StageGraph, hardware: Hardware, taken: Sequence[int]) -> None:
+    """Raise BudgetError if one copy of every stage needs more arrays than the chips have.
+
+    taken: arrays of one copy of every stage.
+    """
+    chip, need = hardware.chip, sum(taken)
     if chip is not None and need > chip.arrays:
-        layers = [(graph.names[stage], int(demand[stage])) for stage in graph.network_order]
+        layers = [(graph.names[stage], taken[stage]) for stage in graph.network_order]
         raise BudgetError(need, chip.arrays, layers, chip=chip.arrays_per_chip)
 
 
@@ -213,6 +230,11 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
         )
     if hardware.unconfirmed:
         warnings.append(f"hardware {hardware.name}: not confirmed: {', '.join(hardware.unconfirmed)}")
+    if (chip := hardware.own_tiles) is not None:
+        warnings.append(
+            f'hardware {hardware.name}: a tile holds arrays of one layer (sharing = "layer"): a layer takes '
+            f"whole tiles of {chip.arrays_per_tile} arrays, and all of them count, also those that stay empty"
+        )
     if hardware.chip is not None and arrays > hardware.chip.arrays:
         warnings.append(
             f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "

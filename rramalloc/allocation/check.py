@@ -44,7 +44,7 @@ class CheckedTiming:
     @property
     def demand(self) -> npt.NDArray[np.int64]:
         """Arrays of one copy of every stage, in canonical order."""
-        return self.problem.arrays_of_stages(np.ones_like(self.taken), self.timing.graph.blocks)
+        return self.problem.modes.stored(self.timing.graph.blocks, np.ones_like(self.taken))
 
     @property
     def replication(self) -> dict[str, int]:
@@ -56,7 +56,7 @@ class CheckedTiming:
     def blocks(self) -> dict[str, Pair] | None:
         """Windows (height, width) that a copy of each stage computes in a step; None without modes."""
         graph = self.timing.graph
-        if self.problem.one_block:
+        if not self.problem.chooses_blocks:
             return None
         return {graph.names[stage]: graph.blocks[stage] for stage in graph.network_order}
 

@@ -10,7 +10,7 @@ from rramalloc.allocation.allocation import Block, Count, Foldable, NetworkId, P
 from rramalloc.allocation.case import Case
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds
+from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds, modes_of_stages
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
@@ -106,6 +106,8 @@ def inspect_network(case: Case) -> Inspection:
     sizes = folds(network, graph.stages, hardware, options)
     bits = layer_bits(graph.stages, hardware)
     modes = _modes(network, graph, hardware) if options.mapping == "sdk" else None
+    every = modes_of_stages(network, graph.stages, hardware, options)
+    pixels = np.array([network.shapes[name].pixels for name in graph.names], dtype=object)
     layers = tuple(
         InspectedLayer.gather(
             stage,
@@ -131,7 +133,7 @@ def inspect_network(case: Case) -> Inspection:
         mapping=options.mapping,
         fold=options.fold,
         minimum=case.minimum,
-        saturation=sum(layer.windows * layer.demand for layer in layers)
+        saturation=int(every.each(graph.blocks, pixels).sum())
         if modes is None
         else sum(stage.saturation for stage in modes),
         layers=layers,
@@ -154,7 +156,7 @@ def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_Sta
     cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
     result = []
     for index, (stage, grid) in enumerate(zip(graph.layers, graph.grids, strict=True)):
-        demand = every.of(index, grid.block).arrays(1)
+        demand = every.count(index, grid.block).arrays(1)
         listed = stage_modes(every, index, demand * grid.total)
         best = listed.modes.take(listed.fewest)
         smallest = WeightMatrix.of(network, stage, hardware).cells / (grid.block[0] * grid.block[1])

@@ -189,7 +189,7 @@ def checked_allocation(
             folds(network, graph.stages, hardware, case.mapping),
             hardware,
             metrics,
-            in_blocks=not problem.one_block,
+            in_blocks=problem.chooses_blocks,
         ),
         history=tuple(
             Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)

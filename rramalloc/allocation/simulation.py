@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Priced, Product, Steps
@@ -16,7 +15,7 @@ from rramalloc.allocation.optimize import layers_of
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays, demands, folds
+from rramalloc.mapping.demand import folds, modes_of_stages
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
@@ -28,7 +27,7 @@ from rramalloc.timing.critical_path import Segment, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import ExactTiming, Replication
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import counted
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
@@ -139,19 +138,9 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     options = given.options
     if in_blocks is not graph:  # im2col is sdk with the smallest blocks: the blocks decide
         options = options.changed(mapping="sdk")
-    if options.mapping == "sdk":
-        modes = ModeArrays(network, graph.stages, hardware)
-
-        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
-            return modes.each(in_blocks.blocks, copies)
-    else:
-        one_copy = np.array(demands(network, graph.stages, hardware, options), dtype=object)
-
-        def arrays_of(copies: Replication) -> npt.NDArray[Any]:
-            taken: npt.NDArray[Any] = one_copy * copies
-            return taken
-
-    demand, taken = arrays_of(np.ones_like(copies)), arrays_of(copies)
+    modes = modes_of_stages(network, graph.stages, hardware, options)
+    demand = modes.stored(in_blocks.blocks, np.ones_like(copies))
+    taken = modes.each(in_blocks.blocks, copies)
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     in_ticks = graph.unit == "ticks"
     unknown_ticks = bool(given.cycles) and not in_ticks
@@ -161,7 +150,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     metrics = None
     if hardware.energy is not None:
         model = EnergyModel(graph, hardware, options)
-        metrics = model.measure(in_blocks, copies, arrays_of, absolute.latency_ns)
+        metrics = model.measure(in_blocks, copies, modes, absolute.latency_ns)
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
     layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)

@@ -202,7 +202,8 @@ class Memory(Record):
 class Chip(Record):
     """Arrays in tiles, tiles in chips. tiles, chips: (rows, columns) of tiles per chip and of chips.
 
-    straddle: may the arrays of one copy span tiles? hop_ns_*, bandwidth_*: one hop between neighbouring
+    straddle: may the arrays of one copy span tiles? sharing: "free", which None also means, if a tile may
+    hold arrays of several layers, "layer" if of one only; hop_ns_*, bandwidth_*: one hop between neighbouring
     tiles or chips; None where the source does not give it.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
     """
@@ -211,6 +212,7 @@ class Chip(Record):
     straddle: bool
     tiles: Grid
     chips: Grid
+    sharing: Literal["free", "layer"] | None = None
     hop_ns_tile: ZeroOrPositive | None = None
     hop_ns_chip: ZeroOrPositive | None = None
     bandwidth_tile_gb_s: Positive | None = None
@@ -399,6 +401,11 @@ class Hardware(ResultRecord):
             )
         if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
             raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
+        if self.counting is not None and self.counting.row_blocks == "first_fit" and self.own_tiles:
+            raise fault(
+                'counting.row_blocks = "first_fit" fills tiles with layer after layer, but chip.sharing = '
+                '"layer" gives each layer tiles of its own: write row_blocks = "anywhere" or sharing = "free"'
+            )
         if self.digital is not None and not self.own_clock:
             raise fault(
                 "[digital] gives nodes a time of their own, which needs stages with their own clocks: write "
@@ -407,6 +414,11 @@ class Hardware(ResultRecord):
         if self.energy is not None and self.energy.periphery_um2 is not None and self.chip is None:
             raise fault("energy.periphery_um2 is the area of a tile, it needs the tiles of [chip]")
         return self
+
+    @property
+    def own_tiles(self) -> Chip | None:
+        """The chip, if a tile holds arrays of one layer only; else None."""
+        return self.chip if self.chip is not None and self.chip.sharing == "layer" else None
 
     @property
     def dense_groups(self) -> bool:

@@ -6,16 +6,19 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.choices import MAPPINGS, Mapping
-from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.errors import SpecError, TileError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
 from rramalloc.mapping.modes import (
     NO_BLOCKS,
+    NO_TILE,
+    ArrayCount,
     BlockArrays,
     BlocksByName,
     Ints,
@@ -102,45 +105,25 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
-class StageArrays(Protocol):
-    """Arrays of a stage with one block."""
-
-    def arrays(self, copies: int) -> int:
-        """Return the arrays that these copies take."""
-
-    def most_copies(self, arrays: int) -> int:
-        """Return the most copies that `arrays` hold."""
-
-
 class Modes(Protocol):
     """Arrays of every mode of the stages of a network: with blocks to choose, or of copies alone."""
 
-    @property
-    def one_block(self) -> bool:
-        """Whether every stage has one block, and copies alone are chosen."""
-
-    def of(self, stage: int, block: Pair) -> StageArrays:
-        """Arrays of a stage with blocks of this shape."""
+    def count(self, stage: int, block: Pair) -> ArrayCount:
+        """Arrays that copies of a stage take with blocks of this shape."""
 
     def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64."""
+        """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
+
+    def stored(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays in which weights of every stage are stored, int64."""
 
     def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
         """(arrays of a group that must lie together, number of such groups) of every stage, int64."""
 
 
-class CopyOfStage(NamedTuple):
-    """One block whose copies share no array. demand: arrays of a copy."""
-
-    demand: int
-
-    def arrays(self, copies: int) -> int:
-        """Return the arrays that these copies take."""
-        return self.demand * copies
-
-    def most_copies(self, arrays: int) -> int:
-        """Return the most copies that `arrays` hold."""
-        return arrays // self.demand
+def count_of_copies(demand: int) -> ArrayCount:
+    """Return the count of copies that share no array. demand: arrays of one, 0 of a digital node."""
+    return ArrayCount(min(demand, 1), 0, max(demand, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +131,16 @@ class CopyModes:
     """The modes of copies alone. demand: int64, arrays of a copy of every stage."""
 
     demand: Ints
-    one_block = True
 
-    def of(self, stage: int, block: Pair) -> CopyOfStage:
-        """Arrays of a stage in its block."""
-        return CopyOfStage(int(self.demand[stage]))
+    def count(self, stage: int, block: Pair) -> ArrayCount:
+        """Arrays that copies of a stage take."""
+        return count_of_copies(int(self.demand[stage]))
 
     def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64."""
         return replication * self.demand
+
+    stored = each
 
     def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
         """Return each copy as a group of arrays that must lie together."""
@@ -165,13 +149,30 @@ class CopyModes:
 
 @dataclass(frozen=True, eq=False)
 class ModeArrays:
-    """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`."""
+    """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
+
+    demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen.
+    """
 
     network: Network
     stages: tuple[TimedNode, ...]
     hardware: Hardware
+    demand: Ints | None = None
     _known: dict[tuple[str, Pair], BlockArrays] = field(default_factory=dict, repr=False)
-    one_block = False
+    _counts: dict[tuple[int, Pair], ArrayCount] = field(default_factory=dict, repr=False)
+
+    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> ModeArrays:
+        """Return the modes of those stages that are chosen."""
+        demand = None if self.demand is None else self.demand[chosen]
+        return ModeArrays(self.network, stages, self.hardware, demand)
+
+    @property
+    def in_free_tiles(self) -> ModeArrays:
+        """The same modes where any arrays of a tile can be used."""
+        chip = self.hardware.chip and self.hardware.chip.model_copy(update={"sharing": "free"})
+        return ModeArrays(
+            self.network, self.stages, self.hardware.model_copy(update={"chip": chip}), self.demand
+        )
 
     def of(self, stage: int, block: Pair) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""
@@ -181,12 +182,28 @@ class ModeArrays:
             self._known[key] = block_arrays(self.network, node, self.hardware, block)
         return self._known[key]
 
+    def count(self, stage: int, block: Pair) -> ArrayCount:
+        """Arrays that copies of a stage take with blocks of this shape."""
+        key = stage, block
+        if key not in self._counts:
+            chip, own = self.hardware.own_tiles, self._stored(stage, block)
+            self._counts[key] = own if chip is None else own.in_own_tiles(chip)
+        return self._counts[key]
+
+    def _stored(self, stage: int, block: Pair) -> ArrayCount:
+        if self.demand is None:
+            return self.of(stage, block).count
+        return count_of_copies(int(self.demand[stage]))
+
     def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64."""
-        taken = [
-            self.of(stage, block).arrays(int(copies))
-            for stage, (block, copies) in enumerate(zip(blocks, replication, strict=True))
-        ]
+        """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
+        modes = enumerate(zip(blocks, replication.tolist(), strict=True))
+        return np.array([self.count(i, block).arrays(copies) for i, (block, copies) in modes], dtype=np.int64)
+
+    def stored(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+        """Arrays in which weights of every stage are stored, int64."""
+        modes = enumerate(zip(blocks, replication.tolist(), strict=True))
+        taken = [self._stored(i, block).arrays(copies) for i, (block, copies) in modes]
         return np.array(taken, dtype=np.int64)
 
     def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
@@ -194,10 +211,22 @@ class ModeArrays:
 
         A copy that fits one block of weights may share it, so each block is a group; any other copy is one.
         """
-        own = [self.of(stage, block) for stage, block in enumerate(blocks)]
-        taken = self.each(blocks, replication)
+        own = [self._stored(stage, block) for stage, block in enumerate(blocks)]
+        taken = self.stored(blocks, replication)
         sizes = [each.spread if each.sharing else each.groups * each.spread for each in own]
         return np.array(sizes, dtype=np.int64), taken // sizes
+
+
+def modes_of_stages(
+    network: Network, stages: tuple[TimedNode, ...], hardware: Hardware, options: MappingOptions
+) -> Modes:
+    """Return the arrays of the modes of these stages. Raises SpecError."""
+    if options.mapping == "sdk":
+        return ModeArrays(network, stages, hardware)
+    one_copy = demands(network, stages, hardware, options)
+    if hardware.own_tiles is None:
+        return CopyModes(np.array(one_copy, dtype=object))  # any number of copies can be simulated
+    return ModeArrays(network, stages, hardware, np.array(one_copy, dtype=np.int64))
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
@@ -277,7 +306,7 @@ def stored_classifiers(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> dict[str, int]:
-    """Return the arrays of weight layers that are stored without being one of these stages, by name.
+    """Return the arrays that weight layers take which are stored without being one of these stages, by name.
 
     None unless the hardware's [counting] says so. Raises SpecError.
     """
@@ -285,7 +314,7 @@ def stored_classifiers(
         return {}
     timed = {stage.name for stage in stages}
     left = [stage for stage in network.stages if stage.name not in timed]
-    return {stage.name: n for stage, n in zip(left, demands(network, left, hardware, options), strict=True)}
+    return dict(zip((stage.name for stage in left), once(network, left, hardware, options), strict=True))
 
 
 def least_arrays(
@@ -294,9 +323,26 @@ def least_arrays(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> int:
-    """Arrays with every stage, and every classifier that is stored, stored once. Raises SpecError."""
+    """Arrays with every stage, and every classifier that is stored, stored once. Raises as `once`."""
     stored = stored_classifiers(network, stages, hardware, options)
-    return sum(demands(network, stages, hardware, options)) + sum(stored.values())
+    return sum(once(network, stages, hardware, options)) + sum(stored.values())
+
+
+def once(
+    network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
+) -> list[int]:
+    """Arrays that one copy of each stage takes: whole tiles where a tile is of one stage.
+
+    Raises SpecError, and TileError where a copy that may not straddle tiles of its own is larger than one.
+    """
+    modes = modes_of_stages(network, tuple(stages), hardware, options)
+    blocks, ones = [smallest_block(stage) for stage in stages], np.ones(len(stages), dtype=np.int64)
+    taken = modes.each(blocks, ones)
+    if (taken >= NO_TILE).any() and hardware.own_tiles is not None:
+        stored = modes.stored(blocks, ones)
+        large = [(stages[i].name, int(stored[i])) for i in np.flatnonzero(taken >= NO_TILE).tolist()]
+        raise TileError(hardware.own_tiles.arrays_per_tile, large)
+    return [int(arrays) for arrays in taken]
 
 
 def row_block_widths(

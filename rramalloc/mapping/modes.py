@@ -13,13 +13,13 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from math import gcd
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Crossbar
+from rramalloc.hardware.hardware import Chip, Crossbar
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 
@@ -126,6 +126,48 @@ def largest_block(stage: TimedNode, shape: Shape) -> Pair:
     return high, wide
 
 
+NO_TILE = 2**41
+"""Arrays of what fits no tile: above every budget."""
+
+
+class ArrayCount(NamedTuple):
+    """Arrays that copies of a block take: ceil(ceil(copies * groups / sharing) * spread / tile) * tile.
+
+    groups: of a copy; sharing: groups that lie in the same `spread` arrays, 0 if none does so whole;
+    tile: arrays that are taken or left at once. Each is an integer, or int64 with one row a block.
+    """
+
+    groups: Any
+    sharing: Any
+    spread: Any
+    tile: Any = 1
+
+    def arrays(self, copies: int) -> int:
+        """Return the arrays that these copies take."""
+        stored = -(-copies * self.groups // max(self.sharing, 1)) * self.spread
+        return int(-(-stored // self.tile) * self.tile)
+
+    def most_copies(self, arrays: int) -> int:
+        """Return the most copies that `arrays` hold; 2**40 of a stage that takes none."""
+        blocks = arrays // self.tile * self.tile // self.spread
+        return int(blocks * max(self.sharing, 1) // self.groups) if self.groups else 2**40
+
+    def in_own_tiles(self, chip: Chip) -> ArrayCount:
+        """Return the count of whole tiles where a tile holds arrays of one stage (docs/sources/model.md 15).
+
+        An item lies in one tile unless copies may straddle: a copy, or the arrays that several share. What is
+        larger than a tile takes NO_TILE arrays.
+        """
+        room = chip.arrays_per_tile
+        if chip.straddle:
+            return self._replace(tile=room)
+        shared = np.minimum(self.sharing, 1)
+        items = room // np.maximum(np.where(shared, self.spread, self.groups * self.spread), 1)
+        groups = np.where(shared, self.groups, np.minimum(self.groups, 1))
+        per_tile = np.maximum(self.sharing, 1) * np.maximum(items, 1)
+        return ArrayCount(groups, per_tile, np.where(items > 0, room, NO_TILE), np.ones_like(groups))
+
+
 @dataclass(frozen=True, slots=True)
 class BlockArrays:
     """Arrays of a stage with blocks of one shape: wordlines and bitlines that one group of a copy takes.
@@ -151,13 +193,14 @@ class BlockArrays:
         high, wide = -(-self.rows // self.crossbar.wordlines), -(-self.columns // self.crossbar.bitlines)
         return high * wide * self.arrays_per_block
 
-    def arrays(self, copies: int) -> int:
-        """Return the arrays of these copies; copies and groups share an array where they fit."""
-        return -(-copies * self.groups // max(self.sharing, 1)) * self.spread
+    @property
+    def count(self) -> ArrayCount:
+        """Arrays of copies; copies and groups share an array where they fit."""
+        return ArrayCount(self.groups, self.sharing, self.spread)
 
-    def most_copies(self, arrays: int) -> int:
-        """Return the most copies that `arrays` hold."""
-        return arrays // self.spread * max(self.sharing, 1) // self.groups
+    def arrays(self, copies: int) -> int:
+        """Return the arrays that hold the weights of these copies."""
+        return self.count.arrays(copies)
 
 
 def input_extent(stage: Stage, axis: int, count: int) -> int:

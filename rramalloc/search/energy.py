@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,7 +31,9 @@ class EnergyFloor:
         problem, graph, model = self.problem, self.problem.graph, self.model
         if model.energy.read_pj is None:
             return 0.0
-        slots = []
+        slots, modes = [], problem.block_modes
+        if modes is not None and modes.hardware.own_tiles is not None:  # what is left of a tile is not read
+            problem = replace(problem, block_modes=modes.in_free_tiles)
         for stage in range(len(graph.stages)):
             listed = listed_modes(problem, stage, self._most(stage))
             every = np.arange(len(listed.blocks))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import breakpoints, input_extents, largest_block, smallest_block
+from rramalloc.mapping.modes import ArrayCount, breakpoints, input_extents, largest_block, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
@@ -69,7 +69,7 @@ class Modes(NamedTuple):
 class Blocks(NamedTuple):
     """Blocks of all stages in a search's menu, those of stage i from first[i] to first[i + 1] - 1; int64.
 
-    As in `Modes`; groups, sharing, spread: as in BlockArrays, which tell the arrays of any copies;
+    As in `Modes`; groups, sharing, spread, tile: as in ArrayCount, which tell the arrays of any copies;
     least, most: copies that are allowed.
     """
 
@@ -83,6 +83,7 @@ class Blocks(NamedTuple):
     groups: Ints
     sharing: Ints
     spread: Ints
+    tile: Ints
     least: Ints
     most: Ints
 
@@ -106,14 +107,15 @@ class Stairs(NamedTuple):
 def _list_modes(blocks: Any, most_arrays: int, out: Any) -> int:
     """Rows (block number, low, high, batches, arrays) of all blocks up to `most_arrays`; how many.
 
-    blocks: columns total, groups, sharing, spread. Without room in `out` they are only counted.
+    blocks: columns total, groups, sharing, spread, tile. Without room in `out` they are only counted.
     """
     rows = 0
     for block in range(len(blocks)):
-        total, groups, sharing, spread = blocks[block]
+        total, groups, sharing, spread, tile = blocks[block]
         copies = 1
         while True:
             arrays = (copies * groups + max(sharing, 1) - 1) // max(sharing, 1) * spread
+            arrays = (arrays + tile - 1) // tile * tile
             if arrays > most_arrays:
                 break
             batches = (total + copies - 1) // copies
@@ -134,7 +136,7 @@ class StageModes:
 
     modes: Modes
     blocks: Ints
-    """Distinct blocks: tall, wide, top, left, columns, total, groups, sharing, spread, one row each."""
+    """Distinct blocks: tall, wide, top, left, columns, total, groups, sharing, spread, tile, a row each."""
     block: Ints
     """Row of `blocks` of every mode."""
     clock: Clock
@@ -166,10 +168,8 @@ class StageModes:
         return replace(left, modes=left.modes._replace(low=low, arrays=left.arrays_of(left.block, low)))
 
     def arrays_of(self, rows: Ints, copies: Ints) -> Ints:
-        """Return the arrays that these copies of rows of `blocks` take, as `BlockArrays.arrays`."""
-        _, groups, sharing, spread = self.blocks[rows, 5:].T
-        arrays: Ints = -(-copies * groups // np.maximum(sharing, 1)) * spread
-        return arrays
+        """Return the arrays that these copies of rows of `blocks` take, as `ArrayCount.arrays`."""
+        return _arrays_of(self.blocks[rows], copies)
 
     def copies_of_blocks(self) -> tuple[Ints, Ints]:
         """Return the fewest and the most copies of every row of `blocks`, 2**60 and 0 without a mode."""
@@ -219,6 +219,7 @@ def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
         single.arrays_per_block,
         single.crossbar.wordlines,
         single.crossbar.bitlines,
+        modes.hardware.own_tiles,
         most,
     )
     return _stage_modes(key)
@@ -239,6 +240,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
         arrays_per_block,
         wordlines,
         bitlines,
+        own_tiles,
         most,
     ) = key
     tall = np.arange(1, largest[0] // unit[0] + 1, dtype=np.int64) * unit[0]
@@ -251,10 +253,18 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     total = -(-(height + top) // ph) * in_row
     sharing = np.minimum(wordlines // rows, bitlines // columns)
     spread = -(-rows // wordlines) * -(-columns // bitlines) * arrays_per_block
-    blocks = np.stack([ph, pw, top, left, in_row, total, np.full_like(ph, groups), sharing, spread], axis=1)
-    one_copy = -(-groups // np.maximum(sharing, 1)) * spread
-    blocks = blocks[one_copy <= most]
-    return _listed(blocks, most)
+    count = ArrayCount(np.full_like(ph, groups), sharing, spread, np.ones_like(ph))
+    count = count if own_tiles is None else count.in_own_tiles(own_tiles)
+    blocks = np.stack(np.broadcast_arrays(ph, pw, top, left, in_row, total, *count), axis=1)
+    return _listed(blocks[_arrays_of(blocks, 1) <= most], most)
+
+
+def _arrays_of(blocks: Ints, copies: Ints | int) -> Ints:
+    """Return the arrays that copies of each block take. blocks: rows of `StageModes.blocks`."""
+    groups, sharing, spread, tile = blocks[:, 6:].T
+    stored = -(-copies * groups // np.maximum(sharing, 1)) * spread
+    arrays: Ints = -(-stored // tile) * tile
+    return arrays
 
 
 def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
@@ -273,9 +283,13 @@ def _shortened(problem: Problem, each: StageModes) -> StageModes:
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage with up to `most` arrays, without limits of time."""
-    if problem.block_modes is None:
+    modes = problem.block_modes
+    if modes is None:
         return copies_only(problem, stage, most)
-    return stage_modes(problem.block_modes, stage, most)
+    if modes.demand is None:
+        return stage_modes(modes, stage, most)
+    block = problem.graph.blocks[stage]
+    return _listed(np.array([[*_block(problem, stage), *modes.count(stage, block)]], dtype=np.int64), most)
 
 
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
@@ -295,7 +309,7 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 def cheapest_of_each(problem: Problem) -> Ints:
     """Return the fewest arrays that the allowed modes of every stage take, int64."""
-    most = (problem.demand * problem.smallest).tolist()
+    most = problem.arrays_of_stages(problem.smallest).tolist()
     fewest = [
         _untimed_modes_of(problem, stage, arrays).modes.arrays.min() for stage, arrays in enumerate(most)
     ]
@@ -379,9 +393,13 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
 
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage whose copies all compute the block of the graph, up to `most` arrays."""
-    grid, demand = problem.graph.grids[stage], int(problem.demand[stage])
-    block = (*grid.block, *grid.phase, grid.columns, grid.total)
-    return _copies_of(block, demand, int(problem.smallest[stage]), most)
+    return _copies_of(_block(problem, stage), int(problem.demand[stage]), int(problem.smallest[stage]), most)
+
+
+def _block(problem: Problem, stage: int) -> tuple[int, ...]:
+    """Return the block of the graph as columns of `StageModes.blocks`: tall ... total."""
+    grid = problem.graph.grids[stage]
+    return *grid.block, *grid.phase, grid.columns, grid.total
 
 
 @lru_cache(maxsize=512)
@@ -395,7 +413,7 @@ def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> St
     ones = np.ones(len(low), dtype=np.int64)
     tall, wide, top, left, columns, windows = (size * ones for size in block)
     modes = Modes(tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones)
-    rows = np.array([[*block, 1, 0, demand]], dtype=np.int64)
+    rows = np.array([[*block, 1, 0, demand, 1]], dtype=np.int64)
     steps = Clock.of([STEP])
     return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 

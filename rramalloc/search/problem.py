@@ -33,7 +33,8 @@ class Problem:
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
-    block_modes: with mapping `sdk` what every block of windows takes, None where copies alone are chosen;
+    block_modes: arrays of every mode, where blocks are chosen or copies take whole tiles; None where copies
+    alone are chosen and each takes its `demand`;
     energy: what the hardware says of energy and area, None if nothing;
     once: with block_modes, arrays of every stage in its cheapest mode, None for a copy of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
@@ -77,13 +78,18 @@ class Problem:
 
     @property
     def one_block(self) -> bool:
-        """Whether every stage has the one block of the graph: copies alone are chosen."""
-        return self.modes.one_block
+        """Whether every stage has the one block of the graph, and each copy takes its `demand`."""
+        return self.block_modes is None
+
+    @property
+    def chooses_blocks(self) -> bool:
+        """Whether a stage has several blocks to choose from, rather than copies alone."""
+        return self.block_modes is not None and self.block_modes.demand is None
 
     @cached_property
     def modes(self) -> Modes:
         """The arrays of every mode; copies alone are modes of one block."""
-        return self.block_modes or CopyModes(self.demand)
+        return CopyModes(self.demand) if self.block_modes is None else self.block_modes
 
     @property
     def is_limited(self) -> bool:
@@ -103,13 +109,18 @@ class Problem:
     @cached_property
     def lowest(self) -> Replication:
         """Arrays of every stage in the fewest copies that are allowed, int64."""
-        if self.one_block:
-            return self.demand * self.smallest
-        return self.demand if self.once is None else self.once
+        if self.once is not None and not self.one_block:
+            return self.once
+        return self.modes.each(self.graph.blocks, self.smallest)
 
     @cached_property
     def copies_alone(self) -> Problem | None:
-        """This problem with copies of the graph's blocks alone; None if the fewest of them do not fit."""
+        """This problem with copies of the graph's blocks alone; None if the fewest of them do not fit.
+
+        Also None where the arrays of copies are not proportional to their number.
+        """
+        if self.block_modes is not None and self.block_modes.hardware.own_tiles is not None:
+            return None
         try:
             return replace(self, block_modes=None)
         except (BudgetError, PlacementError, TileError):
@@ -130,8 +141,14 @@ class Problem:
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
-        most: Replication = np.minimum(limit, self.smallest + spare // np.maximum(self.demand, 1))
-        return np.maximum(most, self.smallest)
+        if self.block_modes is None:
+            most: Replication = self.smallest + spare // np.maximum(self.demand, 1)
+        else:
+            taken = (self.arrays_of_stages(self.smallest) + spare).tolist()
+            counts = [self.modes.count(i, block) for i, block in enumerate(self.graph.blocks)]
+            held = [count.most_copies(arrays) for count, arrays in zip(counts, taken, strict=True)]
+            most = np.array(held, dtype=np.int64)
+        return np.maximum(np.minimum(limit, most), self.smallest)
 
     def arrays(self, replication: Replication, blocks: Blocks | None = None) -> int:
         """Arrays that an allocation uses; blocks: those of its modes, if they were chosen."""
@@ -143,7 +160,7 @@ class Problem:
 
     def arrays_of_stage(self, stage: int, block: Pair, copies: int) -> int:
         """Return the arrays of `copies` of a block of one stage."""
-        return self.modes.of(stage, block).arrays(copies)
+        return self.modes.count(stage, block).arrays(copies)
 
     def total(self, stage: int, block: Pair) -> int:
         """Blocks of this shape that cover the output of a stage."""
@@ -204,9 +221,7 @@ class Problem:
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
         latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, blocks)
-        return self.energy.measure(
-            self.graph.in_blocks(blocks), copies, lambda some: self.arrays_of_stages(some, blocks), latency_ns
-        )
+        return self.energy.measure(self.graph.in_blocks(blocks), copies, self.modes, latency_ns)
 
     def metrics(self, timing: ExactTiming) -> Metrics | None:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
@@ -262,7 +277,7 @@ class Problem:
         graph, placed = self.graph.on_arrays, self.graph.weighted
         if graph is self.graph:
             return self
-        step_time, energy = self.step_time, self.energy
+        step_time, energy, modes = self.step_time, self.energy, self.block_modes
         if step_time is not None:
             step_time = replace(step_time, access_ns_per_copy=step_time.access_ns_per_copy[placed])
         return replace(
@@ -273,7 +288,7 @@ class Problem:
             least=None if self.least is None else self.least[placed],
             once=None if self.once is None else self.once[placed],
             most=None if self.most is None else self.most[placed],
-            block_modes=None if self.block_modes is None else replace(self.block_modes, stages=graph.stages),
+            block_modes=None if modes is None else modes.of_stages(graph.stages, placed),
             energy=None if energy is None else replace(energy, graph=graph),
         )
 

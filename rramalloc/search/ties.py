@@ -54,7 +54,7 @@ def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterat
     first, end = int(blocks.first[stage]), int(blocks.first[stage + 1])
     for number in range(first, end) if end - first > 1 else ():
         block = menu.block(number)
-        fitting = problem.modes.of(stage, block).most_copies(arrays - 1)
+        fitting = problem.modes.count(stage, block).most_copies(arrays - 1)
         copies = min(fitting, int(blocks.most[number]))
         if copies >= int(blocks.least[number]):
             yield block, copies

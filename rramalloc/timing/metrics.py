@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Energy, Hardware
-from rramalloc.mapping.demand import active_lines
+from rramalloc.mapping.demand import Modes, active_lines
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
@@ -21,8 +21,6 @@ from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 
 Reals = npt.NDArray[np.float64]
-ArraysOf = Callable[[Replication], npt.NDArray[np.int64]]
-"""Arrays that these copies of every stage take."""
 
 
 class EnergyArea(NamedTuple):
@@ -142,17 +140,17 @@ class EnergyModel:
         return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
 
     def measure(
-        self, graph: StageGraph, copies: Replication, arrays_of: ArraysOf, latency_ns: float | None
+        self, graph: StageGraph, copies: Replication, modes: Modes, latency_ns: float | None
     ) -> Metrics:
         """Energy and area of an allocation.
 
         graph: in the blocks of the allocation; latency_ns: of one input, None where no time is given.
         """
-        taken = arrays_of(copies).astype(np.float64)
+        taken = modes.each(graph.blocks, copies).astype(np.float64)
         blocks = np.array([grid.total for grid in graph.grids], dtype=np.int64)
         per_read, dynamic = self.pj_per_read(graph, copies), None
         if per_read is not None:
-            reads = array_reads(blocks, copies, arrays_of).astype(np.float64)
+            reads = array_reads(blocks, copies, partial(modes.stored, graph.blocks)).astype(np.float64)
             dynamic = reads * per_read + self.moved_pj
         static, leak_mw = None, self.energy.leakage_mw
         idle_pj = 0.0
@@ -187,15 +185,15 @@ class EnergyModel:
 
 
 def array_reads(
-    blocks: npt.NDArray[np.int64], copies: Replication, arrays_of: ArraysOf
+    blocks: npt.NDArray[np.int64], copies: Replication, stored: Callable[[Replication], Replication]
 ) -> npt.NDArray[np.int64]:
     """Arrays read for one input, each once per batch that uses it: those of all copies in a full batch.
 
     Without shared arrays that is blocks * arrays of one copy. The last batch reads only the arrays of the
-    copies that it needs.
+    copies that it needs. stored: arrays in which the weights of these copies of every stage are stored.
     """
     full, rest = np.divmod(blocks, copies)
-    reads: npt.NDArray[np.int64] = full * arrays_of(copies) + arrays_of(rest)
+    reads: npt.NDArray[np.int64] = full * stored(copies) + stored(rest)
     return reads
 
 

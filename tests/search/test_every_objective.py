@@ -86,9 +86,11 @@ def random_hardware(random: Random) -> Hardware:
             "reuse": random.choice(("none", "row", "full")),
             "scope": random.choice(("per_layer", "shared")),
         }
-    if random.random() < 0.25:
+    if random.random() < 0.4:
         arrays, straddle = random.choice((2, 4)), random.random() < 0.5
         tables["chip"] = {"arrays_per_tile": arrays, "straddle": straddle, "tiles": [3, 3], "chips": [1, 1]}
+        if random.random() < 0.6:
+            tables["chip"] |= {"arrays_per_tile": random.choice((2, 3, 4)), "sharing": "layer"}
     return Hardware.model_validate(tables)
 
 
@@ -126,7 +128,7 @@ def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) 
     for stage, node in enumerate(graph.stages):
         unit, most = smallest_block(node), largest_block(node, graph.network.shapes[node.name])
         sides = [range(unit[axis], most[axis] + 1, unit[axis]) for axis in (0, 1)]
-        blocks = [graph.blocks[stage]] if problem.one_block else list(product(*sides))
+        blocks = list(product(*sides)) if problem.chooses_blocks else [graph.blocks[stage]]
         low, high = limits.get(node.name, (1, 2**40))
         totals = [(block, graph.grids[stage].recut(block).total) for block in blocks]
         modes.append([(b, d) for b, total in totals for d in range(low, min(high, total) + 1)])
@@ -135,7 +137,7 @@ def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) 
     ways = []
     for chosen in product(*modes):
         blocks, copies = tuple(block for block, _ in chosen), np.array([count for _, count in chosen])
-        arrays = problem.arrays(copies, blocks)
+        arrays = arrays_taken(problem, blocks, copies)
         if arrays > budget or not problem.holds(copies, blocks):
             continue
         fixed = problem.in_blocks(blocks)
@@ -149,6 +151,20 @@ def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) 
             "energy": metrics.total.energy_pj, "edp": metrics.total.edp, "area": metrics.total.area_um2,
         })  # fmt: skip
     return ways
+
+
+def arrays_taken(problem: Problem, blocks: tuple[tuple[int, int], ...], copies: Any) -> int:
+    """Arrays of an allocation: whole tiles where each is of one layer (docs/sources/model.md 15)."""
+    sizes, items = (each.tolist() for each in problem.modes.groups(blocks, copies))
+    chip = None if problem.block_modes is None else problem.block_modes.hardware.own_tiles
+    if chip is None:
+        return sum(size * count for size, count in zip(sizes, items, strict=True))
+    room, tiles = chip.arrays_per_tile, 0
+    for size, count in zip(sizes, items, strict=True):
+        if not chip.straddle and size > room:
+            return 2**40
+        tiles += -(-size * count // room) if chip.straddle else -(-count // (room // size))
+    return room * tiles
 
 
 def best_of(ways: list[dict[str, float]], *quantities: str) -> dict[str, float]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
-from rramalloc.commands.place.move_pieces import improve
+from rramalloc.commands.place.move_pieces import TileRules, improve
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
@@ -156,6 +156,20 @@ def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) 
     for each in filling.left:
         filling.add(each, cut=True)
     return Filled.of(filling.contents)
+
+
+def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | Misfit:
+    """As `construct`, every stage in tiles of its own, as few as hold it."""
+    first, parts = 0, list[Filled]()
+    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
+        count = -(-arrays * copies // tiles.arrays) if straddle else -(-copies // (tiles.arrays // arrays))
+        own = Tiles(count, tiles.arrays)
+        filled = construct(demand[[stage]], replication[[stage]], own, straddle=straddle)
+        if isinstance(filled, Misfit) or first + count > tiles.count:
+            return Misfit(proven=True)
+        parts.append(Filled(filled.stage + stage, filled.arrays, filled.tile + first))
+        first += count
+    return Filled(*(np.concatenate(each) for each in zip(*map(astuple, parts), strict=True)))
 
 
 def _pieces(demand: Ints, replication: Ints, most: int) -> list[EqualPieces]:
@@ -301,7 +315,8 @@ def arrange(
     sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
     bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
-    best = improve(first, flows, mesh, chip.arrays_per_tile, work, seed, stop or Work())
+    room = TileRules(chip.arrays_per_tile, hardware.own_tiles is not None)
+    best = improve(first, flows, mesh, room, work, seed, stop or Work())
     cost = best.cost(flows, mesh)
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
@@ -324,13 +339,16 @@ def _filled(
     if not chip.straddle and (demand > tiles.arrays).any():
         large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
         raise TileError(tiles.arrays, large)
-    if widths is None:
+    own = hardware.own_tiles is not None
+    if own:
+        filled = _in_own_tiles(demand, replication, tiles, straddle=chip.straddle)
+    elif widths is None:
         filled = construct(demand, replication, tiles, straddle=chip.straddle)
     else:
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
         filled = construct(width, replication * demand // width, tiles, straddle=False)
     if isinstance(filled, Misfit):
-        found = {"proven": filled.proven, "row_blocks": widths is not None}
+        found = {"proven": filled.proven, "row_blocks": widths is not None, "own_tiles": own}
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
     return filled
 

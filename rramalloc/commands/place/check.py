@@ -307,19 +307,24 @@ def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str
 
 
 def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Check that copies, or their row blocks, keep to one tile where they must, and that the tiles listed are
-    those in use.
+    """Check that copies, or their row blocks, keep to one tile where they must, and layers to tiles of their
+    own, and that the tiles listed are those in use.
 
     Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
     """
     chip, counting = placement.hardware.chip, placement.hardware.counting
     in_blocks = counting is not None and counting.row_blocks == "first_fit"
+    of_one = chip is not None and chip.sharing == "layer"
+    owner: dict[tuple[int, ...], str] = {}
     first: dict[tuple[str, int], int] = {}
     blocks: dict[tuple[str, int, int], int] = {}
     used: dict[tuple[int, ...], int] = {}
     for number, array in enumerate(placement.arrays):
         tile = (*array.chip, *array.tile)
         used[tile] = used.get(tile, 0) + 1
+        if of_one and owner.setdefault(tile, array.layer) != array.layer:
+            reason = f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
+            raise MisplacedError(where, f"arrays[{number}]", reason)
         together = array.row_block if needs[array.layer].room else array.replica
         other = placement.arrays[first.setdefault((array.layer, together), number)]
         if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):

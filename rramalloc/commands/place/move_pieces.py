@@ -54,10 +54,18 @@ class PieceLists(NamedTuple):
 
 
 class TileLists(NamedTuple):
-    """Free arrays of every tile, and its first piece, -1 for none."""
+    """Free arrays and first piece of every tile, -1 for none; of_one: whether it holds one stage only."""
 
     room: Ints
     head: Ints
+    of_one: bool
+
+
+class TileRules(NamedTuple):
+    """Arrays of a tile, and whether all that a tile holds is of one stage."""
+
+    arrays: int
+    of_one: bool = False
 
 
 class Pull(NamedTuple):
@@ -278,10 +286,12 @@ def _accept_moves(
             b = _next(state, len(room))
             if room[b] < size[i]:
                 continue
+            if tiles.of_one and (tiles.head[b] < 0 or pieces.end[tiles.head[b], 0] != pieces.end[i, 0]):
+                continue
         else:
             j = _next(state, len(size))
             b = site[j]
-            if alike[i] == alike[j]:
+            if alike[i] == alike[j] or (tiles.of_one and pieces.end[i, 0] != pieces.end[j, 0]):
                 continue
             if room[a] + size[i] < size[j] or room[b] + size[j] < size[i]:
                 continue
@@ -329,7 +339,7 @@ def _accept_moves(
 
 
 def improve(
-    layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int, work: int, seed: int, stop: Work
+    layout: Layout, flows: Flows, mesh: Mesh, rules: TileRules, work: int, seed: int, stop: Work
 ) -> Layout:
     """Return a layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
 
@@ -342,7 +352,7 @@ def improve(
         return layout
     if stop.out_of_time:
         return layout
-    kernel = Kernel.of(layout, flows, mesh, arrays_per_tile)
+    kernel = Kernel.of(layout, flows, mesh, rules)
     proposals = min(work * PROPOSALS_PER_WORK, _PROPOSALS_PER_PLACE * (len(layout.site) + tiles))
     state = np.array([seed % (_RANDOM_PRIME - 1) + 1], dtype=np.int64)
     best, cost = layout, layout.cost(flows, mesh)
@@ -415,11 +425,11 @@ class Kernel(NamedTuple):
     ends: _Ends
     nets: Nets
     hops: Ints
-    arrays_per_tile: int
+    rules: TileRules
     unit: float
 
     @classmethod
-    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, arrays_per_tile: int) -> Kernel:
+    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, rules: TileRules) -> Kernel:
         """Return the kernel for any layout of the same pieces on the same tiles."""
         # parts of a hop, so that the weight of a hop between chips is kept
         parts = 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
@@ -427,13 +437,13 @@ class Kernel(NamedTuple):
         pieces, sums = layout.pieces, layout.pieces.sums
         most_bytes = flows.size_bytes.sum() + (sums.size_bytes * np.diff(sums.pointer)).sum()
         scale = _WEIGHT_SUM / max(1.0, float(most_bytes)) / max(1, int(hops.max()))
-        ends, nets = _Ends.of(flows, pieces, scale), _nets(pieces, arrays_per_tile, scale)
-        return cls(ends, nets, hops, arrays_per_tile, 1 / (scale * parts))
+        ends, nets = _Ends.of(flows, pieces, scale), _nets(pieces, rules.arrays, scale)
+        return cls(ends, nets, hops, rules, 1 / (scale * parts))
 
     def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
         """Return the layout after `proposals` proposals, and the change of its cost as they count it."""
         ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
-        room = self.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
+        room = self.rules.arrays - np.bincount(layout.site, arrays, count).astype(np.int64)
         held = np.zeros((ends.number, count), dtype=np.int64)
         for own, mass in zip(ends.of_piece.T, ends.mass.T, strict=True):
             np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
@@ -441,7 +451,7 @@ class Kernel(NamedTuple):
         head, before, after = _lists(site, count)
         moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
         pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
-        pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head)
+        pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head, self.rules.of_one)
         change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
         return replace(layout, site=site), change * self.unit
 

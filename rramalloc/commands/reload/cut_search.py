@@ -39,7 +39,7 @@ from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, PlacementError, SpecError, TileError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware, Write
-from rramalloc.mapping.demand import ModeArrays, demands
+from rramalloc.mapping.demand import ModeArrays, demands, modes_of_stages, once
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
@@ -262,7 +262,7 @@ class Staircase:
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Return the wordlines that the copies of every mode take."""
-    if problem.block_modes is None:
+    if problem.block_modes is None or not problem.chooses_blocks:
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
     blocks = [problem.block_modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
@@ -298,7 +298,7 @@ class SegmentFloors:
     def times(self) -> Times:
         """Return the bound of each segment's time in ns; infinite where no interval fits, which may also be
         found out later."""
-        demand = np.concatenate(([0], np.cumsum(self.problem.demand)))
+        demand = np.concatenate(([0], np.cumsum(self.problem.lowest)))
         most = (np.searchsorted(demand, demand[:-1] + self.arrays, side="right") - 1).tolist()
         stages = [Staircase.of(self.problem, self.writing, stage, self.arrays) for stage in range(len(most))]
         ranges = self._ranges(stages, sum(last - first for first, last in enumerate(most)))
@@ -381,9 +381,10 @@ class CutSearch:
         timed = timed_graph(network, self._alone_in_segments, options, graph=self.case.graph)
         self.graph: StageGraph = timed
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
-        problem = Problem(timed, demand, max(int(demand.sum()), self.arrays))
-        if options.mapping == "sdk":
-            problem = replace(problem, block_modes=ModeArrays(network, timed.stages, hardware))
+        modes = modes_of_stages(network, timed.stages, hardware, options)
+        least = sum(once(network, timed.stages, hardware, options))
+        block_modes = modes if isinstance(modes, ModeArrays) else None
+        problem = Problem(timed, demand, max(least, self.arrays), block_modes=block_modes)
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
         if not all(len(each) for each in self.bounds):

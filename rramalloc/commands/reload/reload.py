@@ -102,6 +102,8 @@ def optimize_reload(
         if chip is not None:
             there = min(budget, chip.arrays)
             together = there if chip.straddle else min(there, chip.arrays_per_tile)
+            if machine.own_tiles is not None and chip.straddle:
+                together = there // chip.arrays_per_tile * chip.arrays_per_tile
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
         whole, request = replace(case, network=cut.network, hardware=plain), Request(seed=seed)

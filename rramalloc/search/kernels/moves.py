@@ -77,8 +77,9 @@ class State(NamedTuple):
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
     """Return the arrays of `copies` of a block."""
-    sharing = max(blocks.sharing[block], 1)
-    return (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
+    sharing, tile = max(blocks.sharing[block], 1), blocks.tile[block]
+    stored = (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
+    return (stored + tile - 1) // tile * tile
 
 
 @compiled_part
@@ -159,9 +160,10 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
         block, copies = stairs.block[step], stairs.copies[step]
     else:
         fewer = with_batches(blocks.total[block], wanted)
-        # Copies that share arrays free none by one copy less: go down to the next full array.
-        if arrays_of_mode(blocks, block, fewer) == own and blocks.sharing[block] > 0:
-            fewer = (own // blocks.spread[block] - 1) * blocks.sharing[block] // blocks.groups[block]
+        # Copies that share arrays, or a tile, free none by one copy less: go down to the next full one.
+        if arrays_of_mode(blocks, block, fewer) == own and blocks.groups[block] > 0:
+            freed = own - blocks.tile[block]
+            fewer = freed // blocks.spread[block] * max(blocks.sharing[block], 1) // blocks.groups[block]
         copies = max(fewer, blocks.least[block])
     if arrays_of_mode(blocks, block, copies) >= own:
         return 0

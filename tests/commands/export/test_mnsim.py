@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands.export.nets import conv, machine, network, of, residual, subject
 
+import rramalloc
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.commands.export.bundle import Bundle
 from rramalloc.commands.export.subject import Subject
@@ -99,8 +100,22 @@ def test_a_chip_with_too_few_tiles_is_refused() -> None:
     """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
     chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
     hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
-    with pytest.raises(UnsupportedError, match=r"needs 4 tiles .* the chip has 3: allocate fewer arrays"):
+    words = r"needs 4 tiles .* the chip has 3: one copy of every layer needs 4: give"
+    with pytest.raises(UnsupportedError, match=words):
         mnsim.export(subject(residual(), hardware=hardware))
+
+
+def test_the_budget_that_the_refusal_names_fits() -> None:
+    """Layers of the preset have tiles of their own: 72 tiles less those of two poolings and a classifier."""
+    preset = load_hardware("mnsim")
+    assert preset.chip is not None
+    chip = preset.chip.model_copy(update={"tiles": (9, 8)})
+    given: dict[str, Any] = {"hardware": preset.model_copy(update={"chip": chip}), "mapping": "whole_kernel"}
+    full = rramalloc.optimize("resnet18", 72 * 64, work=1, **given)
+    with pytest.raises(UnsupportedError, match=r"the chip has 72: .* at most --arrays 4352, as 4 tiles"):
+        rramalloc.export("resnet18", full, "mnsim")
+    less = rramalloc.optimize("resnet18", 68 * 64, work=1, **given)
+    assert rramalloc.export("resnet18", less, "mnsim")
 
 
 def ended(*nodes: dict[str, Any], **fields: Any) -> Network:

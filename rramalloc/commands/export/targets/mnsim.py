@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import configparser
 import io
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, run_script
@@ -119,7 +120,7 @@ def export(subject: Subject) -> Bundle:
     storage = _storage(subject)
     layers = _layers(subject, storage)
     tiles = sum(layer.tiles(storage.pes[0] * storage.pes[1]) for layer in layers)
-    storage = storage._replace(tiles=_tile_grid(subject, storage, tiles))
+    storage = storage._replace(tiles=_tile_grid(subject, storage, tiles, layers))
     arrays = {layer.name: layer.pes * layer.copies * storage.arrays for layer in layers if layer.pes}
     remarks = (
         *_of_layers(subject, storage, layers),
@@ -159,16 +160,27 @@ def _as_square(count: int) -> Pair:
     return short, count // short
 
 
-def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
+def _tile_grid(subject: Subject, storage: _Storage, needed: int, layers: Sequence[_MnsimLayer]) -> Pair:
     have = storage.tiles[0] * storage.tiles[1]
     if needed <= have:
         return storage.tiles
     if subject.hardware.chip is None:
         side = math.isqrt(needed - 1) + 1
         return side, side
+    pes = storage.pes[0] * storage.pes[1]
+    once = [replace(layer, copies=1).tiles(pes) for layer in layers]
+    held = [layer.fields["type"] not in ("conv", "element_sum") for layer in layers]
+    others = sum(itertools.compress(once, held))  # of poolings and classifiers, which have no copies
+    remedy = f"one copy of every layer needs {sum(once)}: give [chip] more tiles"
+    if sum(once) <= have:
+        remedy = (
+            f'allocate fewer arrays: with [chip] sharing = "layer" and --mapping whole_kernel at most '
+            f"--arrays {(have - others) * pes * storage.arrays}, as {others} tiles are for poolings and "
+            f"classifiers; or give [chip] more tiles"
+        )
     raise subject.refused(
         f"needs {needed} tiles of {storage.pes[0]} x {storage.pes[1]} PEs of {storage.arrays} arrays, "
-        f"the chip has {have}: allocate fewer arrays, or give [chip] more tiles"
+        f"the chip has {have}: {remedy}"
     )
 
 
