@@ -137,7 +137,7 @@ class Case:
             block_modes=modes if isinstance(modes, ModeArrays) else None,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
         )
-        if least is not None and not problem.one_block:
+        if (least is not None or hardware.own_tiles is not None) and not problem.one_block:
             problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
             return problem

@@ -166,6 +166,10 @@ class ModeArrays:
         demand = None if self.demand is None else self.demand[chosen]
         return ModeArrays(self.network, stages, self.hardware, demand)
 
+    def of_copies(self, demand: Ints) -> ModeArrays | None:
+        """Return the modes of copies alone, of `demand` arrays each; None if they take just these."""
+        return None if self.hardware.own_tiles is None else replace(self, demand=demand, _counts={})
+
     @property
     def in_free_tiles(self) -> ModeArrays:
         """The same modes where any arrays of a tile can be used."""

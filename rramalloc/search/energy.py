@@ -32,7 +32,7 @@ class EnergyFloor:
         if model.energy.read_pj is None:
             return 0.0
         slots, modes = [], problem.block_modes
-        if modes is not None and modes.hardware.own_tiles is not None:  # what is left of a tile is not read
+        if modes is not None and problem.in_whole_tiles:  # what is left of a tile is not read
             problem = replace(problem, block_modes=modes.in_free_tiles)
         for stage in range(len(graph.stages)):
             listed = listed_modes(problem, stage, self._most(stage))

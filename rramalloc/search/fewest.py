@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from rramalloc.errors import BudgetError, TargetError
+from rramalloc.mapping.modes import NO_TILE
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
@@ -141,14 +142,14 @@ def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
         slowest = int(menu.stairs.length[ends].argmax())
         length = number_of(int(menu.stairs.length[ends][slowest]), problem.time_unit.removesuffix("s"))
         limit = f"{problem.graph.names[slowest]!r} alone takes {length} with all the copies that it can have"
-    return TargetError(
-        longest, least, problem.time_unit, goal="interval", need=None if limit else need, limit=limit
-    )
+    known = need if need < NO_TILE else None
+    return TargetError(longest, least, problem.time_unit, goal="interval", need=known, limit=limit)
 
 
 def unlimited(problem: Problem) -> Problem:
     """Return the problem with as many arrays as copies alone can use; modes never need more."""
-    return replace(problem, block_modes=None, once=None, tiles=None, budget=2**53)
+    modes = problem.block_modes and problem.block_modes.of_copies(problem.demand)
+    return replace(problem, block_modes=modes, once=None, tiles=None, budget=2**53)
 
 
 def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:

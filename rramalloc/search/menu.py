@@ -491,6 +491,12 @@ class Menu:
         """The fewest arrays of every stage."""
         return self.with_length(np.full(len(self.stages), 2**60))
 
+    @property
+    def fewest_copies(self) -> State:
+        """The fewest copies of the smallest block of every stage."""
+        first = self.blocks.first[:-1]
+        return State(first.copy(), self.blocks.least[first])
+
     def cheapest(self, length: int) -> tuple[State, int]:
         """Return the fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
         steps = self._steps(np.full(len(self.stages), length))

@@ -506,7 +506,9 @@ class RangedByArrays(Objective):
         menu = Menu.of(self.problem)
         incumbent, descent = Incumbent(self.problem, self.value), Descent(self.problem, menu, stop)
         model = _ByArrays(self, incumbent, descent, stop, seed)
-        model.keep(menu.choice(self.problem, menu.smallest))
+        # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
+        for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
+            model.keep(menu.choice(self.problem, start))
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
             ranges = LimitRange.of_arrays(KnownTimes(model, incumbent), stop.work)

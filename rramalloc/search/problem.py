@@ -86,6 +86,11 @@ class Problem:
         """Whether a stage has several blocks to choose from, rather than copies alone."""
         return self.block_modes is not None and self.block_modes.demand is None
 
+    @property
+    def in_whole_tiles(self) -> bool:
+        """Whether a tile holds arrays of one stage, so that modes take whole tiles."""
+        return self.block_modes is not None and self.block_modes.hardware.own_tiles is not None
+
     @cached_property
     def modes(self) -> Modes:
         """The arrays of every mode; copies alone are modes of one block."""
@@ -109,9 +114,9 @@ class Problem:
     @cached_property
     def lowest(self) -> Replication:
         """Arrays of every stage in the fewest copies that are allowed, int64."""
-        if self.once is not None and not self.one_block:
-            return self.once
-        return self.modes.each(self.graph.blocks, self.smallest)
+        if self.one_block:
+            return self.demand * self.smallest
+        return self.demand if self.once is None else self.once
 
     @cached_property
     def copies_alone(self) -> Problem | None:
@@ -119,7 +124,7 @@ class Problem:
 
         Also None where the arrays of copies are not proportional to their number.
         """
-        if self.block_modes is not None and self.block_modes.hardware.own_tiles is not None:
+        if self.in_whole_tiles:
             return None
         try:
             return replace(self, block_modes=None)

@@ -382,9 +382,10 @@ class CutSearch:
         self.graph: StageGraph = timed
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
         modes = modes_of_stages(network, timed.stages, hardware, options)
-        least = sum(once(network, timed.stages, hardware, options))
+        least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
         block_modes = modes if isinstance(modes, ModeArrays) else None
-        problem = Problem(timed, demand, max(least, self.arrays), block_modes=block_modes)
+        budget = max(int(least.sum()), self.arrays)
+        problem = Problem(timed, demand, budget, block_modes=block_modes, once=least)
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
         if not all(len(each) for each in self.bounds):
