@@ -23,6 +23,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
+from rramalloc.search import cost
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -151,7 +152,6 @@ MOVES = 100  # per candidate and temperature, from PIMSYN's code
 COOLING = 0.95  # factor between temperatures, from PIMSYN's code
 RANGE = 1000.0  # first temperature over the last, from PIMSYN's code
 _LARGEST_VALUE = 1e4  # stands for the infinite value of a start out of order, so that a temperature exists
-_NS_PER_STAGE = 20.0  # work charged for one stage of one move
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:
@@ -162,7 +162,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     heat = hot = _power_of_ten(value)
     limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest, None)
     random = np.random.Generator(np.random.PCG64(seed))
-    each_s = 1e-9 * _NS_PER_STAGE * len(start) * CANDIDATES * MOVES
+    each_s = cost.ANNEALED_STAGE * len(start) * CANDIDATES * MOVES
     while value > 0 and heat > hot / RANGE and not stop.is_used_up:
         cooled(limits, problem.graph.windows, heat, MOVES, random, rows, values)
         heat *= COOLING

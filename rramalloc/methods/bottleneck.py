@@ -21,11 +21,10 @@ import numpy.typing as npt
 
 from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
+from rramalloc.search import cost
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-
-_NS_PER_COPY = 50.0  # work charged for one turn of the priority queue
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -112,5 +111,5 @@ def fed(problem: Problem, room: int, reserves: Sequence[int], stop: Work) -> npt
     windows, demand, most = problem.graph.windows, problem.demand, most_copies(problem)
     falling, copies = np.array(reserves, dtype=np.int64), problem.smallest.copy()
     given = feed(windows, demand, most, room, falling, copies, rows)
-    stop.charge(1e-9 * _NS_PER_COPY * given)
+    stop.charge(cost.QUEUE_TURN * given)
     return rows

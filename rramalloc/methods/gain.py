@@ -12,12 +12,11 @@ objective; ties and stages that wait for each other are our reading.
 from __future__ import annotations
 
 from rramalloc.methods.method import Method
+from rramalloc.search import cost
 from rramalloc.search.kernels.climb import climb
 from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-
-_S_PER_BATCH = 4e-9  # work charged for one batch that the climb simulates
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -25,13 +24,13 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
     Tiles are not looked at: with a chip the allocation may have to be repaired.
     """
-    allowed, best = int(stop.work_s / _S_PER_BATCH), problem.smallest.copy()
+    allowed, best = int(stop.work_s / cost.BATCH), problem.smallest.copy()
     edges = problem.graph.flat_binding
     schedule = Schedule.of_copies(edges)
     work = climb(edges, problem.limits, allowed, problem.smallest.copy(), best, schedule)
     words = "heuristic: largest drop of the exact makespan per array"
     words += "" if work < allowed else ", stopped after the work allowed"
-    stop.charge(_S_PER_BATCH * work)
+    stop.charge(cost.BATCH * work)
     return Answer(problem.choice(best), 1, words)
 
 

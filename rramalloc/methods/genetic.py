@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
 from rramalloc.methods.method import Method
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of_each
@@ -32,8 +33,6 @@ SPARED = 0.2  # chance of each other individual to survive, as the source states
 MORE = 0.2  # a draw below this gives a mutant one more copy of a layer
 FEWER = 0.4  # a draw from MORE to here takes one copy from a layer of the mutant
 _TRIES = 1000  # mutants drawn until one fits the budget: ends the loop where hardly any does
-_NS_PER_BATCH = 4.0  # work charged for one simulated batch
-_SECONDS_PER_INDIVIDUAL = 2e-5  # work charged for making and sorting one individual
 
 Rows = npt.NDArray[np.int64]
 
@@ -87,7 +86,7 @@ class _Evolution:
     def by_fitness(self, population: Rows) -> Rows:
         """Return the same individuals, the fastest first, of equals those with fewer arrays."""
         batches = float((-(-self.problem.graph.windows // population)).sum())
-        self.stop.charge(1e-9 * _NS_PER_BATCH * batches + _SECONDS_PER_INDIVIDUAL * len(population))
+        self.stop.charge(cost.BATCH * batches + cost.INDIVIDUAL * len(population))
         makespans = makespan_of_each(self.problem.graph, population)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
 

@@ -19,18 +19,17 @@ import numpy as np
 
 from rramalloc.methods.method import Method, clipped
 from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
-
-_NS_PER_NODE = 2000.0  # work charged for one node on the way back
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return copies that follow the strides from the last stage back, whatever arrays they need."""
     copies = np.array(balanced(problem.graph), dtype=np.int64)
     words = "heuristic: copies by the strides, from the last layer back"
-    stop.charge(1e-9 * _NS_PER_NODE * len(problem.graph.network.nodes))
+    stop.charge(cost.STRIDE_NODE * len(problem.graph.network.nodes))
     return Answer(problem.choice(clipped(problem, copies)), 1, words)
 
 

@@ -13,20 +13,19 @@ import heapq
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
 _HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is exact
-_NS_PER_STAGE = 20.0  # work charged for one stage in one halving
-_NS_PER_COPY = 2000.0  # work charged for one examined copy of the greedy part
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Continuous optimum rounded down, the rest greedily."""
     copies = _rounded_down(problem)
     steps = _spend(problem, copies)
-    stop.charge(1e-9 * (_NS_PER_STAGE * len(copies) * _HALVINGS + _NS_PER_COPY * steps))
+    stop.charge(cost.HALVED_STAGE * len(copies) * _HALVINGS + cost.GREEDY_COPY * steps)
     words = "heuristic: arrays by the square root of windows times demand"
     return Answer(problem.choice(copies), 1, words)
 

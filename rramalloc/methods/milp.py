@@ -25,6 +25,7 @@ from rramalloc.errors import SolverError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
+from rramalloc.search import cost
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
@@ -34,10 +35,6 @@ _ENTRIES_PER_WORK = 100_000
 """Entries of the matrix times nodes of HiGHS: a node costs in proportion to the model's size."""
 _MOST_NODES = 2**31 - 1
 """HiGHS reads the limit as a 32-bit integer."""
-_SECONDS_PER_ENTRY = 5e-8
-"""An iteration of HiGHS in seconds of a reference core, per entry of the matrix (measured, within a half)."""
-_SECONDS_PER_ROW = 2e-8
-"""The same of the root relaxation per row: of thousands of rows with few entries most stay as they are."""
 
 
 class ModeChoice(NamedTuple):
@@ -265,7 +262,7 @@ def run_highs(program: pulp.LpProblem, stop: Work, seed: int) -> SolverAnswer:
     entries, rows = sum(map(len, program.constraints())), len(program.constraints())
     nodes = min(max(1, stop.work * _ENTRIES_PER_WORK // max(1, entries)), _MOST_NODES)
     left_s = None if stop.time_limit_s is None else max(0.01, stop.time_limit_s - stop.seconds)
-    most_pivots = 1 + int(max(1, stop.work) * SECONDS_PER_WORK / (_SECONDS_PER_ROW * rows))
+    most_pivots = 1 + int(max(1, stop.work) * SECONDS_PER_WORK / (cost.SOLVER_ROW * rows))
     if most_pivots < rows:  # no limit of HiGHS holds in the root relaxation of a mixed-integer program
         root = {"simplex_iteration_limit": most_pivots, "presolve": "off", "solver": "simplex"}
         with contextlib.suppress(KeyError):
@@ -293,7 +290,7 @@ def run_highs(program: pulp.LpProblem, stop: Work, seed: int) -> SolverAnswer:
     status = program.solverModel.modelStatusToString(program.solverModel.getModelStatus())
     feasible = int(info.primal_solution_status) == 2
     bound = float(info.mip_dual_bound)
-    stop.charge(int(info.simplex_iteration_count) * entries * _SECONDS_PER_ENTRY)
+    stop.charge(int(info.simplex_iteration_count) * entries * cost.SOLVER_ENTRY)
     bound = bound if bound > -1e20 else 0.0
     return SolverAnswer("HiGHS", feasible, status == "Optimal", bound, status.lower())
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 DEGREE = 8  # NeuroSim's default: the stage of most rows gets about its square in copies
-_NS_PER_STAGE = 1000.0  # work charged for one stage
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -26,7 +26,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     unit = -(-max(rows) // DEGREE)
     copies = np.array([-(-(count**2) // unit**2) for count in rows], dtype=np.int64)
     words = f"heuristic: copies by the square of input rows, one for {unit} rows"
-    stop.charge(1e-9 * _NS_PER_STAGE * len(rows))
+    stop.charge(cost.ROWS_STAGE * len(rows))
     return Answer(problem.choice(clipped(problem, copies)), 1, words)
 
 

@@ -13,6 +13,7 @@ from bisect import bisect_right
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
@@ -20,7 +21,6 @@ from rramalloc.timing.simulate import Replication
 _BITS = 52
 """Scales are multiples of 2**-52. The windows of all stages are at most 2**25 together, so two different
 scales at which some floor(scale * windows) changes are more than 2**-50 apart, and none is missed."""
-_NS_PER_STAGE = 200.0  # work charged for one stage in one step of the bisection
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -30,7 +30,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         return problem.arrays(_scaled(problem, scale))
 
     low = max(bisect_right(range(2**_BITS + 1), problem.budget, key=arrays) - 1, 0)
-    stop.charge(1e-9 * _NS_PER_STAGE * len(problem.demand) * _BITS)
+    stop.charge(cost.EXACT_STAGE * len(problem.demand) * _BITS)
     return Answer(problem.choice(_scaled(problem, low)), 1, "heuristic: copies in proportion to windows")
 
 

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
-from rramalloc.search import interval
+from rramalloc.search import cost, interval
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
@@ -319,12 +319,9 @@ def _implied(asks: Any, dues: Any, count: int, other_asks: Any, other_dues: Any,
 
 Ints = npt.NDArray[np.int64]
 
-_NS_PER_LAYER_LOOKED_AT = 16.0  # work charged for one layer of one demand
-_NS_PER_STATE = 1000.0  # work charged for one new state
 _WIDTHS = (16, 1024, 8192)
 """States kept per layer, in one attempt after the other."""
 _WIDTH_FOR_TIES = 256  # states kept per layer when only the arrays of the best steps are lowered
-_SECONDS_PER_PIECE = 1e-3  # work charged for setting up one range of step times
 _CHILDREN = 8  # room for children, as a multiple of the states kept
 _SLICE = 64  # states expanded between two looks at the work left
 _LOOK = 256  # kept states that a new one is compared with for dominance
@@ -383,7 +380,7 @@ class _PublishedSteps:
         """Search a range of steps, as `StepModel.search`."""
         search = self._search(relaxed, work)
         search.run()
-        self.stop.charge(search.stop.spent_s + _SECONDS_PER_PIECE)
+        self.stop.charge(search.stop.spent_s + cost.STEP_PIECE)
         copies = search.chain.whole(search.best)
         self.incumbent.offer(self.incumbent.problem.choice(copies))
         return StepBound(search.bound * step_ns, search.bound)
@@ -523,7 +520,7 @@ class _TargetSearch:
                 end, limit = min(begin + _SLICE, len(states.least)), self._work_left
                 span = Span(begin, end, filled, limit)
                 filled, work = extend(goal, self._budget, layer, box, states, room, span)
-                self.stop.charge(1e-9 * _NS_PER_LAYER_LOOKED_AT * work)
+                self.stop.charge(cost.DEMAND_LAYER * work)
                 complete = complete and work <= limit
             complete = complete and filled < len(room.least)
             states, all_kept = self._most_promising(room, filled, width)
@@ -535,7 +532,7 @@ class _TargetSearch:
     def _most_promising(self, room: _States, filled: int, width: int) -> tuple[_States, bool]:
         """States that no other dominates, those of the smallest bound; whether these are all."""
         self._states += filled
-        self.stop.charge(1e-9 * _NS_PER_STATE * filled)
+        self.stop.charge(cost.STATE * filled)
         order = np.lexsort((room.rest[:filled], room.arrays[:filled])).astype(np.int64)
         kept = order[: undominated(room, order, _LOOK)]
         kept = kept[np.lexsort((room.arrays[kept], room.least[kept]))]
@@ -544,7 +541,7 @@ class _TargetSearch:
     def _box(self, target: int) -> Box | None:
         """Return the box of copies that meet a target within the budget, None if it is empty."""
         none, layers = np.empty(0, dtype=np.int64), len(self._layers)
-        self.stop.charge(1e-9 * _NS_PER_LAYER_LOOKED_AT * layers * layers)
+        self.stop.charge(cost.DEMAND_LAYER * layers * layers)
         box = Box(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
         goal = Goal(self._layers, self._demand, target)
         arrays = least_box(goal, self._budget, 0, Demands(none, none, 0), layers, box)
@@ -560,7 +557,7 @@ class _TargetSearch:
     def _work_left(self) -> int:
         """Layers that may still be examined."""
         left_s = self.stop.work_s - self.stop.spent_s
-        return int(left_s / (1e-9 * _NS_PER_LAYER_LOOKED_AT))
+        return int(left_s / (cost.DEMAND_LAYER))
 
     def _done(self) -> bool:
         return self.stop.is_used_up or self.stop.close_enough(self.steps, self.bound)

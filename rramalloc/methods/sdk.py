@@ -19,10 +19,9 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-
-_NS_PER_STEP = 5000.0  # work charged for one window or one change of copies
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -96,5 +95,5 @@ def with_windows(problem: Problem, windows: Sequence[Pair], words: str, stop: Wo
         heapq.heapreplace(heap, (-total[stage] // int(copies[stage]), stage))
         steps += 1
     words += f"; the windows of {kept} layers do not fit" if kept else ""
-    stop.charge(1e-9 * _NS_PER_STEP * steps)
+    stop.charge(cost.WINDOW * steps)
     return Answer(problem.choice(copies, chosen), 1, words)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method
+from rramalloc.search import cost
 from rramalloc.search.interval import even_copies
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -16,7 +17,6 @@ from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import Replication
 
 _ROUNDS = 16  # fixed-point iterations per target; a target that needs more counts as not met
-_NS_PER_EDGE = 20_000.0  # work charged for one edge in one round
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -33,7 +33,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
             low = target + 1
         else:
             best, high = copies, recurrence(problem.graph, copies).steps
-    stop.charge(1e-9 * _NS_PER_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges)))
+    stop.charge(cost.RECURRENCE_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges)))
     return Answer(problem.choice(best), 1, "heuristic: no proof of its own")
 
 

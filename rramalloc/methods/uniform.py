@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped, most_copies
+from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-
-_NS_PER_STAGE = 10.0  # work charged for one stage in one step of the bisection
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -28,7 +27,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         else:
             high = middle - 1
     copies = clipped(problem, np.full_like(problem.demand, low))
-    stop.charge(1e-9 * _NS_PER_STAGE * len(copies) * tried)
+    stop.charge(cost.UNIFORM_STAGE * len(copies) * tried)
     words = f"heuristic: {low} copies of every layer that can use them"
     return Answer(problem.choice(copies), 1, words)
 

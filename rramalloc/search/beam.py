@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search import cost
 from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
 from rramalloc.search.kernels.moves import MenuTables, Scratch, State
 from rramalloc.search.menu import Menu, StageModes
@@ -21,8 +22,6 @@ _REACH = 7
 """Number of latenesses that a beam distinguishes."""
 _PARTS_OF_TARGET = 400
 """Latenesses are counted in such parts of the target where that is more than a step."""
-_S_PER_MODE = 3e-5
-"""Work charged for a beam before the first one: a hundred states of each stage, 0.3 us for each."""
 _MOST_STATES = 2**11  # states that are kept of a stage
 _MOST_KEPT = 2**23  # states of all stages and starts of their batches: bounds the memory
 
@@ -46,7 +45,7 @@ class BeamSearch:
 
     def __post_init__(self) -> None:
         self._modes, self._longest = _modes(self.menu, self.most_length, self.near)
-        self.expected_s = _S_PER_MODE * len(self._modes.block)
+        self.expected_s = cost.FIRST_BEAM_MODE * len(self._modes.block)
 
     @cached_property
     def _beam(self) -> Beam:

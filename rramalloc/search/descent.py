@@ -12,6 +12,7 @@ from itertools import chain, product
 import numpy as np
 
 from rramalloc.network.geometry import Pair
+from rramalloc.search import cost
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Blocks, Choice, Problem
 from rramalloc.search.ranges import Incumbent
@@ -24,10 +25,6 @@ _MOST_STEPS = 200
 """Changes of one descent; the longest seen took 90."""
 _OTHER_BLOCKS = 12
 """Other blocks of a stage that are tried, those with the fewest arrays for about its length."""
-_SECONDS_PER_STAGE = 5e-7
-"""Work charged for a neighbour that keeps all blocks, per stage."""
-_SECONDS_PER_BLOCK = 4e-6
-"""Work charged for one with another block, whose tables are looked up anew, per stage."""
 _SECONDS_PER_LOOK = 0.01
 """Work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
 
@@ -78,7 +75,7 @@ class Descent:
         pairs = product(more, fewer) if len(more) * len(fewer) <= MOST_PAIRS else ()
         opposite = (pair for pair in pairs if pair[0].stage != pair[1].stage)
         changes: Iterator[tuple[Move, ...]] = chain(((move,) for move in moves), opposite)
-        size = max(1, int(_SECONDS_PER_LOOK / (_SECONDS_PER_STAGE * len(found.copies))))
+        size = max(1, int(_SECONDS_PER_LOOK / (cost.NEIGHBOUR_STAGE * len(found.copies))))
         same = list[Replication]()
         for change in changes:
             if found.arrays + sum(move.arrays for move in change) > self.problem.budget:
@@ -138,5 +135,5 @@ class Descent:
 
     def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""
-        each = _SECONDS_PER_STAGE if found.blocks == current.blocks else _SECONDS_PER_BLOCK
+        each = cost.NEIGHBOUR_STAGE if found.blocks == current.blocks else cost.NEIGHBOUR_BLOCK
         return each * len(found.copies)

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from rramalloc.search import cost
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.beam import BeamSearch, least_target
 from rramalloc.search.kernels.beam import NO_ALLOCATION
@@ -22,7 +23,6 @@ from rramalloc.search.kernels.draws import generator
 from rramalloc.search.kernels.moves import (
     ANNEAL,
     CLIMB,
-    NS_PER_BATCH,
     REBALANCE,
     SHORTEN,
     MenuTables,
@@ -50,7 +50,6 @@ _SMALLEST_COUNT_S = 2e-4  # work charged for a trial at least
 _REBALANCING = 0.25
 """Part of a turn for perturbed starts."""
 _FEWEST_CHANGES = 200  # changes of an annealing run at least
-_NS_PER_STAGE = 50.0  # work of a change for each stage, until runs have measured it
 _IDLE_S = 0.01  # work charged for a run that no copies can begin
 _LONGEST_RUN_S = 1.0
 """Counted work of a climb or an annealing run at most, since neither looks at the clock."""
@@ -147,7 +146,7 @@ class Improver:
     _anneal_pace: float = math.inf
 
     def __post_init__(self) -> None:
-        self._change_s = 1e-9 * _NS_PER_STAGE * len(self.problem.demand)
+        self._change_s = cost.CHANGE_OF_STAGE * len(self.problem.demand)
         self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
         staircases = (False,) if self.problem.one_block else (False, True)
@@ -219,7 +218,7 @@ class Improver:
         """Return the best allocation on a climb along critical chains."""
         current = self.menu.smallest
         best = _copy(current)
-        run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / NS_PER_BATCH))
+        run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / cost.BATCH_NS))
         self._search(tables, run, current, best, stop)
         return self.menu.choice(self.problem, best)
 
@@ -277,7 +276,7 @@ class Improver:
         """
         run = Run(SHORTEN, target)
         if self._runs % 2:
-            run = Run(CLIMB, target, most_work=int(seconds * 1e9 / NS_PER_BATCH))
+            run = Run(CLIMB, target, most_work=int(seconds * 1e9 / cost.BATCH_NS))
         tables = self._tables[0]._replace(budget=_NO_BUDGET)
         return self._search(tables, run, current, _copy(current), stop)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from rramalloc.errors import BudgetError
+from rramalloc.search import cost
 from rramalloc.search.menu import Menu, StageModes, all_modes, fed_by, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
@@ -25,8 +26,6 @@ from rramalloc.timing.simulate import Replication
 
 _SAME = 1e-12
 """A product that is longer than a target by less than this, relatively, meets it."""
-_NS_PER_STAGE = 20.0
-"""Time of one look at an interval, per stage: a count of work, not a clock."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -74,7 +73,7 @@ class Intervals:
 
     def search(self, longest: int) -> float:
         """Offer the allocation with the shortest step for an interval; return a bound of its step."""
-        self.stop.charge(1e-9 * _NS_PER_STAGE * len(self.problem.demand))
+        self.stop.charge(cost.INTERVAL_STAGE * len(self.problem.demand))
         self.incumbent.offer(self.menu.choice(self.problem, self.menu.cheapest(longest)[0]))
         least_ns = self.shortest_step_ns(longest)
         # The offered allocation attains the bound then: nothing is left to search.
@@ -174,7 +173,7 @@ class ArraysForInterval(Intervals):
 
     @override
     def work_out(self, length: int) -> float:
-        self.stop.charge(1e-9 * _NS_PER_STAGE * len(self._listed))
+        self.stop.charge(cost.INTERVAL_STAGE * len(self._listed))
         chosen = self._fewest(length, self._most_ns / length)
         fewest = sum(arrays for arrays, _ in chosen)
         rows = [own.modes.take(np.array([row])) for own, (_, row) in zip(self._listed, chosen, strict=True)]
@@ -269,5 +268,5 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
-    stop.charge(1e-9 * _NS_PER_STAGE * looks * len(copies))
+    stop.charge(cost.INTERVAL_STAGE * looks * len(copies))
     return Answer(problem.choice(copies), bound, words)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import breakpoints
-from rramalloc.search import repair
+from rramalloc.search import cost, repair
 from rramalloc.search.menu import Modes, StageModes, all_modes
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
@@ -38,8 +38,6 @@ _FIRST_RAISE = 1e-3
 """First raise of the target sum where it is in ns, in steps; it doubles each time."""
 _SLACK = 1e-9
 """Rounding of prices times arrays, as a fraction of the sum; keeping a little more is harmless."""
-_NS_PER_COMBINATION = 100.0  # work charged for a combination
-_NS_PER_OPTION = 20.0  # work charged for an option of a stage
 _MOST_COMBINATIONS = 2**24
 """Looked at for one stage: bounds the memory."""
 
@@ -205,7 +203,7 @@ class LeastSum:
     def _cheapest(self, price: float) -> Ints:
         """Return the choices with the least cost + price * arrays, of equals the smaller one."""
         first, _, arrays, costs, _ = self.choices
-        self.stop.charge(1e-9 * _NS_PER_OPTION * len(arrays))
+        self.stop.charge(cost.OPTION * len(arrays))
         values = costs + price * arrays
         least = np.repeat(np.minimum.reduceat(values, first[:-1]), np.diff(first))
         cheapest = np.flatnonzero(values == least)
@@ -257,7 +255,7 @@ class LeastSum:
 
     def _extended(self, kept: _Kept, near: Ints, excess: Floats, window: float) -> _Kept:
         """Every combination with every option, without those that another one undercuts."""
-        self.stop.charge(1e-9 * _NS_PER_COMBINATION * (len(near) * len(kept.arrays) + 1))
+        self.stop.charge(cost.COMBINATION * (len(near) * len(kept.arrays) + 1))
         arrays = (kept.arrays[:, None] + self.choices.arrays[near]).ravel()
         total = (kept.excess[:, None] + excess[near]).ravel()
         within = np.flatnonzero((arrays <= self.choices.room) & (total <= window))

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rramalloc.network.geometry import Pair
+from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Outcome
-from rramalloc.search.kernels.moves import NS_PER_BATCH
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
@@ -26,7 +26,7 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
     """Take arrays away stage by stage as long as the makespan does not grow, within a limit of work."""
     best = found
     batches = float((-(-problem.graph.windows // found.copies)).sum())
-    tries = int(_TRIM_S / (1e-9 * NS_PER_BATCH * batches))
+    tries = int(_TRIM_S / (cost.BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
     for stage in order.tolist():
         arrays = problem.arrays_of_stage(stage, best.blocks[stage], int(best.copies[stage]))

@@ -19,6 +19,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp
+from rramalloc.search import cost
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
@@ -90,7 +91,7 @@ def test_out_of_work(work: int) -> None:
 
 def test_the_root_relaxation_keeps_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS itself ends no root relaxation of a mixed-integer program before its end."""
-    monkeypatch.setattr(milp, "_SECONDS_PER_ROW", 1e-3)  # two pivots
+    monkeypatch.setattr(cost, "SOLVER_ROW", 1e-3)  # two pivots
     with pytest.raises(SolverError, match="in the root relaxation"):
         milp.solve(Case(rramalloc.load("alexnet"), load_hardware("plain")).problem(400), Work(work=1), 0)
 

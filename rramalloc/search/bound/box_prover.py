@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.bound.diagram import Diagram
 from rramalloc.search.bound.path_program import Floats
@@ -68,7 +69,7 @@ class Tightener:
 
     def __post_init__(self) -> None:
         self.relaxation = Relaxation(self.bounder.problem)
-        self.round_s = 3e-5 * len(self.bounder.problem.demand) ** 2
+        self.round_s = cost.TIGHTEN_PAIR * len(self.bounder.problem.demand) ** 2
         """Time that a round of the next target may take: of the last one; at first a guess by the stages."""
 
     def affordable(self, target: int, left_s: float) -> bool:

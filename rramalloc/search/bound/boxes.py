@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import Pricing, ways_to_end
@@ -20,10 +21,7 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of
 
-_NS_PER_ENTRY = 20.0  # work charged for a table entry of a node
-_NS_PER_PAIR = 7.0  # work charged for a pair of intervals of an edge
 _CACHED_STAGES = 200  # stages whose tables stay in the cache
-_NS_PER_STAGE_BEYOND = 2000.0  # work charged for each further stage of a node: its tables are fetched anew
 _NODES_PER_SWEEP = 15
 """Nodes that take as long as one in which all prices are tried."""
 _INTERVALS = 16  # intervals of copies of a stage, halved until the pairs of all edges fit
@@ -135,7 +133,7 @@ class Bounder:
         entries = self._tables.total + len(self._tables.user)
         pairs = len(self._reach.producer) * self.intervals**2
         beyond = max(0, self._stages - _CACHED_STAGES)
-        return 1e-9 * (_NS_PER_ENTRY * entries + _NS_PER_PAIR * pairs + _NS_PER_STAGE_BEYOND * beyond)
+        return cost.BOX_ENTRY * entries + cost.BOX_PAIR * pairs + cost.BOX_STAGE_BEYOND * beyond
 
     @property
     def sweep_seconds(self) -> float:

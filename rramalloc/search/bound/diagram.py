@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rramalloc.mapping.modes import BlockGrid
+from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Shrunk, WaysToEnd
 from rramalloc.search.bound.path_program import Floats, Ints
 from rramalloc.search.kernels import diagram as kernels
@@ -40,11 +41,6 @@ _FIRST_SLACK = 2048
 """The same of the first slack that is tried beyond none."""
 _NEAR_PRICES = 2
 """Prices on either side of the best one that states are held to."""
-_NS_PER_CANDIDATE = 80.0  # work charged for a candidate
-_NS_PER_POINT = 1.6  # work charged for a point of a candidate
-_NS_PER_CENTRE = 3.2  # work charged for a centre that a state is compared with
-_NS_PER_FINISH = 1.6  # work charged for a finish that is kept
-_S_PER_LAYER = 3e-4  # work charged for a layer
 
 Stages = tuple[int, ...]
 
@@ -271,7 +267,7 @@ class _Walk:
             np.empty(looked_up, dtype=np.int64),
         )
         kernels.fill_choices(graph, points, stage, layer.edges, layer.places, choices)
-        self.seconds += 1e-9 * _NS_PER_FINISH * (choices.base.size + choices.at.size)
+        self.seconds += cost.DIAGRAM_FINISH * (choices.base.size + choices.at.size)
         return choices
 
     def _limits(self, stage: int, choices: Choices) -> Limits:
@@ -316,11 +312,11 @@ class _Walk:
                 column[:count] = kept
             table.number[:] = -1
         spent = self._work - before
-        self.seconds += _S_PER_LAYER + 1e-9 * (
-            _NS_PER_CANDIDATE * int(spent[0])
-            + _NS_PER_POINT * (1 + len(choices.group)) * int(spent[1])
-            + _NS_PER_CENTRE * int(spent[2])
-            + _NS_PER_FINISH * merged.finish.size
+        self.seconds += cost.DIAGRAM_LAYER + (
+            cost.DIAGRAM_CANDIDATE * int(spent[0])
+            + cost.DIAGRAM_POINT * (1 + len(choices.group)) * int(spent[1])
+            + cost.DIAGRAM_CENTRE * int(spent[2])
+            + cost.DIAGRAM_FINISH * merged.finish.size
         )
         return merged
 

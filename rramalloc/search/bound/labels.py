@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Ancestors, NeedRules
 from rramalloc.search.bound.path_program import Floats, Ints, PathProgram, Row
 from rramalloc.search.bound.paths import Path, Paths
@@ -55,14 +56,6 @@ _ENOUGH_PAIRS = 2000  # pairs from which on no longer ways are followed
 _CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
 _DEAREST = 8.0  # last price for every stage, in target / budget
 _RATIO = 1.6  # ratio of successive prices
-_NS_PER_WAIT = 3.0  # work charged for an entry of the tables of waits, filled
-_NS_PER_PRICED = 30.0  # work charged for such an entry, priced
-_NS_PER_MODE = 1e3  # work charged for a mode that is cut into labels
-_NS_PER_PAIR_OF_MODE = 45.0  # work charged for a mode of a pair
-_NS_PER_LABEL = 1.5e4  # work charged for a label
-_NS_PER_PIVOT_AND_ROW = 85.0  # work charged for a pivot of the relaxation and row
-_NS_PER_LONG_ROW = 2e4  # work charged for a row of the relaxation beyond that of a short one
-_NS_PER_LEG = 3.0  # work charged for a leg of a path in a mode
 # Weights of the features by which modes differ: best of several on five root bounds.
 _DEAR = 8.0  # arrays, in target / budget
 _MILD = 0.5  # the time of a stage alone
@@ -219,7 +212,7 @@ class ModeBounder:
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
         self._width = np.array([grid.width for grid in grids], dtype=np.int64)
-        self._s_per_mode = 1e-9 * (_NS_PER_MODE + _NS_PER_PAIR_OF_MODE * len(self.consumers) / self.stages)
+        self._s_per_mode = cost.MODE + cost.MODE_OF_PAIR * len(self.consumers) / self.stages
 
     @property
     def label_all_s(self) -> float:
@@ -263,7 +256,7 @@ class ModeBounder:
             before = sum(map(len, left))
             labels = MOST_LABELS if turn else FEW_LABELS
             labelling = self.label(left, target, labels, stop)
-            stop.charge(self._label_seconds(labelling) + 1e-9 * _NS_PER_PRICED * labelling.waits.wait.size)
+            stop.charge(self._label_seconds(labelling) + cost.PRICED_WAIT * labelling.waits.wait.size)
             kept = self._priced(labelling, target, stop)
             if kept is None:
                 yield _refuted(target)
@@ -378,9 +371,9 @@ class ModeBounder:
 
     def _label_seconds(self, labelling: Labelling) -> float:
         """Return the work of cutting modes into labels and filling their tables, counted."""
-        per_label = _NS_PER_LABEL * float(labelling.modes.size.sum())
-        waits = _NS_PER_WAIT * int(labelling.waits.wait.size)
-        return self._s_per_mode * len(labelling.modes.label) + 1e-9 * (waits + per_label)
+        per_label = cost.LABEL * float(labelling.modes.size.sum())
+        waits = cost.WAIT * int(labelling.waits.wait.size)
+        return self._s_per_mode * len(labelling.modes.label) + waits + per_label
 
     def _priced(self, labelling: Labelling, target: int, stop: Work) -> npt.NDArray[np.bool_] | None:
         """Labels that priced paths leave, None if they leave a stage none."""
@@ -506,8 +499,8 @@ class _Program(PathProgram):
     @property
     def counted_s(self) -> float:
         """Seconds of what was done."""
-        seconds = self.seconds(_NS_PER_PIVOT_AND_ROW) + 1e-9 * _NS_PER_LONG_ROW * self.program.rows
-        return seconds + 1e-9 * _NS_PER_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
+        seconds = self.seconds(cost.MODE_PIVOT_ROW) + cost.LONG_ROW * self.program.rows
+        return seconds + cost.PATH_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
 
     def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
         """Return the bound that the multipliers prove, and the labels that may still meet the target."""

@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 
+from rramalloc.search import cost
 from rramalloc.search.bound.box_prover import FINEST
 from rramalloc.search.bound.labels import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.bound.turns import ProofTurn
@@ -20,8 +21,6 @@ OVERTIME_S = 2.0
 """Work that the last target, and the improver beside it, may take beyond the work allowed."""
 _NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
 _LEAF_WAYS = 64  # allocations of a box up to which each is timed
-_SECONDS_PER_NODE = 1e-4
-"""Work charged for a node beside its rounds."""
 _FIRST_TARGET = 0.85  # of the makespan: the first target
 _COARSE = 64  # parts of the makespan to which targets are bisected
 
@@ -158,7 +157,7 @@ class ModeProver:
         while stack and (stop.spent_s - begun_s < seconds or stop.spent_s == begun_s) and not self._found:
             self.nodes += 1
             left = self._bounder.tighten(stack[-1], target, stop, _NODE_ROUNDS)
-            stop.charge(_SECONDS_PER_NODE)
+            stop.charge(cost.MODE_NODE)
             if stop.out_of_time:  # in the middle of it perhaps
                 break
             stack.pop()

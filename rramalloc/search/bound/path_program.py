@@ -18,6 +18,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.search import cost
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.work import Work
 
@@ -39,7 +40,6 @@ _ACTIVE = 1e-7  # multiplier from which on a cut is kept: the tolerance of the s
 _MOST_PIVOTS = 50_000  # pivots of one solution: any multipliers prove a bound, so ending early is valid
 _PIVOTS_PER_CALL = 20
 """Pivots that take as long as a call of the solver."""
-_SECONDS_PER_ROW = 2e-5  # work charged for a row
 _LONG_ROWS = 1000
 """Rows from which on the clock is looked at after every pivot: one of a program with fewer is as fast as a
 look, and all of them take less than a second."""
@@ -260,6 +260,6 @@ class PathProgram(ABC):
         exists = np.arange(self.width) < self.size[:, None]
         return bound * self.unit, (bound + extra <= self.target) & exists
 
-    def seconds(self, ns_per_pivot: float) -> float:
-        """Return the counted work of rows and pivots; ns_per_pivot: of a pivot and row."""
-        return _SECONDS_PER_ROW * self.program.rows + 1e-9 * ns_per_pivot * self.program.effort
+    def seconds(self, pivot_s: float) -> float:
+        """Return the counted work of rows and pivots; pivot_s: of a pivot and row."""
+        return cost.PROGRAM_ROW * self.program.rows + pivot_s * self.program.effort

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Box
 from rramalloc.search.bound.lookups import Reach, Whole, clock_of, reach
 from rramalloc.search.bound.path_program import Floats, PathProgram, Recent, Row
@@ -28,8 +29,6 @@ _LABELS = {"steps": 16, "ticks": 64}
 """Labels of a stage at most, a power of two: with own clocks batches differ in length, and few lose much."""
 _HOPS = {"steps": 8, "ticks": 24}
 """Edges between two stages of a pair."""
-_SECONDS_PER_PAIR = 3e-6  # work charged for a pair of stages in a round of separation
-_NS_PER_PIVOT_AND_ROW = 30.0  # work charged for a pivot and row
 
 
 class Labels(NamedTuple):
@@ -107,7 +106,7 @@ class Relaxation:
         model = _Model(self, box, start, rest, target)
         rounds = model.run(stop)
         self._useful.solved(model.active(model.cuts))
-        stop.charge(model.seconds(_NS_PER_PIVOT_AND_ROW) + _SECONDS_PER_PAIR * rounds * len(self.consumer))
+        stop.charge(model.seconds(cost.PIVOT_ROW) + cost.SEPARATION_PAIR * rounds * len(self.consumer))
         return model.result()
 
     @cached_property

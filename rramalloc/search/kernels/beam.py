@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.search.cost import BATCH_NS, BEAM_MODE_NS
 from rramalloc.search.kernels.deadlines import set_deadlines
 from rramalloc.search.kernels.limits import batches_of
 from rramalloc.search.kernels.moves import show, show_all
@@ -33,8 +34,6 @@ PARTS = 3
 _FIRST_HALF = 0  # lateness of the rows in the first half of a stage
 _SECOND_HALF = 1  # lateness of the rows in the second half
 _LAST = 2  # lateness of the last pixel
-_NS_PER_BATCH = 4.0  # work charged for a batch timed or compared
-_NS_PER_MODE = 150.0  # work charged for a mode tried
 
 
 class BeamModes(NamedTuple):
@@ -269,7 +268,7 @@ def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: 
             cell = _cell(beam, aim.unit)
             if cell >= 0 and used < cells.used[cell]:
                 cells.used[cell], cells.parent[cell], cells.mode[cell] = used, state, row
-    return _NS_PER_BATCH * work + _NS_PER_MODE * tried
+    return BATCH_NS * work + BEAM_MODE_NS * tried
 
 
 @compiled_part
@@ -305,7 +304,7 @@ def _time_kept(edges: Any, menu: Any, modes: Any, target: int, k: int, beam: Any
         _choose(menu, modes, k, trace.mode[k, state], begin, beam)
         _, batches = _run(edges, k, begin, target, beam)
         work += batches * (1 + edges.pointer[k + 1] - edges.pointer[k])
-    return _NS_PER_BATCH * work
+    return BATCH_NS * work
 
 
 @compiled
@@ -322,7 +321,7 @@ def beam_search(
     _, work = time_all(edges, shapes, ticks, current.copies, scratch.schedule)
     needs, deadlines = scratch.schedule.needs, scratch.deadlines
     set_deadlines(edges, shapes, ticks, current.copies, needs, aim.target, deadlines)
-    spent_ns = _NS_PER_BATCH * work
+    spent_ns = BATCH_NS * work
     for k in range(n):
         old = 0
         for p in range(beam.oldest[k + 1], k):

@@ -16,6 +16,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.archive import keep, would_keep
+from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
@@ -41,8 +42,6 @@ _SHORTENINGS = 60  # times that all stages are shortened until a target is met: 
 _SHORTER = 0.995  # most of their batches that one shortening leaves, so that it always makes progress
 _WORK_PER_CLIMB = 4
 """Work of a step of a climb, for each batch."""
-NS_PER_BATCH = 4.0  # work charged for a batch timed
-_NS_PER_CHANGE = 500.0  # work charged for a change drawn
 
 
 REBALANCE = 0  # number of the search that balances the slack of all stages
@@ -337,7 +336,7 @@ def _anneal(
         if used < fewest or fits:
             fewest = used
             _save(current, best)
-    return steps, NS_PER_BATCH * work + _NS_PER_CHANGE * steps
+    return steps, BATCH_NS * work + CHANGE_NS * steps
 
 
 @compiled_inline
@@ -370,7 +369,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
         accept(scratch.schedule)
         work += timed_now
         copy_to(before, current.copies)
-    return makespan, NS_PER_BATCH * work
+    return makespan, BATCH_NS * work
 
 
 @compiled_part
@@ -425,7 +424,7 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
             break
         _save(wanted, current)
-    return shortest, NS_PER_BATCH * work
+    return shortest, BATCH_NS * work
 
 
 @compiled_part
@@ -510,7 +509,7 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
         show(menu.blocks, menu.clock, current, chosen, shapes, ticks)
-    return makespan, NS_PER_BATCH * work
+    return makespan, BATCH_NS * work
 
 
 @compiled
