@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.compare.comparison import Comparison as Comparison
     from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
     from rramalloc.commands.evaluate.evaluation import Evaluation as Evaluation
+    from rramalloc.commands.explain.explain import explain as explain
+    from rramalloc.commands.explain.explanation import Explanation as Explanation
     from rramalloc.commands.export.export import export as export
     from rramalloc.commands.fold.filter_folding import fold as fold
     from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
@@ -73,6 +75,8 @@ _NAMES = {
     "rramalloc.commands.compare.comparison": "Comparison",
     "rramalloc.commands.evaluate.evaluate": "evaluate",
     "rramalloc.commands.evaluate.evaluation": "Evaluation",
+    "rramalloc.commands.explain.explain": "explain",
+    "rramalloc.commands.explain.explanation": "Explanation",
     "rramalloc.commands.fold.filter_folding": "fold fold_filter",
     "rramalloc.commands.latency.device": "open_device",
     "rramalloc.commands.latency.estimate": "estimate_latency",

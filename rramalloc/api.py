@@ -11,7 +11,7 @@ from functools import partial
 from typing import Unpack
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case, searched
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request, check_inputs
@@ -145,16 +145,28 @@ def simulate(
     """
     source = network_of(network, given)
     origin = "replication" if isinstance(allocation, MappingOf) else "allocation"
-    own, hardware = read_allocation(allocation, origin), given.get("hardware")
-    options = own.options.changed(mapping=given.get("mapping"), fc=given.get("fc"), fold=fold)
+    own = with_arguments(read_allocation(allocation, origin), source, given, crossbar, fold, latency_table)
     check_known("handoff", handoff, HANDOFFS)
+    return simulate_network(source, own, handoff=handoff)
+
+
+def with_arguments(
+    own: AllocationInput,
+    network: Network,
+    given: AllocationArguments,
+    crossbar: CrossbarLike | None,
+    fold: bool | None,
+    latency_table: LatencyTableLike | None,
+) -> AllocationInput:
+    """Return an allocation with what a call gives in the place of its own. Raises RramallocError."""
+    hardware = given.get("hardware")
+    options = own.options.changed(mapping=given.get("mapping"), fc=given.get("fc"), fold=fold)
     machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
     known = own.measured if hardware is None else None
-    measured = measured_steps(latency_table, source, options.fc, machine, known)
+    measured = measured_steps(latency_table, network, options.fc, machine, known)
     if hardware is not None or crossbar is not None or latency_table is not None:
         own = own.changed(hardware=machine)  # delays of a placement hold on its hardware
-    given_as = replace(own, machine=machine, options=options, measured=measured)
-    return simulate_network(source, given_as, handoff=handoff)
+    return replace(own, machine=machine, options=options, measured=measured)
 
 
 def convert(

@@ -27,6 +27,8 @@ SweptObjective = Literal["latency", "interval", "energy", "edp", "sequential"]
 """Quantity that the points of a sweep minimise: those that need no target."""
 ComparedObjective = Literal["latency", "energy", "edp"]
 """Quantity by which `compare` judges methods."""
+ExplainedObjective = Literal["latency", "interval"]
+"""Quantity that `explain` calls faster."""
 FrontObjective = Literal["makespan", "interval", "latency_ns", "energy", "edp", "area"]
 """Quantity that `pareto` puts against arrays, or against another quantity."""
 FrontAgainst = Literal["arrays", "interval", "latency_ns", "energy", "edp", "area"]
@@ -48,6 +50,7 @@ HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
 NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
 OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
 COMPARED_OBJECTIVES: tuple[ComparedObjective, ...] = get_args(ComparedObjective)
+EXPLAINED_OBJECTIVES: tuple[ExplainedObjective, ...] = get_args(ExplainedObjective)
 FRONT_AGAINST: tuple[FrontAgainst, ...] = get_args(FrontAgainst)
 FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
 FOLD_RULES: tuple[FoldRule, ...] = get_args(FoldRule)

@@ -27,6 +27,7 @@ _RECORDS = {
     "latency": "rramalloc.timing.latency_table:LatencyTable",
     "latency-estimate": "rramalloc.commands.latency.estimate:LatencyEstimate",
     "reload": "rramalloc.commands.reload.plan:ReloadPlan",
+    "explanation": "rramalloc.commands.explain.explanation:Explanation",
     "pareto": "rramalloc.commands.pareto.pareto_front:ParetoFront",
     "strategy": "rramalloc.commands.evaluate.strategy:Strategy",
     "load-matrix": "rramalloc.commands.evaluate.evaluation:LoadMatrix",

@@ -19,7 +19,8 @@ from rramalloc.allocation.allocation import (
     EdgeDelay,
     NetworkId,
 )
-from rramalloc.choices import AllocationArguments, Handoff
+from rramalloc.allocation.copy_limits import CopyLimits
+from rramalloc.choices import AllocationArguments, Handoff, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
@@ -76,6 +77,12 @@ class AllocationInput:
         Step times that replace those of the hardware.
     network
         The network it was made for; None for bare copies and where a file does not say.
+    objective
+        What it was optimised for; "latency" of bare copies.
+    limits
+        The fewest and the most copies of layers that were held or limited.
+    transfer_ns
+        Time in which the outputs of a step of each layer reach their readers' tiles, where it was placed.
     """
 
     replication: MappingOf[str, int]
@@ -87,6 +94,9 @@ class AllocationInput:
     options: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
     network: NetworkId | None = None
+    objective: ObjectiveName = "latency"
+    limits: CopyLimits = field(default_factory=dict)
+    transfer_ns: MappingOf[str, float] = field(default_factory=dict)
 
     @property
     def hardware(self) -> Hardware:
@@ -154,7 +164,9 @@ class AllocationInput:
         if hardware is None:
             return replace(self, options=options)
         cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
-        return replace(self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles)
+        return replace(
+            self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles, transfer_ns={}
+        )
 
     def with_arguments(self, given: AllocationArguments) -> AllocationInput:
         """Return the same copies with the arguments of a call applied. Raises as `changed`, and FileError."""
@@ -203,12 +215,14 @@ class _FileLayer(_Lenient):
 
 class _FilePlaced(_Lenient):
     delays: tuple[EdgeDelay, ...] = ()
+    transfer_ns: dict[Name, float] = Field(default_factory=dict)
 
 
 class _FileOptions(MappingOptions):
     model_config = ConfigDict(extra="ignore")
 
     latency_table: MeasuredSteps | None = None
+    copies: dict[Name, tuple[Count, Count]] | None = None
 
 
 class _FileNetwork(_Lenient):
@@ -222,6 +236,7 @@ class _Document(_Lenient):
     network: _FileNetwork = _FileNetwork()
     hardware: Hardware | None = None
     options: _FileOptions = _FileOptions()
+    objective: ObjectiveName = "latency"
     placed: _FilePlaced = _FilePlaced()
     layers: list[_FileLayer]
 
@@ -262,6 +277,9 @@ def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: s
         options=whole.options.changed(),
         measured=whole.options.latency_table,
         network=network,
+        objective=whole.objective,
+        limits=whole.options.copies or {},
+        transfer_ns={} if whole.placed is None else whole.placed.transfer_ns,
     )
 
 

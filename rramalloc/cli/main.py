@@ -21,6 +21,7 @@ from rramalloc.commands.chiplet import command as chiplet_commands
 from rramalloc.commands.compare.command import COMPARE, compare
 from rramalloc.commands.convert.command import CONVERT, convert
 from rramalloc.commands.evaluate.command import EVALUATE, ManyFiles, evaluate
+from rramalloc.commands.explain.command import EXPLAIN, explain
 from rramalloc.commands.export.command import EXPORT, export
 from rramalloc.commands.fold.command import FOLD, fold
 from rramalloc.commands.inspect.command import inspect
@@ -57,6 +58,7 @@ def _add(command: Callable[..., None], words: Help, kind: type[Command] = Comman
 _add(optimize, OPTIMIZE)
 _add(inspect, {})
 _add(simulate, SIMULATE)
+_add(explain, EXPLAIN)
 _add(compare, COMPARE)
 _add(pareto, PARETO)
 _add(sweep, SWEEP)

@@ -127,8 +127,8 @@ PANELS = {
     "Options": "",
     "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
     "allocation placement handoff",
-    "Goal": "objective copies against target target_ns target_interval target_throughput reload inputs "
-    "placed bits bits_layers sensitivity",
+    "Goal": "objective copies against speedup target target_ns target_interval target_throughput reload "
+    "inputs placed bits bits_layers sensitivity",
     "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
     "jobs timeout_s store scheduler clock",
     "Output": "output_format output figure convergence bits_network rows plot status quiet",

@@ -170,14 +170,17 @@ class Timing(Record):
             return self.step_ns
         if self.read_ns is None:
             raise ValueError("the hardware gives no time of a step")
-        slot_ns = self.read_ns
-        if self.adc_ns is not None and self.columns_per_adc is not None:
-            used = min(crossbar.bitlines if columns is None else columns, crossbar.bitlines)
-            in_turn = min(self.columns_per_adc, used)
-            if self.adc_columns != "adjacent":
-                in_turn = _ceil_div(self.columns_per_adc * used, crossbar.bitlines)
-            slot_ns = max(slot_ns, self.adc_ns * in_turn)
+        slot_ns = max(self.read_ns, (self.adc_ns or 0.0) * self.conversions(crossbar, columns))
         return slot_ns * self.slots(input_bits, crossbar, rows)
+
+    def conversions(self, crossbar: Crossbar, columns: int | None = None) -> int:
+        """Return the conversions that an ADC makes one after another in a read; 0 where none is described."""
+        if self.columns_per_adc is None:
+            return 0
+        used = min(crossbar.bitlines if columns is None else columns, crossbar.bitlines)
+        if self.adc_columns == "adjacent":
+            return min(self.columns_per_adc, used)
+        return _ceil_div(self.columns_per_adc * used, crossbar.bitlines)
 
     def slots(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
         """Return the reads of a step, ceil(input_bits / dac_bits) * ceil(rows / rows_per_read)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
@@ -58,6 +59,27 @@ def critical_path(timing: ExactTiming) -> tuple[Segment, ...]:
         if cause is None:
             return tuple(reversed(path))
         stage, batch = cause[0], cause[1] // int(timing.replication[cause[0]])
+
+
+def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
+    """Return the steps by which a batch of each stage could start later at the same makespan, the least of
+    its batches: 0 of a stage on some critical path (total float of the critical path method)."""
+    graph, edges = timing.graph, timing.graph.flat_binding
+    latest = np.full(len(timing.starts), timing.makespan, dtype=np.int64)
+    slack = np.zeros(len(graph.stages), dtype=np.int64)
+    for stage in reversed(range(len(graph.stages))):  # consumers first: they bound their producers
+        own = latest[timing.first[stage] : timing.first[stage + 1]]
+        order = np.arange(len(own)) * timing.cycles[stage]
+        own[:] = np.minimum(own, timing.makespan - timing.cycles[stage]) - order
+        own[:] = np.minimum.accumulate(own[::-1])[::-1] + order  # batches follow each other
+        slack[stage] = (own - timing.of_stage(stage)).min()
+        last = np.minimum((np.arange(len(own)) + 1) * timing.replication[stage], graph.windows[stage]) - 1
+        for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
+            producer, block = int(edges.producer[edge]), edges.of(edge, stage)[last]
+            batch = timing.first[producer] + block[block >= 0] // timing.replication[producer]
+            ready = own[block >= 0] - timing.delay[producer] - edges.lag[edge]
+            np.minimum.at(latest, batch, ready)
+    return slack
 
 
 def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> str:

@@ -33,6 +33,7 @@ SECTIONS = {
     "simulation": "commands.simulate.section:simulation_section",
     "comparison": "commands.compare.section:comparison_section",
     "pareto": "commands.pareto.section:front_section",
+    "explanation": "commands.explain.section:explanation_section",
     "sweep": "commands.sweep.section:sweep_section",
     "tuning": "commands.tune.section:tuning_section",
     "placement": "commands.place.section:placement_section",

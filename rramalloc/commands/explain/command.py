@@ -1,0 +1,76 @@
+"""`rramalloc explain`: what holds an allocation back, and what faster would take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Unpack
+
+import typer
+
+from rramalloc.choices import AllocationArguments, ExplainedObjective
+from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.live_line import SearchLine
+from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
+from rramalloc.cli.parameters import Format, Help, parse_budget, passed
+
+_TABLE = table_of(
+    "layer=name, block, replication, arrays, batches, cycles, busy, critical, waiting, slack, "
+    "input cycles=input_cycles, reads, conversions, read=read_ns, converter=converter_ns, array=array_ns, "
+    "memory=memory_ns, transfer=transfer_ns, step=step_ns, binds",
+    texts="name binds",
+    spare="batches input_cycles reads conversions replication arrays cycles busy array_ns transfer_ns",
+)
+EXPLAIN: Help = {
+    "arrays": ("N|xF", "Budget to find an allocation for; or --allocation.", parse_budget),
+    "hardware": ("FILE|PRESET", "The allocation's, or plain."),
+    "mapping": (None, "The allocation's, or im2col."),
+    "fc": (None, "The allocation's, or host."),
+    "objective": (None, "What faster means; the allocation's, or latency."),
+    "speedup": ("X", "Also find the arrays that are X times as fast."),
+    "work": ("N", "Most units of every search, 0.05 s of a core each."),
+}
+
+
+def explain(
+    network: str,
+    *,
+    arrays: str | None = None,
+    allocation: str | None = None,
+    crossbar: str | None = None,
+    fold: Annotated[
+        bool | None,
+        typer.Option("--fold/--no-fold", rich_help_panel="Problem", help="The allocation's, or not."),
+    ] = None,
+    latency_table: str | None = None,
+    copies: list[str] | None = None,
+    objective: ExplainedObjective | None = None,
+    speedup: float | None = None,
+    seed: int = 0,
+    work: int = 100,
+    time_limit_s: float | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
+    **shared: Unpack[AllocationArguments],
+) -> None:
+    """Say what holds an allocation back, which points of the front are next to it, and what faster takes.
+
+    Example: rramalloc explain alexnet --arrays 400 --speedup 2
+    """
+    given = locals()
+    from rramalloc.commands.explain.explain import explain as run_explain
+    from rramalloc.search.work import Work
+
+    stop = Work(work=work, time_limit_s=time_limit_s)
+    with SearchLine(quiet=quiet) as line, interruptible(stop):
+        made = run_explain(**passed(given, run_explain), stop=stop)
+    if output is not None:
+        made.save(output)
+    summary = [
+        ("network", made.network.name),
+        ("hardware", hardware_words(made.hardware, mapping_words(made.options))),
+        *made.lines,
+        *coverage_line(made.coverage),
+    ]
+    print_result(made.to_dict, _TABLE, made.layers, output_format, summary, quiet=quiet)
+    warn(made.warnings, quiet=quiet)
+    end(stop, line, shown="the searches ended early", quiet=quiet)

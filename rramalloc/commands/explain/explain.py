@@ -1,0 +1,129 @@
+"""`explain`: what holds an allocation back, its neighbours on the front, and what faster would take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Unpack
+
+from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.copy_limits import copy_limits
+from rramalloc.api import optimize, with_arguments
+from rramalloc.choices import (
+    DEFAULT_WORK,
+    EXPLAINED_OBJECTIVES,
+    AllocationArguments,
+    CopiesLike,
+    ExplainedObjective,
+)
+from rramalloc.commands.explain.explanation import Explanation
+from rramalloc.commands.explain.neighbours import Neighbours
+from rramalloc.commands.explain.step_parts import layers_of, slowest_layer
+from rramalloc.errors import SpecError
+from rramalloc.hardware.loader import CrossbarLike
+from rramalloc.importers import NetworkLike, network_of
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.network import Network
+from rramalloc.records import check_effort, check_known, check_range
+from rramalloc.search.work import Work
+from rramalloc.timing.access import Absolute
+from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.measured_steps import LatencyTableLike
+from rramalloc.version import __version__
+
+_PLACED = "the points beside it, and what faster takes, are without the transfer between tiles"
+
+
+def explain(
+    network: NetworkLike,
+    arrays: int | str | None = None,
+    *,
+    allocation: AllocationLike | None = None,
+    speedup: float | None = None,
+    objective: ExplainedObjective | None = None,
+    crossbar: CrossbarLike | None = None,
+    fold: bool | None = None,
+    latency_table: LatencyTableLike | None = None,
+    copies: CopiesLike | None = None,
+    seed: int = 0,
+    work: int = DEFAULT_WORK,
+    time_limit_s: float | None = None,
+    stop: Work | None = None,
+    **given: Unpack[AllocationArguments],
+) -> Explanation:
+    """Say what holds an allocation back: layers and parts of a step, its neighbours, and what faster takes.
+
+    arrays: a budget, for which an allocation is searched; allocation: instead of it, an Allocation, its file,
+    or copies by name, whose hardware, mapping, fc, fold, latency table, copies and objective hold unless they
+    are given; speedup: a factor, for which the fewest arrays are searched; objective: what faster means;
+    work: of every search; stop: replaces work and time_limit_s.
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError.
+    Source: docs/sources/model.md 4, 7, 8 and 11.
+
+    >>> explain("alexnet", arrays=400).faster.point.arrays
+    402
+    """
+    check_range("speedup", speedup, 1e-6, 1e6)
+    check_effort(seed, work, time_limit_s)
+    if objective is not None:
+        check_known("objective", objective, EXPLAINED_OBJECTIVES)
+    ending = stop or Work(work=work, time_limit_s=time_limit_s)
+    source = network_of(network, given)
+    if allocation is None:
+        every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
+        every |= {"copies": copies, "objective": objective}
+        asked = {name: value for name, value in every.items() if value is not None}
+        allocation = optimize(source, arrays, seed=seed, stop=ending, **asked)
+        given, crossbar, fold, latency_table, copies = {}, None, None, None, None
+    elif arrays is not None:
+        raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
+    own = with_arguments(read_allocation(allocation), source, given, crossbar, fold, latency_table)
+    if own.blocks:
+        own = own.changed(mapping="sdk")
+    case, timing = _case(source, own, copies), own.timing(own.graph(source))
+    if objective is None:
+        objective = "interval" if own.objective == "interval" else "latency"
+    neighbours = Neighbours.of(case, timing, objective, ending, seed)
+    layers = layers_of(case, timing, own.transfer_ns, neighbours.taken)
+    absolute = Absolute.of(neighbours.problem.in_blocks(timing.graph.blocks).step_time, timing)
+    slowest = slowest_layer(layers)
+    step_ns, latency_ns, unit = absolute.step_ns, absolute.latency_ns, timing.graph.unit.removesuffix("s")
+    if step_ns is not None and own.transfer_ns:
+        step_ns = max(step_ns, *own.transfer_ns.values())
+        latency_ns = timing.makespan * step_ns
+    return Explanation(
+        rramalloc_version=__version__,
+        network=NetworkId.of(source),
+        hardware=case.hardware,
+        options=case.mapping,
+        objective=objective,
+        unit=neighbours.objective.unit,
+        value=neighbours.value,
+        seed=seed,
+        work=ending.work,
+        arrays=neighbours.arrays,
+        makespan=timing.makespan,
+        interval=timing.interval,
+        step_ns=step_ns,
+        tick_ns=absolute.tick_ns,
+        latency_ns=latency_ns,
+        slowest=slowest if step_ns is not None else None,
+        critical_path_text=describe(critical_path(timing), timing.makespan, unit),
+        layers=layers,
+        cheaper=neighbours.cheaper(),
+        faster=neighbours.faster(),
+        speedup=None if speedup is None else neighbours.speedup(speedup),
+        coverage=Coverage.of(source, timing.graph.names),
+        warnings=(*case.warnings(neighbours.arrays), *((_PLACED,) if own.transfer_ns or own.delays else ())),
+    )
+
+
+def _case(network: Network, own: AllocationInput, copies: CopiesLike | None) -> Case:
+    """Return the case that an allocation is of. Raises SpecError."""
+    own.made_for(network)
+    if own.cycles and not own.hardware.own_clock:
+        reason = "has cycles, which only hardware with clocks of its own explains: leave cycles out"
+        raise SpecError(own.where, reason)
+    case = Case(network, own.hardware, own.options, own.measured, own.limits)
+    return case if copies is None else replace(case, copies=copy_limits(copies, case.stages))

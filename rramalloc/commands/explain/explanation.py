@@ -1,0 +1,213 @@
+"""Explanation: what holds an allocation back, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from rramalloc.allocation.allocation import Block, Count, LayerModes, NetworkId, Steps
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.coverage import Coverage
+from rramalloc.network.node import Name
+from rramalloc.records import Record, absent
+from rramalloc.result import ResultRecord
+from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
+
+FORMAT: Literal["rramalloc-explanation/1"] = "rramalloc-explanation/1"
+Part = Literal["read", "converter", "given", "measured", "digital", "memory", "transfer"]
+"""Part of a step that takes time."""
+PART_WORDS: dict[Part, str] = {
+    "read": "the reads of the arrays",
+    "converter": "the converters",
+    "given": "the step of the hardware",
+    "measured": "the measured latency",
+    "digital": "the rate of the digital node",
+    "memory": "memory access",
+    "transfer": "transfer between tiles",
+}
+
+
+class ExplainedLayer(Record):
+    """One stage of an allocation: how long the result waits for it, and what a step of it consists of.
+
+    cycles: ticks that a batch lasts, left out without own clocks; busy: steps in which it computes;
+    sets_interval: whether no other computes longer; critical: steps that the critical path spends in it;
+    waiting: steps that it waits for inputs after its first batch; slack: steps by which any one batch could
+    start later at the same makespan.
+
+    input_cycles, reads, conversions: turns in which the bits of an input are fed, reads of an array in a
+    step, and conversions that an ADC makes one after another in a read; read_ns, converter_ns: of all reads,
+    which overlap; array_ns: instead of both where it is given, measured or of a digital node; memory_ns,
+    transfer_ns: further parts of a step; step_ns, binds: the longest part, and which it is. None where the
+    hardware says nothing of it. Where layers share a memory a step waits for the memory_ns of all.
+    Source: docs/sources/model.md 4, 7 and 11.
+    """
+
+    name: Name
+    replication: Count
+    block: Block | None = Field(None, exclude_if=absent)
+    arrays: Steps
+    batches: Count
+    cycles: Count | None = Field(None, exclude_if=absent)
+    busy: Steps
+    sets_interval: bool
+    start: Steps
+    finish: Steps
+    critical: Steps
+    waiting: Steps
+    slack: Steps
+    input_cycles: Count | None = None
+    reads: Count | None = None
+    conversions: Count | None = None
+    read_ns: float | None = None
+    converter_ns: float | None = None
+    array_ns: float | None = None
+    memory_ns: float | None = None
+    transfer_ns: float | None = None
+    step_ns: float | None = None
+    binds: Part | None = None
+
+
+class ExplainedPoint(LayerModes):
+    """A point of the front of arrays and the objective, beside an allocation.
+
+    tiles, chips: fewest that hold it, None without [chip]; value, ratio: of the objective, and divided by
+    that of the allocation, so that below 1 is faster; arrays_bound: fewest arrays with which the value asked
+    for is possible; value_bound: least value with the arrays allowed; None where that was not searched.
+    """
+
+    arrays: Count
+    tiles: Count | None
+    chips: Count | None
+    makespan: Steps
+    interval: Steps
+    latency_ns: float | None
+    value: int | float
+    ratio: float
+    arrays_bound: Count | None = None
+    value_bound: int | float | None = None
+    proof: str
+
+
+class Change(Record):
+    """A number of the hardware that holds a target back.
+
+    number: as a hardware file names it; have: its value; need: what it must be at most, or at least if that
+    is more than `have`; None where that is not known.
+    """
+
+    number: str
+    have: float | None = None
+    need: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The number with its limit."""
+        if self.have is None or self.need is None:
+            return self.number
+        side = "at most" if self.need < self.have else "at least"
+        return f"{self.number} {side} {self.need:.4g} (now {self.have:.4g})"
+
+
+class Neighbour(Record):
+    """A point beside an allocation, or None and why there is none.
+
+    point: with the fewest arrays, or the fastest with fewer; proven: that no point is better, or that there
+    is none; words: both in a sentence; factor, target: of a speedup, and the value that it asks for; changes:
+    what must change in the hardware before that is reached.
+    """
+
+    point: ExplainedPoint | None
+    proven: bool
+    words: str
+    factor: float | None = Field(None, exclude_if=absent)
+    target: int | float | None = Field(None, exclude_if=absent)
+    changes: tuple[Change, ...] = ()
+
+
+class Explanation(ResultRecord):
+    """What holds an allocation back, and its neighbours on the front of arrays and the objective.
+
+    objective, unit, value: what faster means, latency or interval, in steps, ticks or ns; slowest: the layer
+    that sets the length of a step, None with own clocks or without a time; tick_ns: with own clocks;
+    cheaper, faster: the next points with fewer arrays, and with a smaller value; speedup: None unless a
+    factor was asked for.
+    """
+
+    rows_in = "layers"
+    columns = "name, replication, arrays, busy, critical, waiting, slack, step_ns, binds"
+
+    format: Literal["rramalloc-explanation/1"] = FORMAT
+    rramalloc_version: str
+    network: NetworkId
+    hardware: Hardware
+    options: MappingOptions
+    objective: Literal["latency", "interval"]
+    unit: Unit
+    value: int | float
+    seed: int
+    work: int
+    arrays: Count
+    makespan: Steps
+    interval: Steps
+    step_ns: float | None
+    tick_ns: float | None = Field(None, exclude_if=absent)
+    latency_ns: float | None
+    slowest: Name | None
+    critical_path_text: str
+    layers: tuple[ExplainedLayer, ...]
+    cheaper: Neighbour
+    faster: Neighbour
+    speedup: Neighbour | None = None
+    coverage: Coverage
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def time_unit(self) -> str:
+        """ "step", or "tick" where stages have their own clocks."""
+        return "step" if self.tick_ns is None else "tick"
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Summary in words, as pairs of a label and a line."""
+        setters = [layer.name for layer in self.layers if layer.sets_interval]
+        unit = number_of(self.interval, self.time_unit)
+        value = plain_quantity(self.value, self.unit)
+        if self.latency_ns is not None and self.objective == "latency" and self.unit != "ns":
+            value += f", {duration(self.latency_ns)}"
+        lines = [
+            ("arrays", f"{self.arrays}"),
+            (self.objective, value),
+            ("critical path", self.critical_path_text),
+            ("interval", f"{unit}, set by {', '.join(setters[:4])}{' ...' if len(setters) > 4 else ''}"),
+        ]
+        if step := step_words(self.layers, self.tick_ns, self.step_ns, self.slowest):
+            lines.append((self.time_unit, step))
+        lines += [("next cheaper", self.cheaper.words), ("next faster", self.faster.words)]
+        if self.speedup is not None:
+            lines.append((f"{self.speedup.factor:g} x as fast", self.speedup.words))
+        return lines
+
+    def _headline(self) -> tuple[str, str]:
+        words = f"{plain_quantity(self.value, self.unit)} on {counted(self.arrays, 'array')}"
+        return self.network.name, f"{words}; {self.critical_path_text}"
+
+    def _notes(self) -> list[str]:
+        return [*(f"{label}: {words}" for label, words in self.lines[3:]), *super()._notes()]
+
+
+def step_words(
+    layers: Sequence[ExplainedLayer], tick_ns: float | None, step_ns: float | None, slowest: str | None
+) -> str:
+    """Return which part of which layer a step lasts for; with own clocks that of the most critical layer."""
+    layer = max(layers, key=lambda each: (each.name == slowest, each.critical))
+    if layer.binds is None or (step_ns is None and tick_ns is None):
+        return ""
+    alike = len(layers) > 1 and len({(each.binds, each.step_ns) for each in layers}) == 1
+    words = f"set by {PART_WORDS[layer.binds]} of {'every layer' if alike else layer.name}"
+    if step_ns is not None:
+        return f"{duration(step_ns)}, {words}"
+    return f"{number_of(layer.cycles or 1, 'tick')} of {duration(tick_ns or 1.0)} a batch, {words}"

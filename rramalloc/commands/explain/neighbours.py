@@ -1,0 +1,302 @@
+"""The next points of the front beside an allocation, and what makes it faster by a factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.budgets import MAX_ARRAYS
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.check import CheckedTiming, check_answer
+from rramalloc.choices import ExplainedObjective
+from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
+from rramalloc.commands.explain.step_parts import layers_of
+from rramalloc.errors import BudgetError, TargetError
+from rramalloc.mapping.tiles import Tiles
+from rramalloc.search.fewest import Target
+from rramalloc.search.menu import Menu
+from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
+from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.work import Work
+from rramalloc.timing.access import Absolute, bytes_of_block
+from rramalloc.timing.critical_path import critical_path
+from rramalloc.timing.simulate import ExactTiming, simulate
+from rramalloc.units import duration, number_of, plain_quantity, share
+
+_LESS = 1 - 1e-9  # of a time in ns: one that is shorter by less than rounding is no faster
+_MORE = 1 + 1e-9  # of a time in ns: one that is longer by less than rounding is no longer
+_BANDWIDTH = "memory.bandwidth_gb_s"
+_NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memory_ns": _BANDWIDTH}
+"""Number of the hardware by which each part of a step is long."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Searches around one allocation. objective: over all arrays that are of use, on as many chips."""
+
+    case: Case
+    timing: ExactTiming
+    objective: TimeObjective
+    stop: Work
+    seed: int
+
+    @classmethod
+    def of(
+        cls, case: Case, timing: ExactTiming, objective: ExplainedObjective, stop: Work, seed: int
+    ) -> Neighbours:
+        """Return the searches of a case. Raises BudgetError, SpecError, TileError."""
+        problem = replace(case.problem(MAX_ARRAYS), budget=MAX_ARRAYS)
+        most = problem.arrays(problem.largest)  # a tile for each is as many as can be of use
+        tiles = None if problem.tiles is None else Tiles(most, problem.tiles.arrays)
+        problem = replace(problem, budget=most, tiles=tiles)
+        return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the objective."""
+        return self.objective.problem
+
+    @property
+    def taken(self) -> npt.NDArray[np.int64]:
+        """Arrays of all copies of every stage, canonical order."""
+        return self.problem.arrays_of_stages(self.timing.replication, self.timing.graph.blocks)
+
+    @property
+    def arrays(self) -> int:
+        """Arrays of the allocation."""
+        return int(self.taken.sum())
+
+    @property
+    def value(self) -> float:
+        """The objective of the allocation."""
+        return self.objective.value_of(self.timing)
+
+    def cheaper(self) -> Neighbour:
+        """Return the fastest point with fewer arrays."""
+        try:
+            fewer = replace(self.case.problem(MAX_ARRAYS), budget=self.arrays - 1)
+        except BudgetError as error:
+            words = f"none: with fewer than {error.need} arrays the network is not stored once"
+            return Neighbour(point=None, proven=True, words=words)
+        objective, stop = type(self.objective)(fewer), self.stop.nested(self.stop.work)
+        found = objective.solve(stop, self.seed)
+        bound = objective.bound(found, stop)
+        point = self._point(fewer, found, value_bound=bound)
+        words = "proven the fastest with fewer arrays"
+        if not (proven := point.value_bound == point.value):
+            words = f"at least {plain_quantity(bound, self.objective.unit)} with fewer arrays"
+        return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
+
+    def faster(self) -> Neighbour:
+        """Return the point with the fewest arrays that is faster, and as fast as they allow."""
+        ns = self.objective.unit == "ns"
+        target = self.value * _LESS if ns else self.value - 1
+        try:
+            first = self._fewest(target)
+        except TargetError as error:
+            least = max(error.bound, self.objective.in_unit(self._least()[0]), self._moved_ns() if ns else 0)
+            proven, words = error.proven or least > target, "no number of arrays is faster"
+            if not proven:
+                words = "none was found within the work, and none takes less than "
+                words += plain_quantity(least, self.objective.unit)
+            return Neighbour(point=None, proven=proven, words=words)
+        allowed = replace(self.problem, budget=first.arrays)
+        objective, stop = type(self.objective)(allowed), self.stop.nested(self.stop.work)
+        found = objective.solve(stop, self.seed)
+        point = self._point(allowed, found, first.arrays_bound, objective.bound(found, stop))
+        if point.value > first.value:
+            point = first.model_copy(update={"value_bound": point.value_bound})
+        return self._fewest_of(point)
+
+    def speedup(self, factor: float) -> Neighbour:
+        """Return the fewest arrays with which the objective is `factor` times as small, or the reason."""
+        target: float = self.value / factor
+        try:
+            made = self._fewest_of(self._fewest(target))
+        except TargetError as error:
+            made = self._refused(target, error)
+        return made.model_copy(update={"factor": factor, "target": target})
+
+    def _fewest_of(self, point: ExplainedPoint) -> Neighbour:
+        proven = point.arrays_bound == point.arrays
+        words = "proven the fewest" if proven else f"at least {point.arrays_bound} are needed"
+        return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
+
+    def _fewest(self, target: float) -> ExplainedPoint:
+        """Return the fewest arrays with which the objective is at most `target`. Raises TargetError."""
+        unit = self.objective.unit
+        steps = int(target * (1 + 1e-12))  # of a quotient that rounding put below a whole number
+        if unit != "ns" and steps < 1:
+            raise TargetError(target, 1, unit)
+        if self.objective.name == "interval":
+            goal = Target(target_interval_ns=target) if unit == "ns" else Target(target_interval=steps)
+        else:
+            goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
+        found = FewestArrays(self.problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
+        return self._point(self.problem, found, math.ceil(found.objective_bound or 1))
+
+    def _point(
+        self,
+        problem: Problem,
+        found: Answer,
+        arrays_bound: int | None = None,
+        value_bound: float | None = None,
+    ) -> ExplainedPoint:
+        """Return an allocation as a point, simulated again and checked."""
+        checked = check_answer(problem, found, problem.budget, "explain")
+        timing, value = checked.timing, self.objective.value_of(checked.timing)
+        tiles, chip = _tiles(self.case, checked), self.case.hardware.chip
+        return ExplainedPoint(
+            replication=checked.replication,
+            block=checked.blocks,
+            arrays=checked.used,
+            tiles=tiles,
+            chips=None if chip is None or tiles is None else -(-tiles // (chip.tiles[0] * chip.tiles[1])),
+            makespan=timing.makespan,
+            interval=timing.interval,
+            latency_ns=Absolute.of(checked.problem.step_time, timing).latency_ns,
+            value=value,
+            ratio=value / self.value,
+            arrays_bound=None if arrays_bound is None else min(arrays_bound, checked.used),
+            value_bound=None if value_bound is None else within(value, value_bound),
+            proof=found.proof,
+        )
+
+    def _words(self, point: ExplainedPoint) -> str:
+        """Return a point in words, beside the allocation."""
+        more, chip = point.arrays - self.arrays, self.case.hardware.chip
+        arrays = f"{number_of(point.arrays, 'array')} ({more:+d})"
+        if chip is not None and point.tiles is not None and point.chips is not None:
+            arrays += f" in {number_of(point.tiles, 'tile')} of {number_of(point.chips, 'chip')}"
+        change = "as fast"
+        if point.ratio != 1:
+            change = f"{share(abs(1 - point.ratio))} {'shorter' if point.ratio < 1 else 'longer'}"
+        return f"{arrays}: {plain_quantity(point.value, self.objective.unit)}, {change}"
+
+    def _refused(self, target: float, error: TargetError) -> Neighbour:
+        """Return why a target is not reached, and the numbers of the hardware that hold it back."""
+        unit, step_time, memory = self.objective.unit, self.problem.step_time, self.case.hardware.memory
+        least, chain = self._least()
+        floor, moved_ns = self.objective.in_unit(least), self._moved_ns()
+        target_ns = None if step_time is None else self.objective.in_ns(target)
+        changes, proven = list[Change](), True
+        if target_ns is not None and floor > target:
+            changes += self._changes(chain, least, target_ns)
+        if memory is not None and target_ns is not None and moved_ns > target_ns * _MORE:
+            have = memory.bandwidth_gb_s
+            changes = [change for change in changes if change.number != _BANDWIDTH]
+            changes.append(Change(number=_BANDWIDTH, have=have, need=have * moved_ns / target_ns))
+        reason = "no number of arrays does: "
+        if floor > target:
+            held = f"{chain[0]} takes"
+            if chain[1:]:
+                held = f"the {len(chain)} layers {chain[0]} ... {chain[-1]}, one after another, take"
+            reason += f"{held} {plain_quantity(floor, unit)} with all copies allowed"
+            if step_time is not None and unit != "ns":
+                reason += f", {duration(self.objective.in_ns(floor))}"
+        elif changes:
+            reason += f"memory access takes at least {duration(moved_ns)}"
+        else:
+            proven = error.proven
+            reason = reason if proven else "none was found within the work: "
+            reason += f"at least {plain_quantity(error.bound, unit)} is proven"
+            changes += [] if memory is None else [Change(number=_BANDWIDTH)]
+        wanted = f"{target:.4g} {unit}" if target_ns is None else duration(target_ns)
+        reason += f", the target is {wanted}"
+        if changes:
+            reason += f"; what holds it back: {', '.join(change.words for change in changes)}"
+        return Neighbour(point=None, proven=proven, words=reason, changes=tuple(changes))
+
+    def _least(self) -> tuple[int, list[str]]:
+        """Return steps that no number of arrays undercuts, and the layers that take them.
+
+        Every window starts as soon as its inputs exist and one of the copies allowed is free: of the latency
+        the longest chain, of the interval the longest layer.
+        """
+        problem, graph = self.problem, self.problem.graph
+        most = graph.most_copies
+        if problem.one_block and problem.most is not None:
+            most = np.minimum(most, problem.most)
+        ticks, rounds = graph.batch_ticks(np.ones_like(most)), -(-graph.windows // most)
+        if self.objective.name == "interval":
+            stage = int((ticks * rounds).argmax())
+            return int((ticks * rounds)[stage]), [graph.names[stage]]
+        edges, done = graph.flat_binding, list[npt.NDArray[np.int64]]()
+        for stage, count in enumerate(rounds.tolist()):
+            ready = np.zeros((count, int(most[stage])), dtype=np.int64)  # a row for each round of the copies
+            own = ready.reshape(-1)[: graph.windows[stage]]
+            for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
+                need, made = edges.of(edge, stage), done[edges.producer[edge]]
+                np.maximum(own, np.where(need < 0, 0, made[need] + edges.lag[edge]), out=own)
+            order = np.arange(count)[:, None] * ticks[stage]
+            start = np.maximum.accumulate(ready - order, axis=0) + order
+            done.append(start.reshape(-1)[: graph.windows[stage]] + ticks[stage])
+        path = critical_path(simulate(graph, most))
+        return max(int(each.max()) for each in done), [segment.stage for segment in path]
+
+    def _changes(self, chain: list[str], least: int, target_ns: float) -> Iterator[Change]:
+        """Yield the numbers of the hardware whose part of these layers alone is longer than the target."""
+        case, graph, problem = self.case, self.problem.graph, self.problem
+        layers = layers_of(case, simulate(graph, problem.smallest), {}, problem.demand)
+        batches = dict(zip(graph.names, (-(-graph.windows // graph.most_copies)).tolist(), strict=True))
+        array = (
+            "timing.step_ns"
+            if case.hardware.timing and case.hardware.timing.step_ns
+            else "digital.ns_per_pixel"
+        )
+        parts = {**_NUMBERS, "array_ns": "latency table" if case.measured else array}
+        for part, number in parts.items():
+            each = {layer.name: getattr(layer, part) or 0.0 for layer in layers}
+            total_ns = sum(each[name] * batches[name] for name in chain)
+            if not case.hardware.own_clock:
+                memory = case.hardware.memory
+                together = part == "memory_ns" and memory is not None and memory.scope == "shared"
+                total_ns = least * (sum(each.values()) if together else max(each.values()))
+            if total_ns > target_ns * _MORE:
+                table, _, field = number.partition(".")
+                have = getattr(getattr(case.hardware, table, None), field or table, None)
+                have = have if isinstance(have, float | int) else None
+                ratio = total_ns / target_ns if part == "memory_ns" else target_ns / total_ns
+                yield Change(number=number, have=have, need=None if have is None else have * ratio)
+
+    def _moved_ns(self) -> float:
+        """Return the time in which the memory moves what all windows need, whatever the copies; 0 without."""
+        problem, hardware, graph = self.problem, self.case.hardware, self.problem.graph
+        if hardware.memory is None or problem.step_time is None:
+            return 0.0
+        menu, each = None if problem.one_block else Menu.of(problem), list[float]()
+        for stage, node in enumerate(graph.stages):
+            blocks = [graph.blocks[stage]]
+            if menu is not None:
+                blocks = [
+                    menu.block(at) for at in range(menu.blocks.first[stage], menu.blocks.first[stage + 1])
+                ]
+            each.append(
+                min(
+                    problem.total(stage, b) * bytes_of_block(graph.network, node, b, hardware) for b in blocks
+                )
+            )
+        if hardware.memory.scope == "per_layer":
+            return max(each) / hardware.memory.bandwidth_gb_s
+        together = max(each) * int(graph.weighted.sum()) if hardware.own_clock else sum(each)
+        return together / hardware.memory.bandwidth_gb_s
+
+
+def _tiles(case: Case, checked: CheckedTiming) -> int | None:
+    """Return the fewest tiles that hold an allocation; None without a chip."""
+    chip = case.hardware.chip
+    if chip is None:
+        return None
+    tiles = -(-checked.used // chip.arrays_per_tile)
+    if not chip.straddle:
+        graph = checked.timing.graph
+        sizes, counts = checked.problem.modes.groups(graph.blocks, checked.timing.replication)
+        placed = sizes[graph.weighted], counts[graph.weighted]
+        while Tiles(tiles, chip.arrays_per_tile).pack(*placed).fit != "fits":
+            tiles += 1
+    return tiles

@@ -1,0 +1,110 @@
+"""What a step of every layer consists of, and for how long the result waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.allocation.case import Case
+from rramalloc.commands.explain.explanation import ExplainedLayer, Part
+from rramalloc.mapping.demand import active_lines
+from rramalloc.network.node import Stage
+from rramalloc.timing.access import bytes_of_block
+from rramalloc.timing.critical_path import critical_path, slack_of_stages
+from rramalloc.timing.simulate import ExactTiming
+
+
+def layers_of(
+    case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float], arrays: npt.NDArray[np.int64]
+) -> tuple[ExplainedLayer, ...]:
+    """Return what is said of every stage, in network order. arrays: of all copies, in canonical order."""
+    graph, busy, slack = timing.graph, timing.batches * timing.cycles, slack_of_stages(timing)
+    memory_ns, critical = _memory_ns(case, timing), dict.fromkeys(graph.names, 0)
+    for segment in critical_path(timing):
+        critical[segment.stage] += segment.steps
+    return tuple(
+        ExplainedLayer(
+            name=graph.names[stage],
+            replication=int(timing.replication[stage]),
+            block=graph.blocks[stage] if case.mapping.mapping == "sdk" else None,
+            arrays=int(arrays[stage]),
+            batches=int(timing.batches[stage]),
+            cycles=int(timing.cycles[stage]) if graph.unit == "ticks" else None,
+            busy=int(busy[stage]),
+            sets_interval=bool(busy[stage] == timing.interval),
+            start=int(timing.start[stage]),
+            finish=int(timing.finish[stage]),
+            critical=critical[graph.names[stage]],
+            waiting=int(timing.stall_steps[stage]),
+            slack=int(slack[stage]),
+            **_step_parts(case, timing, stage, memory_ns, transfer_ns.get(graph.names[stage])),
+        )
+        for stage in graph.network_order
+    )
+
+
+def _memory_ns(case: Case, timing: ExactTiming) -> list[float]:
+    """Return the time that the memory needs for a step of every stage; empty without a memory."""
+    graph, memory = timing.graph, case.hardware.memory
+    if memory is None:
+        return []
+    shared = case.hardware.own_clock and memory.scope == "shared"  # each then has an equal part of it
+    bandwidth = memory.bandwidth_gb_s / (int(graph.weighted.sum()) if shared else 1)
+    return [
+        copies * bytes_of_block(graph.network, node, block, case.hardware) / bandwidth
+        for node, block, copies in zip(graph.stages, graph.blocks, timing.replication.tolist(), strict=True)
+    ]
+
+
+def _step_parts(
+    case: Case, timing: ExactTiming, stage: int, memory_ns: Sequence[float], transfer_ns: float | None
+) -> dict[str, Any]:
+    """Return the parts of a step of a stage, or of a batch with own clocks, by the fields of ExplainedLayer.
+
+    Source: docs/sources/model.md 7 and 11.
+    """
+    graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.replication[stage])
+    hardware = case.hardware.of_layer(node)
+    parts: dict[str, Any] = {"transfer_ns": transfer_ns}
+    times: dict[Part, float | None] = {}
+    if not isinstance(node, Stage):
+        rates = {} if hardware.digital is None else hardware.digital.ns_per_pixel
+        times["digital"] = parts["array_ns"] = rates.get(node.op)
+    elif case.measured is not None:
+        times["measured"] = parts["array_ns"] = case.measured.compute_ns[node.name]
+    elif (own := hardware.timing) is not None and own.step_ns is not None:
+        times["given"] = parts["array_ns"] = own.step_ns
+    elif own is not None and own.read_ns is not None:
+        rows = columns = None  # of whole arrays where all stages step together
+        if hardware.own_clock:
+            rows, columns = active_lines(
+                graph.network, node, hardware, case.mapping, graph.blocks[stage], copies
+            )
+        bits, crossbar = hardware.precision.input_bits, hardware.crossbar
+        reads, conversions = own.slots(bits, crossbar, rows), own.conversions(crossbar, columns)
+        parts |= {"input_cycles": own.slots(bits, crossbar, 1), "reads": reads}
+        times["read"] = parts["read_ns"] = reads * own.read_ns
+        if own.adc_ns is not None:
+            parts["conversions"] = conversions
+            times["converter"] = parts["converter_ns"] = reads * own.adc_ns * conversions
+    if not any(times.values()):
+        return parts
+    if memory_ns:
+        parts["memory_ns"] = memory_ns[stage]
+        memory = hardware.memory
+        together = not hardware.own_clock and memory is not None and memory.scope == "shared"
+        times["memory"] = sum(memory_ns) if together else memory_ns[stage]
+    times["transfer"] = transfer_ns
+    known = {part: value for part, value in times.items() if value is not None}
+    binds = max(known, key=lambda part: known[part])
+    return {**parts, "step_ns": known[binds], "binds": binds}
+
+
+def slowest_layer(layers: Sequence[ExplainedLayer]) -> str | None:
+    """Return the layer with the longest step; of equal ones that which moves most."""
+    longest = max(layers, key=lambda layer: (layer.step_ns or 0.0, layer.memory_ns or 0.0))
+    return None if longest.step_ns is None else longest.name
