@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rramalloc.errors import RramallocError, UnsupportedError
+from rramalloc.errors import NetworkError, RramallocError, UnsupportedError
 from rramalloc.importers.onnx import from_model
 from rramalloc.importers.onnx import visit as visiting
 from rramalloc.importers.onnx.operators import HANDLERS
@@ -201,6 +201,11 @@ AFTER_STEM = [  # c: 16 x 12 x 10; operator, its inputs, attributes, constants, 
     ("RoiAlign", "c r i", {"output_height": 7, "output_width": 6}, [weight("r", 1, 4), ints("i", [0])], 21,
      "barrier", "16 x 7 x 6"),
     ("GridSample", "c g", {}, [weight("g", 1, 6, 5, 2)], 21, "barrier", "16 x 6 x 5"),
+    ("CenterCropPad", "c z", {"axes": [2, 3]}, [ints("z", [8, 14])], 21, "barrier", "16 x 8 x 14"),
+    ("MaxUnpool", "c j", {"kernel_shape": [2, 2], "strides": [2, 2]}, [ints("j", np.zeros((1, 16, 12, 10)))],
+     21, "barrier", "16 x 24 x 20"),
+    ("DeformConv", "c k o", {}, [weight("k", 4, 16, 3, 3), weight("o", 1, 18, 10, 8)], 21, "barrier",
+     "4 x 10 x 8"),
 ]
 # fmt: on
 
@@ -363,6 +368,55 @@ def test_attention() -> None:
     assert network.warnings == ()
 
 
+@pytest.mark.parametrize("mask", [(1, 1, 50, 50), (1, 1, 1, 50), (1, 4, 50, 50)])
+def test_attention_under_a_computed_mask(mask: Dims) -> None:
+    """4 heads of 50 scores a pixel; the mask has the rows of one head or of all, in any layout."""
+    nodes = [
+        node("MatMul", "x w", "q", "query"),
+        node("Reshape", "q h", "q4"),
+        node("Transpose", "q4", "qt", perm=[0, 2, 1, 3]),
+        node("Transpose", "q4", "kt", perm=[0, 2, 3, 1]),
+        node("MatMul", "qt kt", "s", "scores"),
+        node("Add", "s mask", "y", "masked"),
+    ]
+    proto = model(nodes, [weight("w", 64, 64), ints("h", [1, 50, 4, 16])], {"x": (1, 50, 64), "mask": mask})
+    assert last(load(proto, mask=[int(size) for size in mask])) == ("add", "200 x 50 x 1")
+
+
+def test_parts_without_elements_are_left_out() -> None:
+    """The rest behind a rotary embedding of the whole head: 64 channels, then none."""
+    cut = [
+        node("MatMul", "x w", "q", "query"),
+        node("Slice", "q zero all last", "turned"),
+        node("Slice", "q all all last", "rest"),
+        node("Neg", "turned", "n"),
+        node("Concat", "n rest", "y", axis=2),
+    ]
+    constants = [weight("w", 64, 64), ints("zero", [0]), ints("all", [64]), ints("last", [2])]
+    assert ops(load(model(cut, constants, {"x": (1, 50, 64)}))) == "input linear activation"
+    cut[1:3] = [node("Split", "q sizes", "turned rest", axis=2)]
+    network = load(model(cut, [constants[0], ints("sizes", [64, 0])], {"x": (1, 50, 64)}))
+    assert ops(network) == "input linear activation"
+
+
+@pytest.mark.parametrize(("domain", "inputs"), [("", "q c c places"), ("com.microsoft", "q places c c")])
+def test_rotary_embedding_is_pixelwise(domain: str, inputs: str) -> None:
+    """A token turns by its own position: both are the same pixel."""
+    nodes = [
+        node("MatMul", "x w", "q", "query"),
+        node("RotaryEmbedding", inputs, "r", "r", domain, num_heads=4),
+    ]
+    proto = model(
+        [*nodes, node("MatMul", "r w", name="out")],
+        [weight("w", 64, 64), weight("c", 99, 8)],
+        {"x": (1, 50, 64), "places": (1, 50)},
+        opset=23,
+    )
+    network = load(proto)
+    assert ops(network) == "input input linear activation add linear"
+    assert network.warnings == ()
+
+
 def test_broadcasting_of_data() -> None:
     """Squeeze-and-excitation, and a column repeated along rows: one pixel, or an upsampling."""
     gate = [STEM, node("GlobalAveragePool", "c", "g"), node("Conv", "g v", "f", "fc"), node("Mul", "c f")]
@@ -510,6 +564,15 @@ def test_transposed_uses_share_weights_and_unused_owners_pass_them_on() -> None:
     assert [stage.shares for stage in network.stages] == [None, "first", "first"]
 
 
+def test_bodies_that_read_their_own_inputs_are_control_flow() -> None:
+    """What a body of Loop or Scan takes is defined by the operator, not by a node of the graph."""
+    end = helper.make_tensor_value_info("end", FLOAT, None)
+    body = helper.make_graph([node("Relu", "begin", "end")], "body", [end], [end])
+    body.input[0].name = "begin"
+    with pytest.raises(UnsupportedError, match="control flow"):
+        load(model([STEM, node("Loop", "c", body=body)], [W]))
+
+
 PAIR = {"x": (1, 10, 64), "k": (1, 20, 64)}
 
 
@@ -518,7 +581,10 @@ K = "constant"
 MICROSOFT: dict[
     str, Sequence[Any]
 ] = {  # ONNX Runtime's operators: dims of every input, K for what must be known
+    "BiasAdd": [ROWS, (64,), ROWS],
+    "BiasDropout": [ROWS, (64,), ROWS],
     "BiasGelu": [ROWS, (64,)],
+    "BiasSoftmax": [(1, 4, 10, 10), (1, 1, 1, 10)],
     "DynamicQuantizeMatMul": [ROWS, (K, 64, 8), (), (), (8,)],
     "Erfc": [IMAGE],
     "FastGelu": [ROWS, (64,)],
@@ -527,6 +593,8 @@ MICROSOFT: dict[
     "EmbedLayerNormalization": [(1, 10), (1, 10), *[(K, 9, 64)] * 3, (64,), (64,), (1, 10), (1, 10)],
     "FusedGemm": [(1, 64), (K, 64, 8), (8,)],
     "FusedMatMul": [ROWS, TABLE],
+    "FusedMatMulActivation": [ROWS, TABLE],
+    "TransposeMatMul": [ROWS, TABLE],
     "GroupNorm": [IMAGE, (8,), (8,)],
     "GroupQueryAttention": [ROWS, ROWS, ROWS, PART, PART, (1,), (1,)],
     "Quant": [IMAGE, (), (), (K,)],
@@ -534,6 +602,8 @@ MICROSOFT: dict[
     "Trunc": [IMAGE, (), (), (), (K,)],
     "MatMulIntegerToFloat": [ROWS, (K, 64, 8), (), (), (), (), (8,)],
     "MatMulNBits": [ROWS, (K, 8, 2, 16), (16,), (16,), (64,), (8,)],
+    "MatMulBnb4": [ROWS, (K, 512), (16,)],
+    "NhwcMaxPool": [IMAGE],
     "MultiHeadAttention": [ROWS, ROWS, ROWS, (192,), (10,), (1, 4, 10, 15), PART, PART],
     "QAttention": [ROWS, (K, 64, 192), (192,), (), (), (1,), (), (), (2, 1, 4, 5, 16)],
     "QGemm": [(1, 64), (), (), (K, 64, 8), (), (), (8,), (), ()],
@@ -545,6 +615,7 @@ MICROSOFT: dict[
     "QLinearMul": [IMAGE, (), (), IMAGE, (), (), (), ()],
     "QLinearSigmoid": [IMAGE, (), (), (), ()],
     "QLinearSoftmax": [IMAGE, (), (), (), ()],
+    "QLinearWhere": [IMAGE, IMAGE, (), (), IMAGE, (), (), (), ()],
     "QuickGelu": [IMAGE],
     "SimplifiedLayerNormalization": [ROWS, (64,)],
     "SkipLayerNormalization": [ROWS, ROWS, (64,), (64,), (64,)],
@@ -573,6 +644,7 @@ STANDARD: dict[str, Sequence[Any]] = {  # standard operators whose inputs are no
     "QLinearMatMul": [ROWS, (), (), TABLE, (), (), (), ()],
     "QuantizeLinear": [IMAGE, (8,), (8,)],
     "RMSNormalization": [ROWS, (64,)],
+    "RotaryEmbedding": [(1, 4, 10, 16), (20, 8), (20, 8), (1, 10)],
     "RNN": [(5, 1, 16), (K, 1, 8, 16), (K, 1, 8, 8), (1, 16), (1,), (1, 1, 8)],
     "GRU": [(5, 1, 16), (K, 1, 24, 16), (K, 1, 24, 8), (1, 48), (1,), (1, 1, 8)],
     "LSTM": [(5, 1, 16), (K, 1, 32, 16), (K, 1, 32, 8), (1, 64), (1,), (1, 1, 8), (1, 1, 8), (1, 24)],
@@ -589,11 +661,12 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "SpaceToDepth": {"blocksize": 2},
     "Einsum": {"equation": "bi,bi->b"},
     "MatMulNBits": {"K": 64, "N": 8, "bits": 4, "block_size": 32},
+    "MatMulBnb4": {"K": 64, "N": 8, "block_size": 64},
     "MultiHeadAttention": {"num_heads": 4},
     "GroupQueryAttention": {"num_heads": 4, "kv_num_heads": 4},
     "QAttention": {"num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
-    **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool")},
+    **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool", "NhwcMaxPool")},
     **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
 }
 
@@ -657,6 +730,22 @@ def test_keys_and_values_of_earlier_calls() -> None:
     network = load(model(nodes, [weight("n", 64, 16), weight("w", 64, 64)], inputs, ("y", "z")))
     assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 8 * 32 * 33 * 8
     assert network.shapes["relu"].channels * network.shapes["relu"].pixels == 2 * 33 * 8
+
+
+def test_queries_keys_and_values_in_one_tensor() -> None:
+    """8 + 2 + 2 heads of 8 in each of 32 tokens: two products of 8 * 32 * 32 * 8."""
+    nodes = [
+        node("MatMul", "x w", "p", "projections"),
+        node("GroupQueryAttention", "p", "o", "a", "com.microsoft", num_heads=8, kv_num_heads=2),
+        node("MatMul", "o v", name="out"),
+    ]
+    proto = model(nodes, [weight("w", 64, 96), weight("v", 64, 64)], {"x": (1, 32, 64)})
+    network = load(proto)
+    assert [weights(network, stage) for stage in network.stages] == [6144, 4096]
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 8 * 32 * 32 * 8
+    proto.graph.initializer[0].dims[1] = 90
+    with pytest.raises(NetworkError, match="do not make 1 x 32 x 90"):
+        load(proto)
 
 
 def test_quantised_attention_holds_three_projections() -> None:

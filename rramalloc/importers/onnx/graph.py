@@ -181,7 +181,8 @@ def read_by(node: Any) -> list[str]:
     """Return the tensors that a node reads, in its branches too."""
     names = list(node.input)
     for branch in branches(node):
-        own = {tensor.name for tensor in branch.initializer}.union(*[inner.output for inner in branch.node])
+        own = {item.name for item in (*branch.initializer, *branch.input)}
+        own = own.union(*[inner.output for inner in branch.node])
         read = [name for inner in branch.node for name in read_by(inner)]
         names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
     return names

@@ -16,17 +16,26 @@ from rramalloc.importers.onnx.tensors import Constant
 from rramalloc.network.geometry import MAX_EXTENT
 
 _KNOWN = frozenset(
-    "ArgMax ArgMin AveragePool BatchNormalization Bernoulli BitCast Clip Conv ConvInteger ConvTranspose "
-    "CumProd CumSum DepthToSpace Einsum EyeLike GRU GatherElements Gemm GlobalAveragePool GlobalMaxPool "
-    "GridSample InstanceNormalization LSTM LayerNormalization LogSoftmax MatMul MaxPool OneHot PRelu Pad RNN "
-    "RandomNormalLike RandomUniformLike ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
-    "ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding Scatter "
-    "ScatterElements ScatterND SpaceToDepth TensorScatter Tile TopK Trilu Upsample".split()
+    "AffineGrid ArgMax ArgMin AveragePool BatchNormalization Bernoulli BitCast BlackmanWindow "
+    "CausalConvWithState CenterCropPad Clip Col2Im Conv ConvInteger ConvTranspose CumProd CumSum DFT "
+    "DeformConv DepthToSpace Det Einsum EyeLike GRU GatherElements Gemm GlobalAveragePool GlobalMaxPool "
+    "GridSample HammingWindow HannWindow InstanceNormalization LSTM LayerNormalization LinearAttention "
+    "LogSoftmax MatMul MaxPool MaxUnpool MelWeightMatrix OneHot PRelu Pad RNN RandomNormalLike "
+    "RandomUniformLike Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
+    "ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding STFT "
+    "Scatter ScatterElements ScatterND SpaceToDepth TensorScatter Tile TopK Trilu Upsample".split()
 )
 """Operators whose inference has been tried on malformed nodes: that of a few others ends the process."""
 _LARGEST = 2**24
 """Largest whole number of an attribute that is handed on: no sensible one is beyond it."""
-_FAILURES = (onnx.checker.ValidationError, onnx.defs.SchemaError, RuntimeError, ValueError, TypeError)
+_FAILURES = (
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+)
 
 
 def outputs_of(step: Step) -> list[Dims | None]:

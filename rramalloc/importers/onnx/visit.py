@@ -32,6 +32,8 @@ _QONNX_BITS = {"Quant": 3, "Trunc": 4}
 """Input that holds the bits of the result."""
 _MAX_TRIALS = 8  # inputs whose other layouts are tried, each with an import of the whole graph
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+_WEIGHTED = ("CausalConvWithState", "DeformConv", "Einsum", "MatMul")
+"""Operators with a rule for shapes alone whose matrices are weights."""
 _REORDERINGS = frozenset(
     "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant Trunc "
     "BipolarQuant".split()
@@ -160,7 +162,8 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
             _precompute(step, made[0].dims)
         return made
     handler = HANDLERS.get(step.op) if known else None
-    if handler is not None and step.proto.domain == "com.microsoft" and step.integer("channels_last", 0):
+    last = step.proto.domain == "com.microsoft" and step.integer("channels_last", int(step.op[:4] == "Nhwc"))
+    if handler is not None and last:
         x = step.data()
         last = len(x.dims) - 1
         front = replace(_turned(x, (0, last, *range(1, last))), bits=x.bits)
@@ -198,10 +201,9 @@ def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list
     for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
         shape = declared.get(name) if dims is None else dims
         if shape is None and name:
-            infer = "" if step.proto.domain else "run onnx.shape_inference on the model, or "
             raise step.unsupported(
                 f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
-                f"{infer}add the shape to graph.value_info"
+                f"add the shape to graph.value_info"
             )
         if shape is None or not name:
             results.append(Constant(dims=None))
@@ -221,7 +223,7 @@ def unknown(step: Step, declared: Mapping[str, Dims], because: str = "") -> list
 def _weights(step: Step) -> int:
     """Return the number of constant weights of an operator without a rule: matrices that are no indices and
     not only moved."""
-    if has_rule(step) and step.op not in ("Einsum", "MatMul"):
+    if has_rule(step) and step.op not in _WEIGHTED:
         return 0
     matrices = (value.dims or () for value in step.values if isinstance(value, Constant))
     return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)

@@ -71,13 +71,16 @@ def split(step: Step) -> Sequence[Value]:
     """Split: one `select` for each part."""
     x = step.data()
     axis = step.axis(step.integer("axis", 0), len(x.dims))
-    outputs = len(step.proto.output)
-    sizes = shapes.split_sizes(step, x.dims[axis], outputs)
-    ends = list(itertools.accumulate(sizes))
-    return [
-        step.take(x, axis, range(end - size, end), f"{k}" if k else "") if name and outputs > 1 else x
-        for k, (name, size, end) in enumerate(zip(step.proto.output, sizes, ends, strict=True))
-    ]
+    sizes = shapes.split_sizes(step, x.dims[axis], len(step.proto.output))
+    parts = list[Value]()
+    for k, (size, end) in enumerate(zip(sizes, itertools.accumulate(sizes), strict=True)):
+        part: Value = x
+        if not size:
+            part = Constant(dims=(*x.dims[:axis], 0, *x.dims[axis + 1 :]))
+        elif step.proto.output[k] and size < x.dims[axis]:
+            part = step.take(x, axis, range(end - size, end), f"{k}" if k else "")
+        parts.append(part)
+    return parts
 
 
 def split_to_sequence(step: Step) -> Sequence[Value]:
@@ -127,6 +130,9 @@ def slice_(step: Step) -> Sequence[Value]:
     """Translate Slice; nothing if it keeps everything in order."""
     x = step.data()
     kept = shapes.sliced(step, x.dims)
+    dims = tuple(len(kept.get(axis, range(size))) for axis, size in enumerate(x.dims))
+    if 0 in dims:
+        return [Constant(dims=dims)]
     for axis, part in kept.items():
         if part != range(x.dims[axis]):
             x = step.take(x, axis, part)

@@ -22,6 +22,7 @@ ACTIVATIONS = (
 SUMS = (
     "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual",
     "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+    "BiasAdd", "BiasDropout",
 )
 # fmt: on
 SAME = tuple("Identity Cast CastLike QuantizeLinear DequantizeLinear Quant BipolarQuant Trunc".split())
@@ -74,9 +75,9 @@ def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
             return x
         target = tuple(have if role else want for have, want, role in zip(x.dims, dims, layout, strict=True))
         return step.expand(x, target, ((),) * len(dims))
+    has_channels = any(have > 1 and not role for have, role in zip(x.dims, layout, strict=True))
     target = tuple(
-        want if role or x.shape.channels > 1 else have
-        for have, want, role in zip(x.dims, dims, layout, strict=True)
+        want if role or has_channels else have for have, want, role in zip(x.dims, dims, layout, strict=True)
     )
     return step.expand(x, target, layout)
 
@@ -154,5 +155,6 @@ HANDLERS: dict[str, Handler] = {
     "DynamicQuantizeLinear": dynamic_quantise,
     "QLinearAdd": partial(arithmetic, op="add", operands=(0, 3)),
     "QLinearMul": partial(arithmetic, op="mul", operands=(0, 3)),
+    "QLinearWhere": partial(arithmetic, op="add", operands=(0, 1, 4)),
     "CumSum": cumulative,
 }

@@ -218,25 +218,20 @@ def attention(step: Step) -> Sequence[Value]:
 
     ONNX Runtime's own Attention and QAttention hold the weights of all three projections, applied before.
     """
+    heads = step.integer("q_num_heads", step.integer("num_heads", 0))
+    counts = heads, step.integer("kv_num_heads", heads)
+    past: Dims = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
     if step.op == "QAttention" or (step.proto.domain == "com.microsoft" and step.op == "Attention"):
-        heads, weight = step.integer("num_heads", 0), step.dims(1)
+        weight, past = step.dims(1), ()
         if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
             raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
         x = linear(step, step.data(), 2, weight[-1], _constant(step, 1))
-        sizes = step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3
-        ends = list(itertools.accumulate(sizes))
-        parts: list[Value] = [
-            step.take(x, 2, range(end - size, end), f"part{at}")
-            for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
-        ]
-        counts, past = (heads, heads), tuple[int, ...]()
+        parts = _projections(step, x, step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3)
+    elif step.op == "GroupQueryAttention" and step.value(1) is None:
+        width = step.dims(0)[-1] // max(counts[0] + 2 * counts[1], 1)
+        parts = _projections(step, step.data(), tuple(count * width for count in (*counts, counts[1])))
     else:
         parts = [step.need(index) for index in range(3)]
-        heads = step.integer("q_num_heads", step.integer("num_heads", 0))
-        counts = heads, step.integer("kv_num_heads", heads)
-        past = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
-    if len(parts) != 3:
-        raise step.fault("qkv_hidden_sizes", f"got {len(parts)} lengths, there are three projections")
     masks = {"GroupQueryAttention": 10, "MultiHeadAttention": 5, "QAttention": 9}
     mask = step.value(masks.get(step.op, 5 if step.proto.domain else 3))
     merge = len(_sizes(step, parts[0])) == 3
@@ -250,6 +245,31 @@ def attention(step: Step) -> Sequence[Value]:
         batch, tokens, count, size = _sizes(step, y)
         y = _shaped(step, y, (batch, tokens, count * size))
     return [y, *parts[1:]] if past else [y]
+
+
+def _projections(step: Step, x: Tensor, sizes: Dims) -> list[Value]:
+    """Return queries, keys and values that stand one behind the other in each token."""
+    ends = list(itertools.accumulate(sizes))
+    if len(x.dims) != 3 or len(sizes) != 3 or min(sizes) < 1 or ends[-1] != x.dims[-1]:
+        raise step.mismatch(
+            "qkv_hidden_sizes",
+            f"three projections of {brief(list(sizes))} values do not make {shown(x.dims)}",
+        )
+    return [
+        step.take(x, 2, range(end - size, end), f"part{at}")
+        for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
+    ]
+
+
+def rotary(step: Step) -> Sequence[Value]:
+    """Translate RotaryEmbedding: pairs of a token's values turn by an angle that its position tells."""
+    x = step.data()
+    y = over(step, x, (len(x.dims) - 1,), "activation")
+    position = step.value(3 if not step.proto.domain else 1)
+    if not isinstance(position, Tensor) or len(position.dims) != 2 or len(x.dims) not in (3, 4):
+        return [y]
+    dims = (position.dims[0], *[1] * (len(x.dims) - 3), position.dims[1], 1)
+    return [combine(step, "add", [y, _shaped(step, position, dims)], "position")]
 
 
 def _extended(step: Step, past: Value | None, x: Value) -> Value:
@@ -416,7 +436,7 @@ def _pair(
 
 
 def few_bits(step: Step) -> Sequence[Value]:
-    """Translate MatMulNBits: N columns of K weights, packed; attributes say how many of how many bits."""
+    """Translate MatMulNBits and MatMulBnb4: N columns of K weights of few bits, packed."""
     features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
     x = step.data()
     if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_EXTENT or not 1 <= bits <= 16:
@@ -436,14 +456,18 @@ HANDLERS: dict[str, Handler] = {
     "MatMulIntegerToFloat": matmul,
     "DynamicQuantizeMatMul": matmul,
     "MatMulNBits": few_bits,
+    "MatMulBnb4": few_bits,
     "QLinearMatMul": partial(matmul, second=3),
     "FusedMatMul": matmul,
+    "FusedMatMulActivation": matmul,
+    "TransposeMatMul": matmul,
     "Gemm": gemm,
     "FusedGemm": gemm,
     "Attention": attention,
     "MultiHeadAttention": attention,
     "GroupQueryAttention": attention,
     "QAttention": attention,
+    "RotaryEmbedding": rotary,
     "Einsum": einsum,
     "QGemm": partial(gemm, second=3, bias_at=6),
 }

@@ -94,7 +94,15 @@ def softmax(step: Step) -> Sequence[Value]:
     return [over(step, x, axes, "softmax")]
 
 
+def bias_softmax(step: Step) -> Sequence[Value]:
+    """Translate BiasSoftmax: a mask is added before the softmax over all axes from `axis` on."""
+    total = combine(step, "add", [step.need(0), step.need(1)], "sum")
+    axis = step.axis(step.integer("axis", 1), len(total.dims))
+    return [over(step, total, tuple(range(axis, len(total.dims))), "softmax")]
+
+
 HANDLERS: dict[str, Handler] = {
+    "BiasSoftmax": bias_softmax,
     "BatchNormalization": batch_norm,
     "InstanceNormalization": whole,
     "GroupNormalization": whole,

@@ -291,6 +291,7 @@ HANDLERS: dict[str, Handler] = {
     "QLinearConv": partial(conv, weights=3),
     "ConvTranspose": transposed_conv,
     "MaxPool": partial(pool, op="maxpool"),
+    "NhwcMaxPool": partial(pool, op="maxpool"),
     "AveragePool": partial(pool, op="avgpool"),
     "LpPool": partial(pool, op="avgpool"),
     "QLinearAveragePool": partial(pool, op="avgpool"),
