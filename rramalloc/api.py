@@ -55,6 +55,7 @@ def optimize(
     target_interval: int | str | None = None,
     target_throughput: float | None = None,
     inputs: int = 1,
+    start: AllocationLike | None = None,
     placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
     bits_layers: str | os.PathLike[str] | None = None,
@@ -72,7 +73,8 @@ def optimize(
     the latency that the fewest arrays reach, in steps or ns; target_interval: the interval between
     inputs, in steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of
     these makes the objective "arrays"; inputs: how many stream through, whose time objective latency then
-    is; placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
+    is; start: an allocation to begin with, which the answer is never worse than, and which it is with
+    work=0; placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
     weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with sensitivities
     of no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised network,
     or a policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the allocation
@@ -98,6 +100,10 @@ def optimize(
     check_method(objective, method)
     case = Case.of(network, given)
     request = Request(objective=objective, method=method, seed=seed, target=wanted, inputs=inputs)
+    if start is not None:
+        if placed or bits is not None or method != "auto":
+            raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
+        request = replace(request, start=read_allocation(start, "start"))
     most = case.budget(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -44,12 +45,25 @@ class NetworkId(Record):
         return cls(name=network.name, sha256=network.sha256)
 
 
+class BareReplication(Record):
+    """The short form that `simulate` also reads: how layers run, by name.
+
+    replication: copies, one for layers left out; block: windows (height, width) that a copy computes in a
+    step, the fewest for layers left out (docs/sources/model.md 10); cycles: ticks that a batch lasts, one
+    for layers left out (docs/sources/model.md 11).
+    """
+
+    replication: dict[Name, Count]
+    block: dict[Name, Block] = Field(default_factory=dict, exclude_if=operator.not_)
+    cycles: dict[Name, Count] = Field(default_factory=dict, exclude_if=operator.not_)
+
+
 class Options(MappingOptions):
     """Options of a run beyond network, hardware and budget.
 
     inputs: how many stream, where objective latency is the time of several; latency_table: measured step
     times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
-    limited.
+    limited; start: the allocation that the search began with.
     """
 
     work: int
@@ -63,6 +77,7 @@ class Options(MappingOptions):
     inputs: Count | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    start: BareReplication | None = Field(None, exclude_if=absent)
 
 
 class Arrays(Record):
@@ -313,16 +328,3 @@ class Allocation(CountedTimes, ResultRecord, Priced):
         arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
         end = self.proven if self.gap == 0 else f"at most {share(self.gap)} from optimal"
         return self.network.name, f"{counted(self.makespan, self.time_unit)} on {arrays}, {end}"
-
-
-class BareReplication(Record):
-    """The short form that `simulate` also reads: how layers run, by name.
-
-    replication: copies, one for layers left out; block: windows (height, width) that a copy computes in a
-    step, the fewest for layers left out (docs/sources/model.md 10); cycles: ticks that a batch lasts, one
-    for layers left out (docs/sources/model.md 11).
-    """
-
-    replication: dict[Name, Count]
-    block: dict[Name, Block] = Field(default_factory=dict)
-    cycles: dict[Name, Count] = Field(default_factory=dict)

@@ -103,6 +103,12 @@ class AllocationInput:
         """The hardware it was made for, or the default preset."""
         return self.machine or load_hardware(DEFAULT_PRESET)
 
+    @property
+    def bare(self) -> BareReplication:
+        """Its copies and blocks as results keep them."""
+        blocks = {name: block for name, block in self.blocks.items() if block != (1, 1)}
+        return BareReplication(replication=dict(self.replication), block=blocks)
+
     def graph(self, network: Network) -> StageGraph:
         """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
         graph = timed_graph(network, self.hardware, self.options, self.measured)

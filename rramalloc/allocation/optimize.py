@@ -14,6 +14,7 @@ from rramalloc.allocation.allocation import (
     Progress,
     layer_bits,
 )
+from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
@@ -46,7 +47,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import ExactTiming, Replication
+from rramalloc.timing.simulate import ExactTiming, Replication, blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -55,7 +56,8 @@ from rramalloc.version import __version__
 class Request:
     """Objective and method of a run.
 
-    target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all.
+    target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all; start: an
+    allocation to begin with, with method "auto".
     """
 
     objective: ObjectiveName = "latency"
@@ -63,6 +65,7 @@ class Request:
     seed: int = 0
     target: Target = NO_TARGET
     inputs: int = 1
+    start: AllocationInput | None = None
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
@@ -79,11 +82,74 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
         error.reload = lacks if plain and (error.chip or not lacks) else None
         raise
     try:
-        answer = propose(problem, request, stop)
+        answer = _from_start(problem, request, stop) if request.start else propose(problem, request, stop)
     except TargetError as error:
         error.chip = problem.budget if case.problem(MAX_ARRAYS).budget == problem.budget else None
         raise
     return checked_allocation(case, arrays, problem, request, stop, answer)
+
+
+def _from_start(problem: Problem, request: Request, stop: Work) -> Answer:
+    """Return an answer that is no worse than the start of the request; without work, the start itself."""
+    if request.start is None:
+        raise AssertionError("only called with a start")
+    start, objective = start_choice(problem, request.start), objective_of(problem, request)
+    problem = replace(problem, start=(start.blocks, start.copies))
+    alone = Answer(start, 1, "the start as it is, against a bound that takes no search")
+    met = request.target.is_met_by(start)
+    if stop.work == 0:
+        if not met:
+            raise SpecError(request.start.where, "start: it misses the target; --work 0 looks no further")
+        return replace(alone, lower_bound=root_bound(problem, stop.nested(1)))
+    try:
+        answer = propose(problem, request, stop)
+    except TargetError as error:
+        if not met or error.proven:
+            raise
+        return alone
+
+    def rank(found: Choice) -> tuple[float, float, int]:
+        """Value; of equal intervals the latency (docs/sources/model.md 8); arrays."""
+        value = objective.value(found)
+        tie = found.makespan * value / problem.interval(found.copies, found.blocks)
+        return value, tie if request.objective == "interval" else 0.0, found.arrays
+
+    return replace(answer, choice=start) if met and rank(start) < rank(answer.choice) else answer
+
+
+def start_choice(problem: Problem, given: AllocationInput) -> Choice:
+    """Return an allocation to begin with, by layer name.
+
+    Raises SpecError for layers that are missing or unknown, and outside of budget, tiles or limits.
+    """
+    graph, where = problem.graph, given.where
+    on_arrays = [name for name, weighted in zip(graph.names, graph.weighted, strict=True) if weighted]
+    missing = [name for name in on_arrays if name not in given.replication]
+    if missing:
+        words = f"start: says nothing of {len(missing)} layers on arrays: {', '.join(missing)[:200]}"
+        raise SpecError(where, f"{words}; give the copies of each, or optimize without --start")
+    blocks = blocks_by_name(graph, given.blocks, where)
+    if blocks != graph.blocks and not problem.chooses_blocks:
+        raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
+    copies = replication_by_name(graph.in_blocks(blocks), given.replication, where)
+    for stage, name in enumerate(graph.names):
+        low = int(problem.smallest[stage])
+        high = None if problem.most is None else int(problem.most[stage])
+        if copies[stage] < low or (high is not None and copies[stage] > high):
+            wanted = f"{low}..{'' if high is None else high}"
+            raise SpecError(where, f"start: {name[:60]!r} has {copies[stage]} copies, --copies says {wanted}")
+    choice = problem.choice(copies, blocks)
+    if choice.arrays > problem.budget:
+        taken = problem.arrays_of_stages(copies, blocks)
+        most = graph.names[int(taken.argmax())]
+        raise SpecError(
+            where,
+            f"start: takes {choice.arrays} arrays, the budget is {problem.budget}; {most[:60]!r} takes most, "
+            f"{int(taken.max())}: raise --arrays, or begin with a smaller one",
+        )
+    if not problem.holds(copies, blocks):
+        raise SpecError(where, "start: its copies cannot be placed in the tiles of this hardware")
+    return choice
 
 
 def propose(problem: Problem, request: Request, stop: Work) -> Answer:
@@ -167,6 +233,7 @@ def checked_allocation(
             inputs=request.inputs if request.inputs > 1 else None,
             latency_table=case.measured,
             copies=dict(case.copies) or None,
+            start=None if request.start is None else request.start.bare,
         ),
         objective=request.objective,
         objective_value=value,

@@ -129,8 +129,8 @@ PANELS = {
     "allocation placement handoff",
     "Goal": "objective copies against speedup target target_ns target_interval target_throughput reload "
     "inputs placed bits bits_layers sensitivity",
-    "Search": "method methods baselines simulator tool_paths seed seeds work time_limit_s gap evaluations "
-    "jobs timeout_s store scheduler clock",
+    "Search": "start method methods baselines simulator tool_paths seed seeds work time_limit_s gap "
+    "evaluations jobs timeout_s store scheduler clock",
     "Output": "output_format output figure convergence bits_network rows plot status quiet",
 }
 """Parts of a command's help, each with the parameters that stand in it; others are under Options."""

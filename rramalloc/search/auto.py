@@ -172,6 +172,9 @@ class AutoSearch:
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
             starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))
+        given = problem.start_within
+        if given is not None and (known := menu.known_state(given.blocks, given.copies)) is not None:
+            starts.append(known)
         for start in starts:
             self._keep(menu.choice(problem, start))
         self._report()

@@ -52,6 +52,18 @@ class Target:
             longest_ns = above
         return longest_ns
 
+    def is_met_by(self, found: Choice) -> bool:
+        """Return whether an allocation reaches what is given."""
+        problem, copies, blocks = found.problem, found.copies, found.blocks
+        interval = problem.interval(copies, blocks)
+        step_ns = math.inf if problem.step_time is None else problem.step_ns(copies, blocks)
+        return (
+            found.makespan <= (self.target_steps or math.inf)
+            and interval <= (self.target_interval or math.inf)
+            and (self.target_ns is None or found.makespan * step_ns <= self.target_ns * (1 + _SAME))
+            and (self.longest_ns is None or interval * step_ns <= self.longest_ns * (1 + _SAME))
+        )
+
 
 NO_TARGET = Target()
 _WORK_PER_BUDGET = 8  # units of work for a budget that is tried

@@ -486,6 +486,13 @@ class Menu:
             numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
+    def known_state(self, blocks: Sequence[Pair], copies: Ints) -> State | None:
+        """Return the same, None for a block that the menu has not."""
+        try:
+            return self.state(blocks, copies)
+        except ValueError:
+            return None
+
     @property
     def smallest(self) -> State:
         """The fewest arrays of every stage."""

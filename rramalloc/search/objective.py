@@ -261,6 +261,8 @@ class _LatencyByStep:
         descent = Descent(problem, menu, stop)
         model = cls(problem, incumbent, descent, stop, seed, most_interval_ns, inputs)
         model.keep(menu.choice(problem, menu.smallest))
+        if (given := problem.start_within) is not None:
+            model.keep(given)
         return model
 
     def run(self) -> float:
@@ -509,6 +511,8 @@ class RangedByArrays(Objective):
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
             model.keep(menu.choice(self.problem, start))
+        if (given := self.problem.start_within) is not None:
+            model.keep(given)
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
             ranges = LimitRange.of_arrays(KnownTimes(model, incumbent), stop.work)

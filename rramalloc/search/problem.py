@@ -32,6 +32,7 @@ class Problem:
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
+    start: blocks and copies to begin a search with;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
     block_modes: arrays of every mode, where blocks are chosen or copies take whole tiles; None where copies
     alone are chosen and each takes its `demand`;
@@ -56,6 +57,7 @@ class Problem:
     fed_ns: npt.NDArray[np.float64] | None = None
     longest: int | None = None
     once: Replication | None = None
+    start: tuple[Blocks, Replication] | None = None
     _access: dict[tuple[int, Pair], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -259,6 +261,17 @@ class Problem:
         in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
         return bool(in_range) and self.holds(replication)
 
+    @property
+    def start_within(self) -> Choice | None:
+        """The allocation to begin with, if this problem has one and allows it."""
+        if self.start is None or self.is_limited:
+            return None
+        blocks, copies = self.start
+        over = self.most is not None and bool((copies > self.most).any())
+        if over or (copies < self.smallest).any() or (self.one_block and blocks != self.graph.blocks):
+            return None
+        return self.choice(copies, blocks) if self.holds(copies, blocks) else None
+
     def holds(self, replication: Replication, blocks: Blocks | None = None) -> bool:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
         if self.arrays(replication, blocks) > self.budget:
@@ -295,6 +308,7 @@ class Problem:
             most=None if self.most is None else self.most[placed],
             block_modes=None if modes is None else modes.of_stages(graph.stages, placed),
             energy=None if energy is None else replace(energy, graph=graph),
+            start=None,
         )
 
     @cached_property
