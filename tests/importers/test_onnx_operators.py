@@ -598,6 +598,9 @@ MICROSOFT: dict[
     "GroupNorm": [IMAGE, (8,), (8,)],
     "GroupQueryAttention": [ROWS, ROWS, ROWS, PART, PART, (1,), (1,)],
     "Quant": [IMAGE, (), (), (K,)],
+    "IntQuant": [IMAGE, (), (), (K,)],
+    "FloatQuant": [IMAGE, (), (), (), (), ()],
+    "MultiThreshold": [IMAGE, (8, 15)],
     "SkipSimplifiedLayerNormalization": [ROWS, ROWS, (64,), (64,)],
     "Trunc": [IMAGE, (), (), (), (K,)],
     "MatMulIntegerToFloat": [ROWS, (K, 64, 8), (), (), (), (), (8,)],
@@ -652,7 +655,8 @@ STANDARD: dict[str, Sequence[Any]] = {  # standard operators whose inputs are no
     "GatherND": [IMAGE, (3, 2)],
 }
 SHAPED = frozenset(
-    "Expand Reshape Resize Slice Split SplitToSequence SequenceAt SequenceConstruct Squeeze Tile TopK "
+    "ConcatFromSequence Expand Reshape Resize SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+    "SequenceInsert SequenceLength Slice Split SplitToSequence Squeeze Tile TopK "
     "Unsqueeze Upsample CastLike".split()
 )
 """All their inputs but the first say what shape or type the result has: they must be known."""
@@ -684,7 +688,7 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
         f"in_{n}": dims for n, dims in zip(names, every, strict=True) if n not in known
     }
     constants = [
-        ints(name, [op in ("Quant", "Trunc")] * (dims[1] if len(dims) > 1 else 1))
+        ints(name, [op in ("Quant", "IntQuant", "Trunc")] * (dims[1] if len(dims) > 1 else 1))
         if len(dims) < 3
         else weight(name, *dims[1:])
         for name, dims in zip(names, every, strict=True)
@@ -700,7 +704,9 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
     assert {item.name for item in network.nodes if item.op == "input"} == {*inputs, "z"}
 
 
-@pytest.mark.parametrize(("op", "behind", "bits"), [("Quant", 1, 4), ("Trunc", 2, 4), ("BipolarQuant", 0, 1)])
+@pytest.mark.parametrize(
+    ("op", "behind", "bits"), [("Quant", 1, 4), ("IntQuant", 1, 4), ("Trunc", 2, 4), ("BipolarQuant", 0, 1)]
+)
 def test_qonnx_quantisers_give_the_bits_of_weights_and_inputs(op: str, behind: int, bits: int) -> None:
     """Bits are the fourth input of Quant and the fifth of Trunc; the shape is that of the first."""
     more = "s " + "s " * behind + ("b" if behind else "")
@@ -795,6 +801,67 @@ def test_parts_of_a_sequence(split: str, attributes: dict[str, int], shape: str)
     sequence = node("SplitToSequence", f"x {split}".removesuffix(" -"), "s", axis=1, **attributes)
     network = load(model([sequence, node("SequenceAt", "s at"), conv], constants, inputs, ("y", "c")))
     assert str(network.shapes[next(item.name for item in network.nodes if item.op == "select")]) == shape
+
+
+SEQUENCES = {  # c is 16 x 12 x 10; what is made of sequences of it, and its shape
+    "joined": (
+        [node("SequenceConstruct", "c c", "s"), node("ConcatFromSequence", "s", axis=1)],
+        "32 x 12 x 10",
+    ),
+    "stacked": (
+        [node("SequenceConstruct", "c c", "s"), node("ConcatFromSequence", "s", axis=1, new_axis=1)],
+        "32 x 12 x 10",
+    ),
+    "inserted": (
+        [
+            node("Relu", "c", "r"),
+            node("MaxPool", "c", "p", kernel_shape=[2, 2]),
+            node("SequenceEmpty", "", "e"),
+            node("SequenceInsert", "e c", "s1"),
+            node("SequenceInsert", "s1 r", "s2"),
+            node("SequenceInsert", "s2 p minus", "s3"),  # c p r
+            node("SequenceErase", "s3 zero", "s4"),
+            node("Identity", "s4", "s5"),
+            node("SequenceAt", "s5 zero"),
+        ],
+        "16 x 11 x 9",
+    ),
+    "measured": (
+        [
+            node("SequenceConstruct", "c c c", "s"),
+            node("SequenceLength", "s", "three"),
+            node("Gather", "c three", axis=1),
+        ],
+        "1 x 12 x 10",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEQUENCES)
+def test_sequences_that_are_made(case: str) -> None:
+    nodes, shape = SEQUENCES[case]
+    for item in nodes:
+        if not item.name:
+            item.name = item.output[0]
+    network = load(model([STEM, *nodes], [W, ints("minus", -1), ints("zero", 0)]))
+    assert last(network)[1] == shape
+    assert network.warnings == ()
+
+
+def test_sequences_do_not_vanish() -> None:
+    """A sequence that is an output needs its layers; operators that take one are refused, never left out."""
+    nodes = [STEM, node("SequenceConstruct", "c", "y")]
+    assert ops(load(model(nodes, [W]))) == "input conv"
+    with pytest.raises(UnsupportedError, match="takes a sequence"):
+        load(model([*nodes, node("Optional", "y", "z"), node("Relu", "c", "o")], [W], outputs=("z", "o")))
+
+
+@pytest.mark.parametrize(("dims", "shape"), [((1, 4, 6, 8), "20 x 6 x 1"), ((1, 1, 4, 6, 8), "20 x 6 x 1")])
+def test_a_matrix_for_each_head_is_a_grouped_layer(dims: Dims, shape: str) -> None:
+    """4 heads of 6 tokens with 8 values, each times its own 8 x 5 weights, whatever axes the input has."""
+    network = load(model([node("MatMul", "x m")], [weight("m", 4, 8, 5)], {"x": dims}))
+    (layer,) = network.stages
+    assert (weights(network, layer), str(network.shapes[layer.name])) == (160, shape)
 
 
 def branch(name: str, *nodes: Any) -> Any:

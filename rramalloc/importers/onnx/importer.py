@@ -28,7 +28,7 @@ from rramalloc.importers.onnx.graph import (
 )
 from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of, settled
 from rramalloc.importers.onnx.step import Drawing, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Constant, Parts, Tensor, Value, tensor
 from rramalloc.importers.onnx.visit import Drawn, fewest_barriers, visit
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
@@ -128,7 +128,9 @@ def _import(
     declared = _declared(graph, inputs)
     for index, proto in enumerate(graph.nodes):
         _visit_node(graph, drawing, proto, graph.names[index], values, declared, axes)
-    ends = [value.node for name in graph.outputs if isinstance(value := values[name], Tensor)]
+    last = [values[name] for name in graph.outputs]
+    last += [part for value in last if isinstance(value, Parts) for part in value.parts]
+    ends = [value.node for value in last if isinstance(value, Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
     return drawing, ends

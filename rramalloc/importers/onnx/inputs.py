@@ -27,7 +27,7 @@ _SLOTS = {
         (1,): "BiasGelu FastGelu PRelu RMSNormalization SimplifiedLayerNormalization",
         (1, 2): "Attention Conv ConvTranspose DequantizeLinear FusedConv FusedGemm Gemm "
         "GroupNormalization InstanceNormalization LayerNormalization QuantizeLinear",
-        (1, 2, 3): "GRU Quant RNN",
+        (1, 2, 3): "GRU IntQuant Quant RNN",
         (1, 2, 3, 7): "LSTM",
         (1, 2, 3, 4): "BatchNormalization DynamicQuantizeMatMul",
         (1, 2, 3, 4, 5): "MatMulNBits",

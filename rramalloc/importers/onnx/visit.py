@@ -21,22 +21,22 @@ from rramalloc.importers.onnx.inputs import layouts_of
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.outputs import has_rule, outputs_of
 from rramalloc.importers.onnx.step import Drawing, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
+from rramalloc.importers.onnx.tensors import Constant, Parts, Tensor, Value, tensor, usual
 from rramalloc.records import brief
 
 Drawn = tuple[Drawing, list[str]]
 """The nodes of a graph, and those of its outputs."""
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 _DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
-_QONNX_BITS = {"Quant": 3, "Trunc": 4}
+_QONNX_BITS = {"Quant": 3, "IntQuant": 3, "Trunc": 4}
 """Input that holds the bits of the result."""
 _MAX_TRIALS = 8  # inputs whose other layouts are tried, each with an import of the whole graph
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _WEIGHTED = ("CausalConvWithState", "DeformConv", "Einsum", "MatMul")
 """Operators with a rule for shapes alone whose matrices are weights."""
 _REORDERINGS = frozenset(
-    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant Trunc "
-    "BipolarQuant".split()
+    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant "
+    "IntQuant FloatQuant Trunc BipolarQuant".split()
 )
 _KEEPS_BITS = _REORDERINGS.union(
     "Clip Concat DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
@@ -154,6 +154,10 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
         return [_measure(step)]
     if known and "Sequence" in step.op and step.op in HANDLERS:
         return HANDLERS[step.op](step)
+    if any(isinstance(value, Parts) for value in step.values):
+        if step.op == "Identity":
+            return [step.need(0)]
+        raise step.unsupported(f"{step.op} takes a sequence of tensors, which cannot be expressed")
     if all(not isinstance(value, Tensor) for value in step.values):
         made = evaluate(step, step.drawing.room)
         if len(made) == 1 and made[0].dims is None:

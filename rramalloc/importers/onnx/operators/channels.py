@@ -114,16 +114,58 @@ def split_to_sequence(step: Step) -> Sequence[Value]:
 
 
 def sequence(step: Step) -> Sequence[Value]:
-    """Translate SequenceConstruct."""
+    """Translate SequenceConstruct and SequenceEmpty."""
     return [Parts(dims=None, parts=tuple(value for value in step.values if value is not None))]
+
+
+def _listed(step: Step) -> tuple[Constant | Tensor, ...]:
+    """Return the parts of a sequence. Raises UnsupportedError if they are not known."""
+    value = step.need(0)
+    if not isinstance(value, Parts):
+        raise step.unsupported("it does not take a known sequence")
+    return value.parts
 
 
 def sequence_at(step: Step) -> Sequence[Value]:
     """Translate SequenceAt with a constant place."""
-    parts, place = step.need(0), step.known_integers(1, "position")
-    if not isinstance(parts, Parts) or place is None or len(place) != 1:
+    parts, place = _listed(step), step.known_integers(1, "position")
+    if place is None or len(place) != 1:
         raise step.unsupported("it does not take a stated part of a known sequence")
-    return [parts.parts[_places(step, np.array(place), len(parts.parts))[0]]]
+    return [parts[_places(step, np.array(place), len(parts))[0]]]
+
+
+def sequence_edited(step: Step) -> Sequence[Value]:
+    """Translate SequenceInsert and SequenceErase, by default at the end."""
+    parts, is_insert = list(_listed(step)), step.op == "SequenceInsert"
+    given = step.known_integers(1 + is_insert, "position") or (len(parts) - (not is_insert),)
+    if not -len(parts) <= given[0] < len(parts) + is_insert:
+        raise step.fault("position", f"got {brief(given[0])}, the sequence has {len(parts)} parts")
+    if is_insert:
+        parts.insert(given[0], step.need(1))
+    else:
+        del parts[given[0]]
+    return [Parts(dims=None, parts=tuple(parts))]
+
+
+def sequence_length(step: Step) -> Sequence[Value]:
+    """Translate SequenceLength."""
+    return [Constant(dims=(), array=np.array(len(_listed(step))))]
+
+
+def concat_from_sequence(step: Step) -> Sequence[Value]:
+    """Translate ConcatFromSequence: along an axis, or along a new one."""
+    parts = list[Value](_listed(step))
+    sizes, data = step.operands(parts)
+    if step.integer("new_axis", 0) and parts:
+        axis = step.axis(step.integer("axis", 0), len(sizes[0]) + 1)
+        sizes = [shapes.inserted(dims, (axis,)) for dims in sizes]
+        for at, (part, dims) in enumerate(zip(parts, sizes, strict=True)):
+            if isinstance(part, Tensor):
+                part = tensor(part.node, dims, (*part.layout[:axis], (), *part.layout[axis:]))
+            parts[at] = part if isinstance(part, Tensor) else Constant(dims=dims)
+    if data or not parts:
+        return concat(replace(step, values=tuple(parts)))
+    return [Constant(dims=shapes.joined(step, sizes, step.axis(step.integer("axis", 0), len(sizes[0]))))]
 
 
 def slice_(step: Step) -> Sequence[Value]:
@@ -259,6 +301,11 @@ HANDLERS: dict[str, Handler] = {
     "Split": split,
     "SplitToSequence": split_to_sequence,
     "SequenceConstruct": sequence,
+    "SequenceEmpty": sequence,
+    "SequenceInsert": sequence_edited,
+    "SequenceErase": sequence_edited,
+    "SequenceLength": sequence_length,
+    "ConcatFromSequence": concat_from_sequence,
     "SequenceAt": sequence_at,
     "Slice": slice_,
     "Gather": gather,

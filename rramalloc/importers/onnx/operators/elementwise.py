@@ -14,7 +14,7 @@ from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, us
 ACTIVATIONS = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BiasGelu", "BitwiseNot", "Ceil", "Celu",
     "Clip", "Cos", "Cosh", "Elu", "Erf", "Erfc", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid",
-    "HardSwish", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "PRelu",
+    "HardSwish", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "Mish", "MultiThreshold", "Neg", "Not", "PRelu",
     "QLinearLeakyRelu",
     "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
     "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
@@ -25,7 +25,10 @@ SUMS = (
     "BiasAdd", "BiasDropout",
 )
 # fmt: on
-SAME = tuple("Identity Cast CastLike QuantizeLinear DequantizeLinear Quant BipolarQuant Trunc".split())
+SAME = tuple(
+    "Identity Cast CastLike QuantizeLinear DequantizeLinear "  # of ONNX
+    "Quant IntQuant FloatQuant BipolarQuant Trunc".split()  # of QONNX
+)
 PRODUCTS = ("Mul", "Div")
 
 

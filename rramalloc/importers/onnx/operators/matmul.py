@@ -24,16 +24,22 @@ from rramalloc.records import brief
 def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = "") -> Tensor:
     """Apply constant weights along one axis; every other axis is the grid."""
     bits = x.bits
-    pixels = [k for k, size in enumerate(x.dims) if size > 1 and k != axis]
-    want = gridded(x.dims, [axis])
-    if any(x.layout[k] for k in pixels):
-        inner = {k: (Atom(x.dims[k], 1, (INNER + k,)),) for k in pixels if not x.layout[k]}
-        want = canonical(x.dims, [() if k == axis else inner.get(k, role) for k, role in enumerate(x.layout)])
-    x = step.relayout(x, want)
+    x = _only_channels(step, x, [axis])
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     layout = tuple(() if k == axis else role for k, role in enumerate(x.layout))
     kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": bits}
     return tensor(step.emit("linear", [x.node], suffix, out_features=features, **kept), dims, layout)
+
+
+def _only_channels(step: Step, x: Tensor, channels: Sequence[int]) -> Tensor:
+    """Return the tensor with these axes as channels and every other one on the grid."""
+    pixels = [k for k, size in enumerate(x.dims) if size > 1 and k not in channels]
+    want = gridded(x.dims, channels)
+    if any(x.layout[k] for k in pixels):
+        inner = {k: (Atom(x.dims[k], 1, (INNER + k,)),) for k in pixels if not x.layout[k]}
+        roles = [() if k in channels else inner.get(k, role) for k, role in enumerate(x.layout)]
+        want = canonical(x.dims, roles)
+    return step.relayout(x, want)
 
 
 def _product(step: Step, a: Value, b: Value) -> Tensor:
@@ -87,15 +93,15 @@ def _grouped(
     wide = x.aligned(max(len(x.dims), len(weight))).dims[-len(weight) : -2]
     if len(x.dims) > 1 and any(size == 1 < group for size, group in zip(wide, lead, strict=True)):
         return _for_every_matrix(step, x, constant, after=after)
-    heads = x.dims[:-2][-len(lead) :]
-    fits = heads == lead and all(not x.layout[k] for k in range(len(x.dims) - 2 - len(lead), len(x.dims) - 2))
-    if not fits or x.layout[axis]:
+    heads = range(len(x.dims) - 2 - len(lead), len(x.dims) - 2)
+    if heads.start < 0 or tuple(x.dims[k] for k in heads) != lead:
         raise step.unsupported(
             f"a stack of {math.prod(lead)} weight matrices ({shown(weight)}) on data of {shown(x.dims)} "
             f"is no grouped layer"
         )
+    bits, x = x.bits, _only_channels(step, x, [*heads, axis])
     groups = math.prod(lead)
-    kept: dict[str, Any] = {"weights": constant.origin, "weight_bits": constant.bits, "input_bits": x.bits}
+    kept: dict[str, Any] = {"weights": constant.origin, "weight_bits": constant.bits, "input_bits": bits}
     name = step.emit("conv", [x.node], out_channels=groups * features, kernel=(1, 1), groups=groups, **kept)
     dims = (*x.dims[:axis], features, *x.dims[axis + 1 :])
     return tensor(name, dims, [() if k == axis else role for k, role in enumerate(x.layout)])
