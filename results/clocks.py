@@ -25,7 +25,7 @@ from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.network.geometry import Pair
+from rramalloc.mapping.modes import Variant
 from rramalloc.search import auto
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -77,7 +77,7 @@ class Periods:
         random = Random(seed)
         self.ticks = [random.randint(1, LONGEST) for _ in range(stages)]
 
-    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+    def __call__(self, stage: int, block: Variant) -> BatchTicks:
         return BatchTicks((self.ticks[stage],), 0.0)
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
-from functools import partial
 from typing import Unpack
 
 from rramalloc.allocation.allocation import Allocation
@@ -110,15 +109,13 @@ def optimize(
         with room("place", "placed"):
             from rramalloc.commands.place.placed import optimize_placed as run
     if bits is not None:
-        if placed or case.measured is not None or method != "auto" or objective in ("arrays", "sequential"):
-            words = "chooses bits for latency, interval, energy or edp, with method auto and no more"
-            raise SpecError("bits", f"{words}: leave out --placed, --latency-table and --target")
+        if placed or case.measured is not None or method != "auto" or objective == "sequential":
+            words = "chooses bits for latency, interval, arrays, energy or edp, with method auto and no more"
+            raise SpecError("bits", f"{words}: leave out --placed and --latency-table")
         from rramalloc.allocation.bit_policy import read_bits
-        from rramalloc.allocation.layer_bits import optimize_bits
 
-        limit = math.inf if sensitivity is None else sensitivity
         table = read_bits(bits, bits_layers, case.network, case.hardware.precision)
-        run = partial(optimize_bits, table=table, most_sensitivity=limit)
+        case = case.choosing(table.within(math.inf if sensitivity is None else sensitivity))
     elif sensitivity is not None or bits_layers is not None:
         name = "sensitivity" if bits_layers is None else "bits_layers"
         raise SpecError(name, "goes with the choices of --bits FILE, which is not given")

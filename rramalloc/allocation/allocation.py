@@ -63,7 +63,8 @@ class Options(MappingOptions):
 
     inputs: how many stream, where objective latency is the time of several; latency_table: measured step
     times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
-    limited; start: the allocation that the search began with.
+    limited; start: the allocation that the search began with; bits: the weight bits, input bits and
+    sensitivity that layers could have, sensitivity: the limit of its sum; None where bits were given.
     """
 
     work: int
@@ -78,6 +79,8 @@ class Options(MappingOptions):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
     start: BareReplication | None = Field(None, exclude_if=absent)
+    bits: dict[Name, tuple[tuple[Count, Count, float], ...]] | None = Field(None, exclude_if=absent)
+    sensitivity: float | None = Field(None, exclude_if=absent)
 
 
 class Arrays(Record):

@@ -11,6 +11,7 @@ import numpy as np
 
 from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
 from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
+from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.choices import DEFAULTS, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -31,6 +32,7 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
 from rramalloc.search.menu import cheapest_of_each
 from rramalloc.search.problem import Problem
+from rramalloc.search.sensitivity import BitModes
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
@@ -51,7 +53,8 @@ def searched(given: SearchArguments) -> tuple[int, Work]:
 class Case:
     """A network on a hardware.
 
-    measured: the time of a step of every stage instead of the hardware's; copies: limits that a user holds.
+    measured: the time of a step of every stage instead of the hardware's; copies: limits that a user holds;
+    bits: that layers choose from.
     """
 
     network: Network
@@ -59,6 +62,7 @@ class Case:
     mapping: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
     copies: CopyLimits = field(default_factory=dict)
+    bits: BitTable | None = None
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
@@ -74,9 +78,27 @@ class Case:
         return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
 
     def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
-        """Return the case of the network with other bits of weights and inputs; its stages are the same."""
-        case = replace(self, network=self.network.with_bits(bits))
+        """Return the case of the network with these bits of weights and inputs, and none left to choose."""
+        case = replace(self, network=self.network.with_bits(bits), bits=None)
         return case.with_stages(self.stages.of_network(case.network))
+
+    def choosing(self, table: BitTable) -> Case:
+        """Return the case with bits to choose; layers left to the host get the least sensitive ones.
+
+        Raises SpecError.
+        """
+        host, _ = table.split(self.network, self.stages.names)
+        case = self.with_bits(host)
+        return replace(case, bits=table).with_stages(case.stages)
+
+    @property
+    def _bit_modes(self) -> BitModes | None:
+        """The bits that its stages choose from, None where they are given."""
+        if self.bits is None:
+            return None
+        graph = self.graph
+        _, left = self.bits.split(self.network, graph.names)
+        return BitModes(tuple(left.get(name, ()) for name in graph.names), graph.stages, self.hardware)
 
     def with_stages(self, stages: StageGraph) -> Case:
         """Return the same case with its stages, which were traced before."""
@@ -121,21 +143,30 @@ class Case:
         """
         check_arrays(arrays)
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
+        bits, step_time = self._bit_modes, StepTime.of(graph, hardware, self.measured)
         demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
         taken = once(network, graph.stages, hardware, mapping)
+        modes, sizes = modes_of_stages(network, graph.stages, hardware, mapping), demand
+        if bits is not None:
+            sizes = np.array([demands(network, stages, hardware, mapping) for stages in bits.every])
+            demand, step_time = sizes.min(axis=0), bits.step_time(step_time)
+            every = [once(network, stages, hardware, mapping) for stages in bits.every]
+            taken = np.array(every, dtype=np.int64).min(axis=0).tolist()
+            alone = None if mapping.mapping == "sdk" else demand
+            modes = ModeArrays(network, graph.stages, hardware, alone, mapping)
         _check_chips(graph, hardware, taken)
         left = self._left_by_classifiers(taken, arrays)
-        modes = modes_of_stages(network, graph.stages, hardware, mapping)
         least, most = self._limits()
         problem = Problem(
             graph,
             demand,
             left,
-            StepTime.of(graph, hardware, self.measured),
+            step_time,
             least,
             most,
             block_modes=modes if isinstance(modes, ModeArrays) else None,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
+            bits=bits,
         )
         if (least is not None or hardware.own_tiles is not None) and not problem.one_block:
             problem = replace(problem, once=cheapest_of_each(problem))
@@ -146,7 +177,7 @@ class Case:
         tiles = Tiles.of(hardware.chip)
         if not hardware.chip.straddle:
             problem = replace(problem, tiles=tiles)
-        return replace(problem, budget=min(left, tiles.usable(demand[graph.weighted])))
+        return replace(problem, budget=min(left, tiles.usable(sizes[..., graph.weighted].ravel())))
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""

@@ -158,7 +158,7 @@ def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_Sta
     for index, (stage, grid) in enumerate(zip(graph.layers, graph.grids, strict=True)):
         demand = every.count(index, grid.block).arrays(1)
         listed = stage_modes(every, index, demand * grid.total)
-        best = listed.modes.take(listed.fewest)
+        best = listed.modes.take(listed.fewest())
         smallest = WeightMatrix.of(network, stage, hardware).cells / (grid.block[0] * grid.block[1])
         places = np.searchsorted(best.arrays, demand * np.array(_MULTIPLES), side="right") - 1
         shown = [

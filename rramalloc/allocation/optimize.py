@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,7 @@ from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
+from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -25,7 +27,7 @@ from rramalloc.mapping.demand import (
     WeightMatrix,
     folds,
 )
-from rramalloc.mapping.modes import smallest_block
+from rramalloc.mapping.modes import block_of, smallest_block
 from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
@@ -86,6 +88,8 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     except TargetError as error:
         error.chip = problem.budget if case.problem(MAX_ARRAYS).budget == problem.budget else None
         raise
+    if case.bits is not None:
+        return _of_chosen_bits(case, case.bits, arrays, request, stop, answer)
     return checked_allocation(case, arrays, problem, request, stop, answer)
 
 
@@ -150,6 +154,37 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
     if not problem.holds(copies, blocks):
         raise SpecError(where, "start: its copies cannot be placed in the tiles of this hardware")
     return choice
+
+
+def _of_chosen_bits(
+    case: Case, table: BitTable, arrays: int, request: Request, stop: Work, answer: Answer
+) -> Allocation:
+    """Return the allocation of the network with the bits that an answer chose, checked as such.
+
+    Its bound is of all choices of bits. Raises SolverError.
+    """
+    problem, blocks = answer.choice.problem, answer.choice.blocks
+    names = problem.graph.names
+    bits = {name: (own[2], own[3]) for name, own in zip(names, blocks, strict=True) if own[2:]}
+    chosen = case.with_bits(bits)
+    fixed = chosen.problem(arrays)
+    objective, own_objective = objective_of(problem, request), objective_of(fixed, request)
+    bound = objective.bound(answer, stop)
+    if objective.unit != own_objective.unit and fixed.step_time is not None:
+        bound /= fixed.step_time.compute_ns  # with given bits all steps are equal
+    own = fixed.choice(answer.choice.copies, tuple(map(block_of, blocks)))
+    allocation = checked_allocation(
+        chosen,
+        arrays,
+        fixed,
+        request,
+        stop,
+        replace(answer, choice=own, lower_bound=1, objective_bound=bound),
+    )
+    every = {stage.name: (stage.weight_bits or 0, stage.input_bits or 0) for stage in chosen.network.stages}
+    limit = None if math.isinf(table.limit) else table.limit
+    options = allocation.options.model_copy(update={"bits": table.choices, "sensitivity": limit})
+    return allocation.model_copy(update={"sensitivity": table.sum_of(every), "options": options})
 
 
 def propose(problem: Problem, request: Request, stop: Work) -> Answer:

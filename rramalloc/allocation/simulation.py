@@ -150,7 +150,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     metrics = None
     if hardware.energy is not None:
         model = EnergyModel(graph, hardware, options)
-        metrics = model.measure(in_blocks, copies, modes, absolute.latency_ns)
+        metrics = model.measure(in_blocks.blocks, copies, modes, absolute.latency_ns)
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
     layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)

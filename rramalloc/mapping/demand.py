@@ -18,12 +18,16 @@ from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
 from rramalloc.mapping.modes import (
     NO_BLOCKS,
     NO_TILE,
+    SINGLE,
     ArrayCount,
     BlockArrays,
     BlocksByName,
     Ints,
+    Variant,
+    block_of,
     breakpoints,
     input_extent,
+    precise,
     smallest_block,
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -108,16 +112,16 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
 class Modes(Protocol):
     """Arrays of every mode of the stages of a network: with blocks to choose, or of copies alone."""
 
-    def count(self, stage: int, block: Pair) -> ArrayCount:
+    def count(self, stage: int, block: Variant) -> ArrayCount:
         """Arrays that copies of a stage take with blocks of this shape."""
 
-    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
 
-    def stored(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+    def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays in which weights of every stage are stored, int64."""
 
-    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
         """(arrays of a group that must lie together, number of such groups) of every stage, int64."""
 
 
@@ -132,17 +136,17 @@ class CopyModes:
 
     demand: Ints
 
-    def count(self, stage: int, block: Pair) -> ArrayCount:
+    def count(self, stage: int, block: Variant) -> ArrayCount:
         """Arrays that copies of a stage take."""
         return count_of_copies(int(self.demand[stage]))
 
-    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64."""
         return replication * self.demand
 
     stored = each
 
-    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
         """Return each copy as a group of arrays that must lie together."""
         return self.demand, replication
 
@@ -151,42 +155,50 @@ class CopyModes:
 class ModeArrays:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
 
-    demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen.
+    demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen;
+    options: for the copies of stages whose bits are chosen.
     """
 
     network: Network
     stages: tuple[TimedNode, ...]
     hardware: Hardware
     demand: Ints | None = None
-    _known: dict[tuple[str, Pair], BlockArrays] = field(default_factory=dict, repr=False)
-    _counts: dict[tuple[int, Pair], ArrayCount] = field(default_factory=dict, repr=False)
+    options: MappingOptions = DEFAULT_MAPPING
+    _known: dict[tuple[str, Variant], BlockArrays] = field(default_factory=dict, repr=False)
+    _counts: dict[tuple[int, Variant], ArrayCount] = field(default_factory=dict, repr=False)
 
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> ModeArrays:
         """Return the modes of those stages that are chosen."""
         demand = None if self.demand is None else self.demand[chosen]
-        return ModeArrays(self.network, stages, self.hardware, demand)
+        return ModeArrays(self.network, stages, self.hardware, demand, self.options)
 
-    def of_copies(self, demand: Ints) -> ModeArrays | None:
-        """Return the modes of copies alone, of `demand` arrays each; None if they take just these."""
-        return None if self.hardware.own_tiles is None else replace(self, demand=demand, _counts={})
+    def of_copies(self, demand: Ints, *, always: bool = False) -> ModeArrays | None:
+        """Return the modes of copies alone, of `demand` arrays each; None if they take just these.
+
+        always: also then.
+        """
+        if self.hardware.own_tiles is None and not always:
+            return None
+        return replace(self, demand=demand, _counts={})
 
     @property
     def in_free_tiles(self) -> ModeArrays:
         """The same modes where any arrays of a tile can be used."""
         chip = self.hardware.chip and self.hardware.chip.model_copy(update={"sharing": "free"})
-        return ModeArrays(
-            self.network, self.stages, self.hardware.model_copy(update={"chip": chip}), self.demand
-        )
+        hardware = self.hardware.model_copy(update={"chip": chip})
+        return ModeArrays(self.network, self.stages, hardware, self.demand, self.options)
 
-    def of(self, stage: int, block: Pair) -> BlockArrays:
+    def of(self, stage: int, block: Variant) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""
         node = self.stages[stage]
         key = self.network.kinds[node.name], block
         if key not in self._known:
-            self._known[key] = block_arrays(self.network, node, self.hardware, block)
+            self._known[key] = block_arrays(
+                self.network, precise(node, block), self.hardware, block_of(block)
+            )
         return self._known[key]
 
-    def count(self, stage: int, block: Pair) -> ArrayCount:
+    def count(self, stage: int, block: Variant) -> ArrayCount:
         """Arrays that copies of a stage take with blocks of this shape."""
         key = stage, block
         if key not in self._counts:
@@ -194,23 +206,26 @@ class ModeArrays:
             self._counts[key] = own if chip is None else own.in_own_tiles(chip)
         return self._counts[key]
 
-    def _stored(self, stage: int, block: Pair) -> ArrayCount:
+    def _stored(self, stage: int, block: Variant) -> ArrayCount:
         if self.demand is None:
             return self.of(stage, block).count
-        return count_of_copies(int(self.demand[stage]))
+        if len(block) == len(SINGLE):
+            return count_of_copies(int(self.demand[stage]))
+        node = precise(self.stages[stage], block)
+        return count_of_copies(demands(self.network, [node], self.hardware, self.options)[0])
 
-    def each(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
         modes = enumerate(zip(blocks, replication.tolist(), strict=True))
         return np.array([self.count(i, block).arrays(copies) for i, (block, copies) in modes], dtype=np.int64)
 
-    def stored(self, blocks: Sequence[Pair], replication: Ints) -> Ints:
+    def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays in which weights of every stage are stored, int64."""
         modes = enumerate(zip(blocks, replication.tolist(), strict=True))
         taken = [self._stored(i, block).arrays(copies) for i, (block, copies) in modes]
         return np.array(taken, dtype=np.int64)
 
-    def groups(self, blocks: Sequence[Pair], replication: Ints) -> tuple[Ints, Ints]:
+    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
         """(arrays of a group that must lie together, number of such groups) of every stage, int64.
 
         A copy that fits one block of weights may share it, so each block is a group; any other copy is one.

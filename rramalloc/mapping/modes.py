@@ -26,6 +26,8 @@ from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 Ints = npt.NDArray[np.int64]
 SINGLE: Pair = (1, 1)
 """The block of `im2col`: one window."""
+Variant = tuple[int, ...]
+"""What one copy is: its block (height, width), then the bits of weights and inputs where they are chosen."""
 BlocksByName = MappingOf[str, Pair]
 """Block of windows (height, width) by layer name; layers left out have their smallest."""
 NO_BLOCKS: BlocksByName = MappingProxyType({})
@@ -72,9 +74,9 @@ class BlockGrid(NamedTuple):
             )
         return grid
 
-    def recut(self, block: Pair) -> BlockGrid:
+    def recut(self, variant: Variant) -> BlockGrid:
         """Return the same output in other blocks, which the stage must be able to have."""
-        return self._replace(block=block)
+        return self._replace(block=block_of(variant))
 
     @property
     def rows(self) -> int:
@@ -108,6 +110,17 @@ class BlockGrid(NamedTuple):
         columns = self.block_of(1, np.arange(self.width, dtype=np.int32))
         numbers: Ints = rows[:, None] * self.columns + columns
         return numbers
+
+
+def block_of(variant: Variant) -> Pair:
+    """Return the block of a variant."""
+    return variant[0], variant[1]
+
+
+def precise(stage: TimedNode, variant: Variant) -> TimedNode:
+    """Return the stage with the bits of a variant, or as it is where they are not chosen."""
+    bits = dict(zip(("weight_bits", "input_bits"), variant[2:], strict=False))
+    return stage.model_copy(update=bits) if bits else stage
 
 
 def smallest_block(stage: TimedNode) -> Pair:

@@ -116,7 +116,7 @@ class ModesOfFewestArrays(Choices):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self._stages = Menu.of(problem).stages
-        self._kept = [each.fewest for each in self._stages]
+        self._kept = [each.fewest() for each in self._stages]
 
     @override
     def of(self, stage: int) -> list[ModeChoice]:

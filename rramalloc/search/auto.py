@@ -237,7 +237,7 @@ class AutoSearch:
             plain = solve_to_target(copies, alone, self.seed, self.target)
             self.stop.charge(alone.spent_s)
             self._begun_s += alone.spent_s
-            self._keep(self.problem.choice(plain.choice.copies))
+            self._keep(self.problem.choice(plain.choice.copies, plain.choice.blocks))
 
     @property
     def spent_s(self) -> float:

@@ -54,9 +54,9 @@ class BeamSearch:
     def run(self, guide: State, target: int, most: int, stop: Work) -> int:
         """Fewest arrays found, at most `most`, that meet a target, written over the guide.
 
-        NO_ALLOCATION if there is none: then the guide stays.
+        Tolls of bits count as arrays. NO_ALLOCATION if there is none: then the guide stays.
         """
-        aim = Aim(target, most, _unit(target))
+        aim = Aim(target, most + self.tables.toll, _unit(target))
         arrays, spent_ns = beam_search(
             self.edges, self.tables, self._modes, aim, guide, self.scratch, self._beam
         )
@@ -79,7 +79,7 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     rows_of, each = dict[int, Ints](), list[Ints]()  # equal stages share their modes
     for i, stage in enumerate(menu.stages):
         if id(stage) not in rows_of:
-            rows_of[id(stage)] = _modes_of(stage, menu.numbers[i], most_length, near)
+            rows_of[id(stage)] = _modes_of(stage, menu, i, most_length, near)
         each.append(rows_of[id(stage)] + np.array([menu.blocks.first[i], 0, 0, 0]))
     block, copies, arrays = np.concatenate(each)[:, :3].T.copy()
     fewest = np.array([rows[0, 2] for rows in each])
@@ -88,16 +88,17 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     return BeamModes(first_row, block, copies, arrays, fewest.sum() - np.cumsum(fewest)), longest
 
 
-def _modes_of(stage: StageModes, number: Ints, most_length: int, near: float) -> Ints:
-    """Block, copies, arrays, batches of a stage's modes, by rising arrays; number: as in `Menu.numbers`."""
+def _modes_of(stage: StageModes, menu: Menu, at: int, most_length: int, near: float) -> Ints:
+    """Block, copies, cost in arrays, batches of the modes of stage `at`, by rising cost."""
+    number = menu.numbers[at]
     own = stage.take((number[stage.block] >= 0) & (stage.modes.length <= most_length))
-    m, wanted = own.modes, np.zeros(len(own.block), dtype=np.bool_)
-    order = np.lexsort((m.arrays, m.length))
+    m, priced, wanted = own.modes, own.priced(menu.price), np.zeros(len(own.block), dtype=np.bool_)
+    order = np.lexsort((priced, m.length))
     until = np.searchsorted(m.length[order], m.length, side="right") - 1
     for tall in np.unique(m.tall):
-        fewest = np.minimum.accumulate(np.where(m.tall <= tall, m.arrays, 2**60)[order])
-        wanted |= (m.tall == tall) & (m.arrays <= (1 + near) * fewest[until])
-    rows = np.stack([number[own.block], m.low, m.arrays, m.batches], axis=1)[wanted]
+        fewest = np.minimum.accumulate(np.where(m.tall <= tall, priced, 2**60)[order])
+        wanted |= (m.tall == tall) & (priced <= (1 + near) * fewest[until])
+    rows = np.stack([number[own.block], m.low, priced, m.batches], axis=1)[wanted]
     return rows[np.lexsort((rows[:, 0], rows[:, 3], rows[:, 2]))]
 
 

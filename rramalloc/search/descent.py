@@ -11,7 +11,7 @@ from itertools import chain, product
 
 import numpy as np
 
-from rramalloc.network.geometry import Pair
+from rramalloc.mapping.modes import Variant
 from rramalloc.search import cost
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Blocks, Choice, Problem
@@ -34,7 +34,7 @@ class Move:
     """A stage's new block and copies, and the arrays that it takes more."""
 
     stage: int
-    block: Pair
+    block: Variant
     copies: int
     arrays: int
 
@@ -94,7 +94,9 @@ class Descent:
 
     def _timed_together(self, blocks: Blocks, copies: Sequence[Replication]) -> Iterator[Choice]:
         """Yield allocations with the same blocks, timed in one call."""
-        if copies:
+        if self.problem.bits is not None:  # a graph in blocks has the clocks of its own bits
+            yield from (self.problem.choice(row, blocks) for row in copies)
+        elif copies:
             makespans = makespan_of_each(
                 self.problem.graph.in_blocks(blocks), np.array(copies, dtype=np.int64)
             )
@@ -120,10 +122,10 @@ class Descent:
             if (shape, kept) != (block, copies):
                 yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
 
-    def _other_blocks(self, stage: int, block: Pair, length: int) -> list[tuple[Pair, int]]:
+    def _other_blocks(self, stage: int, block: Variant, length: int) -> list[tuple[Variant, int]]:
         """Return modes of about a length with other blocks of the menu, those with the fewest arrays."""
         problem, blocks = self.problem, self.menu.blocks
-        modes = list[tuple[Pair, int]]()
+        modes = list[tuple[Variant, int]]()
         for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
             shape, total = self.menu.block(number), int(blocks.total[number])
             ticks = problem.ticks(stage, shape, 1)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from rramalloc.search.menu import all_modes, listed_modes
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Problem, variants_of
 from rramalloc.timing.metrics import EnergyModel
 
 _ROUNDING = 1e-9  # relative: a bound must stay below sums of the same numbers in another order
@@ -38,7 +38,7 @@ class EnergyFloor:
             listed = listed_modes(problem, stage, self._most(stage))
             every = np.arange(len(listed.blocks))
             reads = listed.arrays_of(every, listed.blocks[:, 5])
-            each = [model.slots(stage, (tall, wide), 1) for tall, wide in listed.blocks[:, :2].tolist()]
+            each = [model.slots(stage, variant, 1) for variant in variants_of(listed.blocks)]
             slots.append(int((reads * each).min()))
         reading_pj = np.array(slots) * model.energy.read_pj
         return math.fsum([*reading_pj.tolist(), *model.moved_pj.tolist()])

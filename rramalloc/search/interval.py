@@ -17,9 +17,18 @@ from typing_extensions import override
 
 from rramalloc.errors import BudgetError
 from rramalloc.search import cost
-from rramalloc.search.menu import Menu, StageModes, all_modes, fed_by, limited_to
+from rramalloc.search.menu import (
+    Menu,
+    StageModes,
+    access_of_modes,
+    all_modes,
+    fed_by,
+    limited_to,
+    step_of_modes,
+)
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
+from rramalloc.search.sensitivity import Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
@@ -54,8 +63,14 @@ class Intervals:
         return all_modes(self.problem)
 
     @cached_property
+    def _access_ns(self) -> list[Floats]:
+        """Access of every mode of every stage, or the step that it needs where the memory is its own."""
+        needed = access_of_modes if step_time_of(self.problem).shared else step_of_modes
+        return [needed(self.problem, i, own) for i, own in enumerate(self._listed)]
+
+    @cached_property
     def _stages(self) -> list[ByLength]:
-        return [ByLength.of(own, self.problem.access_ns(i, own.blocks)) for i, own in enumerate(self._listed)]
+        return [ByLength.of(*each) for each in zip(self._listed, self._access_ns, strict=True)]
 
     def floor(self, first: int, last: int) -> float:
         """Return a value that no allocation with an interval from `first` to `last` undercuts."""
@@ -89,10 +104,7 @@ class Intervals:
     def _least_longest_access(self, problem: Problem, least_ns: float) -> float:
         """Return the shortest step whose modes fit the budget, by bisection over all that there are."""
         per_stage = all_modes(problem)
-        every = [
-            problem.access_ns(stage, each.blocks)[each.block] * each.modes.low
-            for stage, each in enumerate(per_stage)
-        ]
+        every = [step_of_modes(problem, stage, each) for stage, each in enumerate(per_stage)]
         steps = np.unique(np.maximum(np.concatenate(every), least_ns))
         low, high = 0, len(steps) - 1
         while low < high:
@@ -176,9 +188,10 @@ class ArraysForInterval(Intervals):
         self.stop.charge(cost.INTERVAL_STAGE * len(self._listed))
         chosen = self._fewest(length, self._most_ns / length)
         fewest = sum(arrays for arrays, _ in chosen)
-        rows = [own.modes.take(np.array([row])) for own, (_, row) in zip(self._listed, chosen, strict=True)]
-        blocks = tuple((int(row.tall[0]), int(row.wide[0])) for row in rows)
-        found = self.problem.choice(np.array([int(row.low[0]) for row in rows]), blocks)
+        rows = [row for _, row in chosen]
+        blocks = tuple(own.variant(row) for own, row in zip(self._listed, rows, strict=True))
+        copies = [int(own.modes.low[row]) for own, row in zip(self._listed, rows, strict=True)]
+        found = self.problem.choice(np.array(copies), blocks)
         self.incumbent.offer(found)
         if math.isfinite(self.value(found)) or self.problem.one_block:
             # Of copies alone the fewest have the least access too.
@@ -197,23 +210,24 @@ class ArraysForInterval(Intervals):
                 high = middle
         return low if low <= self.problem.budget else math.inf
 
-    @cached_property
-    def _access_ns(self) -> list[Floats]:
-        """Access of every mode of every stage."""
-        every = enumerate(self._listed)
-        return [self.problem.access_ns(i, own.blocks)[own.block] * own.modes.low for i, own in every]
-
     def _fewest(self, longest: int, step_ns: float) -> list[tuple[int, int]]:
-        """Return the fewest arrays of every stage within a length and an access, and the row of its mode."""
-        chosen = []
+        """Return the fewest arrays of every stage within a length and an access, and the row of its mode.
+
+        The bits of all stages are no more sensitive than the limit.
+        """
+        options = list[list[Option]]()
+        every = list[list[int]]()
         for own, access_ns in zip(self._listed, self._access_ns, strict=True):
-            modes = own.modes
+            modes, parts = own.modes, own.sensitivity
             rows = np.flatnonzero((modes.length <= longest) & (access_ns <= step_ns))
-            if not len(rows):
-                return [(2**60, 0)]
-            best = rows[np.lexsort((modes.length[rows], access_ns[rows], modes.arrays[rows]))[0]]
-            chosen.append((int(modes.arrays[best]), int(best)))
-        return chosen
+            order = rows[np.lexsort((modes.length[rows], access_ns[rows], modes.arrays[rows], parts[rows]))]
+            best = order[np.unique(parts[order], return_index=True)[1]].tolist()
+            every.append(best)
+            options.append([Option(int(modes.arrays[row]), int(parts[row])) for row in best])
+        chosen, _ = cheapest_options(options)
+        if not chosen:
+            return [(2**60, 0)]
+        return [(some[at].arrays, rows[at]) for some, rows, at in zip(options, every, chosen, strict=True)]
 
 
 def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:

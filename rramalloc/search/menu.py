@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,27 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import ArrayCount, breakpoints, input_extents, largest_block, smallest_block
-from rramalloc.network.geometry import Pair
+from rramalloc.mapping.modes import (
+    ArrayCount,
+    Variant,
+    breakpoints,
+    input_extents,
+    largest_block,
+    smallest_block,
+)
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.moves import MenuTables, State
-from rramalloc.search.problem import Choice, Problem
+from rramalloc.search.problem import BITS_COLUMN, Choice, Problem, variants_of
+from rramalloc.search.sensitivity import (
+    MOST_PARTS,
+    Option,
+    Precision,
+    cheapest_options,
+    price_of_excess,
+    price_of_limit,
+    tolls,
+)
 from rramalloc.timing.stage_graph import STEP, BatchTicks
 
 Ints = npt.NDArray[np.int64]
@@ -70,7 +85,8 @@ class Blocks(NamedTuple):
     """Blocks of all stages in a search's menu, those of stage i from first[i] to first[i + 1] - 1; int64.
 
     As in `Modes`; groups, sharing, spread, tile: as in ArrayCount, which tell the arrays of any copies;
-    least, most: copies that are allowed.
+    weight_bits, input_bits, sensitivity: as in Precision, 0 where bits are not chosen; least, most: copies
+    that are allowed; toll: price of the sensitivity, in arrays.
     """
 
     first: Ints
@@ -84,16 +100,20 @@ class Blocks(NamedTuple):
     sharing: Ints
     spread: Ints
     tile: Ints
+    weight_bits: Ints
+    input_bits: Ints
+    sensitivity: Ints
     least: Ints
     most: Ints
+    toll: Ints
 
 
 class Stairs(NamedTuple):
     """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i of n stages; int64.
 
-    arrays rise and lengths, the time of all batches, fall; block: its number in Blocks. After these n
-    staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks save arrays, but make
-    other stages wait.
+    arrays, with the tolls of Blocks, rise and lengths, the time of all batches, fall; block: its number in
+    Blocks. After these n staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks
+    save arrays, but make other stages wait.
     """
 
     first: Ints
@@ -136,7 +156,8 @@ class StageModes:
 
     modes: Modes
     blocks: Ints
-    """Distinct blocks: tall, wide, top, left, columns, total, groups, sharing, spread, tile, a row each."""
+    """Distinct blocks, a row each: tall, wide, top, left, columns, total, groups, sharing, spread, tile, and
+    the fields of a Precision."""
     block: Ints
     """Row of `blocks` of every mode."""
     clock: Clock
@@ -146,9 +167,47 @@ class StageModes:
         """Return some of the modes."""
         return replace(self, modes=self.modes.take(rows), block=self.block[rows])
 
-    def clock_by(self, ticks: Callable[[Pair], BatchTicks]) -> Clock:
+    def in_bits(self, precision: Precision) -> StageModes:
+        """Return the same modes as those of some bits."""
+        blocks = self.blocks.copy()
+        blocks[:, BITS_COLUMN:] = precision
+        return replace(self, blocks=blocks)
+
+    @classmethod
+    def joined(cls, each: Sequence[StageModes]) -> StageModes:
+        """Return the modes of all of them as those of one stage."""
+        if len(each) == 1:
+            return each[0]
+        starts = np.cumsum([0, *(len(own.blocks) for own in each[:-1])]).tolist()
+        return cls(
+            Modes(*map(np.concatenate, zip(*(own.modes for own in each), strict=True))),
+            np.concatenate([own.blocks for own in each]),
+            np.concatenate([own.block + start for own, start in zip(each, starts, strict=True)]),
+            Clock.joined([own.clock for own in each]),
+        )
+
+    def variant(self, row: int) -> Variant:
+        """Return the block of a mode, and its bits where they are chosen."""
+        return variants_of(self.blocks[self.block[row], None])[0]
+
+    @property
+    def sensitivity(self) -> Ints:
+        """Sensitivity of every mode, in parts of the limit."""
+        parts: Ints = self.blocks[self.block, -1]
+        return parts
+
+    def priced(self, price: float) -> Ints:
+        """Return the arrays of every mode and the toll of its bits."""
+        return self.modes.arrays + tolls(price, self.sensitivity)
+
+    def by_bits(self) -> list[StageModes]:
+        """Return the modes with the same bits, of each sensitivity."""
+        own = self.sensitivity
+        return [self.take(own == parts) for parts in np.unique(own)]
+
+    def clock_by(self, ticks: Callable[[Variant], BatchTicks]) -> Clock:
         """Return the clock of batches that last `ticks` by their block."""
-        return Clock.of([ticks((tall, wide)) for tall, wide in self.blocks[:, :2].tolist()])
+        return Clock.of([ticks(variant) for variant in variants_of(self.blocks)])
 
     def with_clock(self, clock: Clock) -> StageModes:
         """Return the same modes with this clock."""
@@ -178,31 +237,29 @@ class StageModes:
         np.maximum.at(most, self.block, self.modes.high)
         return least, most
 
-    @property
-    def fewest(self) -> Ints:
-        """Rows of `modes` on the staircase: fewest arrays for the length, shortest first in arrays."""
-        return self._fewest(np.arange(len(self.modes.tall)))
+    def fewest(self, price: float = 0.0) -> Ints:
+        """Return the rows of `modes` on the staircase: least cost for the length, the cheapest first."""
+        return self._fewest(np.arange(len(self.modes.tall)), price)
 
-    @property
-    def fewest_low(self) -> Ints:
-        """The same with the lowest blocks only."""
-        return self._fewest(np.flatnonzero(self.modes.tall == self.modes.tall.min(initial=2**60)))
+    def fewest_low(self, price: float) -> Ints:
+        """Return the same with the lowest blocks only."""
+        return self._fewest(np.flatnonzero(self.modes.tall == self.modes.tall.min(initial=2**60)), price)
 
-    def _fewest(self, among: Ints) -> Ints:
-        m = self.modes.take(among)
-        order = np.lexsort((m.tall, m.total, m.length, m.arrays))
+    def _fewest(self, among: Ints, price: float) -> Ints:
+        m, cost = self.modes.take(among), self.priced(price)[among]
+        order = np.lexsort((m.tall, m.total, m.length, cost))
         best = np.minimum.accumulate(m.length[order])
         falls = np.concatenate(([True], best[1:] < best[:-1]))
         rows: Ints = among[order[falls]]
         return rows
 
 
-def stage_modes(modes: ModeArrays, stage: int, most: int) -> StageModes:
-    """All modes of a stage with up to `most` arrays, all in one step a batch."""
+def stage_modes(modes: ModeArrays, stage: int, most: int, bits: Variant = ()) -> StageModes:
+    """All modes of a stage with up to `most` arrays, all in one step a batch; bits: that end its variants."""
     node = modes.stages[stage]
     shape = modes.network.shapes[node.name]
     unit, largest = smallest_block(node), largest_block(node, shape)
-    single = modes.of(stage, unit)
+    single = modes.of(stage, (*unit, *bits))
     extents = [input_extents(node, axis, largest[axis])[unit[axis] - 1 :: unit[axis]] for axis in (0, 1)]
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
     columns_per_window = single.columns // (unit[0] * unit[1])
@@ -255,13 +312,14 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     spread = -(-rows // wordlines) * -(-columns // bitlines) * arrays_per_block
     count = ArrayCount(np.full_like(ph, groups), sharing, spread, np.ones_like(ph))
     count = count if own_tiles is None else count.in_own_tiles(own_tiles)
-    blocks = np.stack(np.broadcast_arrays(ph, pw, top, left, in_row, total, *count), axis=1)
+    given = [np.zeros_like(ph)] * len(Precision._fields)
+    blocks = np.stack(np.broadcast_arrays(ph, pw, top, left, in_row, total, *count, *given), axis=1)
     return _listed(blocks[_arrays_of(blocks, 1) <= most], most)
 
 
 def _arrays_of(blocks: Ints, copies: Ints | int) -> Ints:
     """Return the arrays that copies of each block take. blocks: rows of `StageModes.blocks`."""
-    groups, sharing, spread, tile = blocks[:, 6:].T
+    groups, sharing, spread, tile = blocks[:, 6:BITS_COLUMN].T
     stored = -(-copies * groups // np.maximum(sharing, 1)) * spread
     arrays: Ints = -(-stored // tile) * tile
     return arrays
@@ -283,13 +341,22 @@ def _shortened(problem: Problem, each: StageModes) -> StageModes:
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage with up to `most` arrays, without limits of time."""
+    if problem.bits is None or not problem.bits.precisions[stage]:
+        return _listed_in(problem, stage, most, ())
+    return StageModes.joined(
+        [_listed_in(problem, stage, most, own[:2]).in_bits(own) for own in problem.bits.precisions[stage]]
+    )
+
+
+def _listed_in(problem: Problem, stage: int, most: int, bits: Variant) -> StageModes:
+    """Return the modes of a stage with the bits that end its variants, if they are chosen."""
     modes = problem.block_modes
     if modes is None:
         return copies_only(problem, stage, most)
     if modes.demand is None:
-        return stage_modes(modes, stage, most)
-    block = problem.graph.blocks[stage]
-    return _listed(np.array([[*_block(problem, stage), *modes.count(stage, block)]], dtype=np.int64), most)
+        return stage_modes(modes, stage, most, bits)
+    count = modes.count(stage, (*problem.graph.blocks[stage], *bits))
+    return _listed(np.array([[*_block(problem, stage), *count, 0, 0, 0]], dtype=np.int64), most)
 
 
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
@@ -303,6 +370,9 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     if problem.fed_ns is not None:
         per_copy = problem.access_ns(stage, each.blocks)
         most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
+        if problem.longest_step_ns is not None:
+            compute_ns = problem.compute_ns(stage, variants_of(each.blocks))
+            most_fed[compute_ns > problem.longest_step_ns * (1 + 1e-12)] = 0
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
 
@@ -310,6 +380,12 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 def cheapest_of_each(problem: Problem) -> Ints:
     """Return the fewest arrays that the allowed modes of every stage take, int64."""
     most = problem.arrays_of_stages(problem.smallest).tolist()
+    if problem.bits is not None:
+        every = enumerate(zip(problem.graph.blocks, problem.smallest.tolist(), strict=True))
+        most = [
+            max(problem.arrays_of_stage(i, (*block, *bits), n) for bits in problem.bits.of(i))
+            for i, (block, n) in every
+        ]
     fewest = [
         _untimed_modes_of(problem, stage, arrays).modes.arrays.min() for stage, arrays in enumerate(most)
     ]
@@ -325,6 +401,7 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
     stages = []
     for stage in range(len(problem.demand)):
         key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
+        key += () if problem.bits is None else (problem.bits.precisions[stage],)
         key += tuple(float(own[stage]) for own in limits)
         if key not in listed:
             listed[key] = _untimed_modes_of(problem, stage, int(problem.lowest[stage]) + spare)
@@ -355,9 +432,21 @@ def fed_by(problem: Problem, step_ns: float) -> Problem:
     if step_time.shared:
         least = np.array([_least_access_ns(problem, i, own) for i, own in enumerate(all_modes(problem))])
         room = step_ns - (float(least.sum()) - least)
-    fed = replace(problem, fed_ns=room)
+    fed = replace(problem, fed_ns=room, longest_step_ns=step_ns)
     _check_budget(fed, all_modes(fed))
     return fed
+
+
+def access_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
+    """Time that the memory needs in a step for each mode of a stage."""
+    access_ns: npt.NDArray[np.float64] = problem.access_ns(stage, each.blocks)[each.block] * each.modes.low
+    return access_ns
+
+
+def step_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
+    """Shortest step of each mode of a stage that has the memory to itself, 0 if it is any."""
+    compute_ns = problem.compute_ns(stage, variants_of(each.blocks))
+    return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.block])
 
 
 def _least_access_ns(problem: Problem, stage: int, each: StageModes) -> float:
@@ -387,8 +476,15 @@ def limited_to(problem: Problem, longest: int) -> Problem:
 def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
     """Raise BudgetError if the modes left do not fit the budget."""
     needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
+    if problem.bits is not None and sum(needs) <= problem.budget:
+        options = [
+            [Option(int(own.modes.arrays.min()), int(own.sensitivity[0])) for own in each.by_bits()]
+            for each in stages
+        ]
+        chosen, _ = cheapest_options(options)
+        needs = [own[at].arrays for own, at in zip(options, chosen, strict=True)] if chosen else [2**60]
     if sum(needs) > problem.budget:
-        raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=True)))
+        raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=False)))
 
 
 def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
@@ -413,14 +509,14 @@ def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> St
     ones = np.ones(len(low), dtype=np.int64)
     tall, wide, top, left, columns, windows = (size * ones for size in block)
     modes = Modes(tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones)
-    rows = np.array([[*block, 1, 0, demand, 1]], dtype=np.int64)
+    rows = np.array([[*block, 1, 0, demand, 1, 0, 0, 0]], dtype=np.int64)
     steps = Clock.of([STEP])
     return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:
     """Return all modes with these blocks and up to `most` arrays."""
-    economics = np.ascontiguousarray(blocks[:, 5:])
+    economics = np.ascontiguousarray(blocks[:, 5:BITS_COLUMN])
     size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
     listed = np.empty((size, 5), dtype=np.int64)
     _list_modes(economics, most, listed)
@@ -435,6 +531,8 @@ class Menu:
     """Menu of modes of a search. stages: all modes, `blocks` and `stairs` those that are kept.
 
     numbers: for each stage and every row of its blocks the place among its kept ones, -1 for none.
+    price: arrays for a part of the limit of sensitivities, by_bits: staircases of every stage and its bits,
+    None where bits are not chosen.
     """
 
     stages: tuple[StageModes, ...]
@@ -442,6 +540,8 @@ class Menu:
     stairs: Stairs
     clock: Clock
     numbers: tuple[Ints, ...]
+    price: float = 0.0
+    by_bits: tuple[tuple[_BitStair, ...], ...] | None = None
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
         """Return the menu in the form that compiled searches read, with the constraints of a problem.
@@ -450,11 +550,22 @@ class Menu:
         """
         climbed = len(self.stages) if low else 0
         room = problem.limits.room if problem.graph.weighted.all() else None
-        return MenuTables(self.blocks, self.stairs, climbed, self.clock, problem.budget, room, slots)
+        toll, excess = int(tolls(self.price, np.array(MOST_PARTS))), 0.0
+        if self.by_bits is not None:
+            excess = price_of_excess(self.price, problem.budget)
+        blocks, stairs, budget = self.blocks, self.stairs, problem.budget
+        return MenuTables(blocks, stairs, climbed, self.clock, budget, room, slots, toll, excess)
 
-    def block(self, number: int) -> Pair:
-        """Height and width of a block by its number."""
-        return int(self.blocks.tall[number]), int(self.blocks.wide[number])
+    def block(self, number: int) -> Variant:
+        """Height and width of a block by its number, and its bits where they are chosen."""
+        return self._variants[number]
+
+    @cached_property
+    def _variants(self) -> list[Variant]:
+        blocks = self.blocks
+        bits = zip(blocks.weight_bits.tolist(), blocks.input_bits.tolist(), strict=True)
+        pairs = zip(blocks.tall.tolist(), blocks.wide.tolist(), strict=True)
+        return [(*pair, *(own if own[0] else ())) for pair, own in zip(pairs, bits, strict=True)]
 
     def choice(self, problem: Problem, state: State) -> Choice:
         """Return the allocation of a state of a compiled search."""
@@ -464,6 +575,8 @@ class Menu:
     def smallest_interval(self, problem: Problem) -> int:
         """Shortest length of all stages with which the cheapest modes fit budget and tiles, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
+        if self.by_bits is not None:
+            high = max(int(own.length[0]) for some in self.by_bits for own in some)
         while low < high:
             middle = (low + high) // 2
             state, arrays = self.cheapest(middle)
@@ -475,7 +588,7 @@ class Menu:
                 low = middle + 1
         return low
 
-    def state(self, blocks: Sequence[Pair], copies: Ints) -> State:
+    def state(self, blocks: Sequence[Variant], copies: Ints) -> State:
         """Return an allocation in the form that the local search changes.
 
         Raises ValueError for a block that the menu has not.
@@ -486,7 +599,7 @@ class Menu:
             numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
-    def known_state(self, blocks: Sequence[Pair], copies: Ints) -> State | None:
+    def known_state(self, blocks: Sequence[Variant], copies: Ints) -> State | None:
         """Return the same, None for a block that the menu has not."""
         try:
             return self.state(blocks, copies)
@@ -496,7 +609,7 @@ class Menu:
     @property
     def smallest(self) -> State:
         """The fewest arrays of every stage."""
-        return self.with_length(np.full(len(self.stages), 2**60))
+        return self.cheapest(2**60)[0]
 
     @property
     def fewest_copies(self) -> State:
@@ -505,13 +618,38 @@ class Menu:
         return State(first.copy(), self.blocks.least[first])
 
     def cheapest(self, length: int) -> tuple[State, int]:
-        """Return the fewest arrays with which no stage takes longer, and their sum; 2**60 if a stage must."""
+        """Return the fewest arrays with which no stage takes longer, and a bound of their sum.
+
+        It is 2**60 if a stage must take longer, or bits be more sensitive than the limit.
+        """
+        if self.by_bits is not None:
+            options = self._options(length)
+            chosen, arrays = cheapest_options(options)
+            if not chosen:
+                return self.smallest if length < 2**60 else self.with_length(
+                    np.full(len(options), length)
+                ), arrays
+            stairs = [own[at] for own, at in zip(self.by_bits, chosen, strict=True)]
+            modes = [(own.block[step], own.copies[step]) for own in stairs for step in [own.step(length)]]
+            return State(*np.array(modes, dtype=np.int64).T.copy()), arrays
         steps = self._steps(np.full(len(self.stages), length))
         longer = (self.stairs.length[steps] > length).any()
         return self._state(steps), 2**60 if longer else int(self.stairs.arrays[steps].sum())
 
+    def _options(self, length: int) -> list[list[Option]]:
+        """Fewest arrays of every stage and its bits that take no longer; of no use where they must."""
+        return [
+            [
+                Option(int(own.arrays[step]), own.sensitivity)
+                if (step := own.step(length)) < len(own.arrays)
+                else Option(2**40, 2**50)
+                for own in some
+            ]
+            for some in self.by_bits or ()
+        ]
+
     def with_length(self, length: Ints) -> State:
-        """Return the fewest arrays for at most this length of every stage, or its shortest."""
+        """Return the cheapest modes for at most this length of every stage, or its shortest; bits priced."""
         return self._state(self._steps(length))
 
     def _steps(self, length: Ints) -> Ints:
@@ -527,7 +665,7 @@ class Menu:
     def _state(self, steps: Ints) -> State:
         return State(self.stairs.block[steps], self.stairs.copies[steps])
 
-    def cheaper(self, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+    def cheaper(self, stage: int, arrays: int) -> Iterator[tuple[Variant, int]]:
         """Yield the modes of the staircase of a stage with fewer arrays, the nearest first."""
         stairs = self.stairs
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
@@ -539,17 +677,23 @@ class Menu:
         """Return the menu of a problem. Raises BudgetError if no modes within its limits fit the budget."""
         stages = all_modes(problem)
         _check_budget(problem, stages)
-        return cls._joined(stages)
+        menu = cls._joined(stages, 0.0, by_bits=problem.bits is not None)
+        if problem.bits is None:
+            return menu
+        options = menu._options(menu.smallest_interval(replace(problem, tiles=None)))
+        return cls._joined(stages, price_of_limit(options), by_bits=True)
 
     @classmethod
-    def _joined(cls, stages: tuple[StageModes, ...]) -> Menu:
+    def _joined(cls, stages: tuple[StageModes, ...], price: float, *, by_bits: bool) -> Menu:
         first, blocks, clocks = [0], list[Ints](), []
         stairs, low_stairs = list[Ints](), list[Ints]()
+        of_bits = list[tuple[_BitStair, ...]]()
         numbers, kept_of = list[Ints](), dict[int, _Kept]()  # equal stages share their modes
         for each in stages:
             if id(each) not in kept_of:
-                kept_of[id(each)] = _Kept.of(each)
+                kept_of[id(each)] = _Kept.of(each, price)
             kept = kept_of[id(each)]
+            of_bits.append(tuple(own._replace(block=own.block + first[-1]) for own in kept.of_bits))
             numbers_from = np.array([0, 0, first[-1], 0])
             stairs.append(kept.stairs + numbers_from)
             low_stairs.append(kept.low_stairs + numbers_from)
@@ -564,7 +708,23 @@ class Menu:
             Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
             Clock.joined(clocks),
             tuple(numbers),
+            price,
+            tuple(of_bits) if by_bits else None,
         )
+
+
+class _BitStair(NamedTuple):
+    """Staircase of a stage with a sensitivity: arrays rise and lengths fall; block: its number in Blocks."""
+
+    sensitivity: int
+    arrays: Ints
+    length: Ints
+    block: Ints
+    copies: Ints
+
+    def step(self, length: int) -> int:
+        """Return the first step that is no longer, or one more than there are."""
+        return int(np.searchsorted(-self.length, -length))
 
 
 class _Kept(NamedTuple):
@@ -578,28 +738,36 @@ class _Kept(NamedTuple):
     blocks: Ints
     clock: Clock
     number: Ints
+    of_bits: list[_BitStair]
 
     @classmethod
-    def of(cls, each: StageModes) -> _Kept:
-        """Return the staircases, and the blocks that are on them or nearly as cheap."""
-        rows, low, modes = each.fewest, each.fewest_low, each.modes
-        kept = _kept_blocks(each, np.concatenate([rows, low]))
+    def of(cls, each: StageModes, price: float) -> _Kept:
+        """Return the staircases, and the blocks that are on them or nearly as cheap; price: for bits."""
+        rows, low, modes = each.fewest(price), each.fewest_low(price), each.modes
+        by_bits = [(own.modes.take(own.fewest()), own.block[own.fewest()], own) for own in each.by_bits()]
+        on_stairs = np.concatenate([each.block[rows], each.block[low], *(own for _, own, _ in by_bits)])
+        kept = _kept_blocks(each, np.unique(on_stairs), price)
         number = np.full(len(each.blocks), -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
-        steps = np.stack([modes.arrays, modes.length, number[each.block], modes.low], axis=1)
+        steps = np.stack([each.priced(price), modes.length, number[each.block], modes.low], axis=1)
         least, most = each.copies_of_blocks()
-        blocks = np.column_stack([each.blocks[kept], least[kept], most[kept]])
-        return cls(steps[rows], steps[low], blocks, each.clock.take(kept), number)
+        blocks = np.column_stack(
+            [each.blocks[kept], least[kept], most[kept], tolls(price, each.blocks[kept, -1])]
+        )
+        of_bits = [
+            _BitStair(int(own.sensitivity[0]), stair.arrays, stair.length, number[block], stair.low)
+            for stair, block, own in by_bits
+        ]
+        return cls(steps[rows], steps[low], blocks, each.clock.take(kept), number, of_bits)
 
 
-def _kept_blocks(each: StageModes, on_stairs: Ints) -> Ints:
+def _kept_blocks(each: StageModes, on_stairs: Ints, price: float) -> Ints:
     """Blocks of modes on the staircases, the smallest one, and others that are nearly as cheap somewhere."""
-    m, rows = each.modes, each.fewest
-    on_stairs = np.unique(each.block[on_stairs])
-    # fewest arrays for at most this length, for every mode
-    stair_length, stair_arrays = m.length[rows][::-1], m.arrays[rows][::-1]  # lengths rise
+    m, rows, cost = each.modes, each.fewest(price), each.priced(price)
+    # least cost for at most this length, for every mode
+    stair_length, stair_cost = m.length[rows][::-1], cost[rows][::-1]  # lengths rise
     at = np.searchsorted(stair_length, m.length, side="right") - 1
-    excess = m.arrays / np.maximum(stair_arrays[at], 1)
+    excess = cost / np.maximum(stair_cost[at], 1)
     near = np.full(len(each.blocks), np.inf)
     np.minimum.at(near, each.block, excess)
     counts = np.zeros(len(each.blocks), dtype=np.int64)

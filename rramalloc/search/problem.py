@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,9 +11,10 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.mapping.demand import CopyModes, ModeArrays, Modes
+from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.tiles import Classes, Fit, Tiles
-from rramalloc.network.geometry import Pair
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
+from rramalloc.search.sensitivity import BitModes
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
@@ -20,8 +22,10 @@ from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, sim
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
-Blocks = tuple[Pair, ...]
-"""Block (height, width) of every stage, in canonical order."""
+Blocks = tuple[Variant, ...]
+"""Block of every stage, and its bits where they are chosen, in canonical order."""
+BITS_COLUMN = 10
+"""Column of the bits of a weight among the rows of blocks of a menu, before those of an input."""
 _ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
 
 
@@ -37,6 +41,7 @@ class Problem:
     block_modes: arrays of every mode, where blocks are chosen or copies take whole tiles; None where copies
     alone are chosen and each takes its `demand`;
     energy: what the hardware says of energy and area, None if nothing;
+    bits: the bits that stages choose from, None where they are given: then demand is with the fewest;
     once: with block_modes, arrays of every stage in its cheapest mode, None for a copy of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
@@ -58,7 +63,10 @@ class Problem:
     longest: int | None = None
     once: Replication | None = None
     start: tuple[Blocks, Replication] | None = None
-    _access: dict[tuple[int, Pair], float] = field(default_factory=dict, init=False, repr=False)
+    bits: BitModes | None = None
+    longest_step_ns: float | None = None
+    """Longest step that a stage's bits may take, None without such a limit."""
+    _access: dict[tuple[int, Variant], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -124,12 +132,13 @@ class Problem:
     def copies_alone(self) -> Problem | None:
         """This problem with copies of the graph's blocks alone; None if the fewest of them do not fit.
 
-        Also None where the arrays of copies are not proportional to their number.
+        Also None where the arrays of copies are not proportional to their number, or these are all there is.
         """
-        if self.in_whole_tiles:
+        if self.in_whole_tiles or (self.bits is not None and not self.chooses_blocks):
             return None
         try:
-            return replace(self, block_modes=None)
+            alone = self.block_modes and self.block_modes.of_copies(self.demand, always=self.bits is not None)
+            return replace(self, block_modes=alone)
         except (BudgetError, PlacementError, TileError):
             return None
 
@@ -165,15 +174,15 @@ class Problem:
         """Arrays that every stage uses."""
         return self.modes.each(blocks or self.graph.blocks, replication)
 
-    def arrays_of_stage(self, stage: int, block: Pair, copies: int) -> int:
+    def arrays_of_stage(self, stage: int, block: Variant, copies: int) -> int:
         """Return the arrays of `copies` of a block of one stage."""
         return self.modes.count(stage, block).arrays(copies)
 
-    def total(self, stage: int, block: Pair) -> int:
+    def total(self, stage: int, block: Variant) -> int:
         """Blocks of this shape that cover the output of a stage."""
         return self.graph.grids[stage].recut(block).total
 
-    def ticks(self, stage: int, block: Pair, copies: int) -> int:
+    def ticks(self, stage: int, block: Variant, copies: int) -> int:
         """Ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, block).of(np.array(copies)))
 
@@ -185,7 +194,7 @@ class Problem:
         ]
         return int(max(lengths))
 
-    def copies_allowed(self, stage: int, block: Pair) -> tuple[int, int]:
+    def copies_allowed(self, stage: int, block: Variant) -> tuple[int, int]:
         """Return the fewest and the most copies of a block of one stage."""
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
@@ -195,20 +204,32 @@ class Problem:
 
     def access_ns(self, stage: int, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Time that the memory needs in a step per copy of each of these blocks (height, width, ...)."""
-        return np.array([self._access_of(stage, (int(tall), int(wide))) for tall, wide in blocks[:, :2]])
+        return np.array([self._access_of(stage, variant) for variant in variants_of(blocks)])
 
-    def _access_of(self, stage: int, block: Pair) -> float:
+    def _access_of(self, stage: int, variant: Variant) -> float:
         step_time, modes = self.step_time, self.block_modes
         if step_time is None:
             return 0.0
-        if modes is None or block == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
+        if modes is None or variant == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
             return float(step_time.access_ns_per_copy[stage])
-        key = self.graph.kinds[stage], block  # equal stages move the same bytes
+        key = self.graph.kinds[stage], variant  # equal stages move the same bytes
         if key not in self._access:
-            node, memory = self.graph.stages[stage], modes.hardware.memory
-            moved = 0.0 if memory is None else bytes_of_block(modes.network, node, block, modes.hardware)
-            self._access[key] = 0.0 if memory is None else moved / memory.bandwidth_gb_s
+            node, hardware = precise(self.graph.stages[stage], variant), modes.hardware
+            moved, memory = 0.0, hardware.memory
+            if memory is not None:
+                moved = bytes_of_block(self.graph.network, node, block_of(variant), hardware)
+                moved /= memory.bandwidth_gb_s
+            self._access[key] = moved
         return self._access[key]
+
+    def compute_ns(self, stage: int, variants: Sequence[Variant]) -> npt.NDArray[np.float64]:
+        """Time of a common step that the bits of each of these variants take at least, 0 where all are equal.
+
+        The arrays of a step read as many bits as the stage with the most.
+        """
+        if self.step_time is None or not self.step_time.by_bits or self.bits is None:
+            return np.zeros(len(variants))
+        return self.bits.compute_ns(stage, variants)
 
     def step_time_in(self, blocks: Blocks) -> StepTime:
         """Return the step time with these blocks. Raises ValueError where no time is given."""
@@ -217,7 +238,11 @@ class Problem:
         if blocks == self.graph.blocks:
             return self.step_time
         access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
-        return replace(self.step_time, access_ns_per_copy=np.array(access))
+        compute_ns = self.step_time.compute_ns
+        if self.step_time.by_bits:
+            each = (self.compute_ns(stage, [block]) for stage, block in enumerate(blocks))
+            compute_ns = max(compute_ns, *(float(own[0]) for own in each))
+        return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
 
     def step_ns(self, copies: Replication, blocks: Blocks) -> float:
         """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
@@ -228,7 +253,7 @@ class Problem:
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
         latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, blocks)
-        return self.energy.measure(self.graph.in_blocks(blocks), copies, self.modes, latency_ns)
+        return self.energy.measure(blocks, copies, self.modes, latency_ns)
 
     def metrics(self, timing: ExactTiming) -> Metrics | None:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
@@ -276,6 +301,8 @@ class Problem:
         """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
         if self.arrays(replication, blocks) > self.budget:
             return False
+        if self.bits is not None and not self.bits.fits(blocks or self.graph.blocks):
+            return False
         if self.tiles is None:
             return True
         room = self.limits.room
@@ -319,6 +346,16 @@ class Problem:
             classes = Classes.of(self.demand[self.graph.weighted])
             room = TileRoom(classes.sizes, classes.kind, self.tiles.count, self.tiles.arrays)
         return Limits(self.demand, self.budget, self.smallest, self.largest, room)
+
+
+def variants_of(blocks: npt.NDArray[np.int64]) -> list[Variant]:
+    """Return the variant of every row: height, width and further columns, the last three of a Precision.
+
+    Bits are 0 where they are not chosen.
+    """
+    columns = [0, 1, *range(BITS_COLUMN, BITS_COLUMN + 2)]
+    rows: list[list[int]] = blocks[:, columns].tolist()
+    return [tuple(row) if row[-1] else (row[0], row[1]) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +403,7 @@ class Choice:
     def with_digital(self, problem: Problem) -> Choice:
         """Return a choice of `problem.on_arrays` with the digital nodes of `problem`, one of each."""
         graph = problem.graph
-        copies, blocks = np.ones_like(graph.windows), list(graph.blocks)
+        copies, blocks = np.ones_like(graph.windows), list[Variant](graph.blocks)
         copies[graph.weighted] = self.copies
         for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks, strict=True):
             blocks[stage] = block

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.search.menu import StageModes, all_modes, fed_by
-from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by
+from rramalloc.search.problem import Answer, Choice, Problem, variants_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
@@ -135,9 +135,8 @@ class ByLength(NamedTuple):
     access_ns: Floats
 
     @classmethod
-    def of(cls, listed: StageModes, per_copy: Floats) -> ByLength:
-        """Sort the modes of a stage. per_copy: access of a copy of each of its blocks."""
-        access_ns = per_copy[listed.block] * listed.modes.low
+    def of(cls, listed: StageModes, access_ns: Floats) -> ByLength:
+        """Sort the modes of a stage. access_ns: of each of them."""
         order = np.argsort(listed.modes.length, kind="stable")
         return cls(listed.modes.length[order], np.minimum.accumulate(access_ns[order]))
 
@@ -184,8 +183,21 @@ class StepLengths:
         )
         least, most = (np.concatenate([each[end] for each in ranges]) for end in (0, 1))
         shortest, longest = (max(step_time.compute_ns, end) for end in ends)
-        by_length = tuple(map(ByLength.of, stages, per_copy)) if step_time.shared else ()
-        return cls(problem, step_time, np.concatenate(per_copy), least, most, shortest, longest, by_length)
+        by_length: tuple[ByLength, ...] = ()
+        if step_time.shared:
+            by_length = tuple(
+                ByLength.of(each, access_of_modes(problem, i, each)) for i, each in enumerate(stages)
+            )
+        every = np.concatenate(per_copy)
+        if step_time.by_bits:  # the time that bits compute is one more length, whatever the copies
+            listed = [problem.compute_ns(i, variants_of(each.blocks)) for i, each in enumerate(stages)]
+            lengths = np.unique(np.concatenate(listed))
+            every = np.concatenate([every, lengths])
+            least, most = (
+                np.concatenate([ends, np.ones_like(lengths, dtype=np.int64)]) for ends in (least, most)
+            )
+            longest = max(longest, float(lengths[-1]))
+        return cls(problem, step_time, every, least, most, shortest, longest, by_length)
 
     def least_interval(self, step_ns: float) -> int:
         """Return an interval that no allocation whose step is at most so long undercuts."""

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.mapping.modes import breakpoints
+from rramalloc.mapping.modes import Variant, breakpoints
 from rramalloc.search import cost, repair
-from rramalloc.search.menu import Modes, StageModes, all_modes
-from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
+from rramalloc.search.problem import Answer, Choice, Problem, variants_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
@@ -84,23 +84,18 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Seque
 def least_access(problem: Problem, stop: Work) -> Answer:
     """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
     listed = all_modes(problem)
-    costs = [_access_ns(problem, stage, own) for stage, own in enumerate(listed)]
+    costs = [access_of_modes(problem, stage, own) for stage, own in enumerate(listed)]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
     choices, blocks = _choices(problem, listed, lambda stage, _: costs[stage])
     search = LeastSum(choices, stop, step=step)
     return _answer(problem, search, search.run()[0], blocks, "")
 
 
-def _answer(problem: Problem, search: LeastSum, chosen: Ints, blocks: Ints, proof: str) -> Answer:
-    shapes = tuple((tall, wide) for tall, wide in blocks[chosen].tolist())
-    choice = problem.choice(search.choices.copies[chosen], shapes)
+def _answer(
+    problem: Problem, search: LeastSum, chosen: Ints, blocks: Sequence[Variant], proof: str
+) -> Answer:
+    choice = problem.choice(search.choices.copies[chosen], tuple(blocks[at] for at in chosen.tolist()))
     return Answer(choice, 1, proof, objective_bound=search.bound)
-
-
-def _access_ns(problem: Problem, stage: int, listed: StageModes) -> Floats:
-    """Time that the memory needs in a step for each of these modes."""
-    access_ns: Floats = problem.access_ns(stage, listed.blocks)[listed.block] * listed.modes.low
-    return access_ns
 
 
 def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Floats:
@@ -108,7 +103,7 @@ def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: Stage
     length = listed.modes.length.astype(np.float64)
     if by_step is None:
         return length
-    step_ns = np.maximum(_access_ns(problem, stage, listed), by_step.compute_ns)
+    step_ns = np.maximum(step_of_modes(problem, stage, listed), by_step.compute_ns)
     if by_step.transfer is not None:
         carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.modes.low
         step_ns = np.maximum(step_ns, carried)
@@ -283,8 +278,8 @@ CostsOf = Callable[[int, StageModes], Floats]
 
 def _choices(
     problem: Problem, each_stage: Sequence[StageModes], costs_of: CostsOf
-) -> tuple[StageChoices, Ints]:
-    """Return the choices of every stage, and the block (height, width) of each choice."""
+) -> tuple[StageChoices, list[Variant]]:
+    """Return the choices of every stage, and the block of each choice; no limit of sensitivities is kept."""
     if problem.step_time is not None and problem.step_time.transfer is not None and not problem.one_block:
         raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
     made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
@@ -293,7 +288,7 @@ def _choices(
         if problem.step_time is not None and problem.step_time.transfer is not None:
             key += (stage,)
         if key not in made:
-            made[key] = _Stage.of(listed.modes, costs_of(stage, listed))
+            made[key] = _Stage.of(listed, costs_of(stage, listed))
         stages.append(made[key])
     least = [int(each.arrays[0]) for each in stages]
     choices = StageChoices(
@@ -303,24 +298,25 @@ def _choices(
         np.concatenate([each.costs for each in stages]),
         problem.budget - sum(least),
     )
-    return choices, np.concatenate([each.blocks for each in stages])
+    return choices, [block for each in stages for block in each.blocks]
 
 
 class _Stage(NamedTuple):
-    """Choices of one stage: arrays of all copies rise, costs fall. blocks: height and width of each."""
+    """Choices of one stage: arrays of all copies rise, costs fall. blocks: that of each."""
 
     copies: Ints
     arrays: Ints
     costs: Floats
-    blocks: Ints
+    blocks: list[Variant]
 
     @classmethod
-    def of(cls, modes: Modes, costs: Floats) -> _Stage:
+    def of(cls, listed: StageModes, costs: Floats) -> _Stage:
         """Return the fewest copies for each number of batches; of equal costs the lowest block."""
+        modes = listed.modes
         order = np.lexsort((modes.tall, modes.total, costs, modes.arrays))
         best = np.minimum.accumulate(costs[order])
         kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
-        blocks = np.stack([modes.tall[kept], modes.wide[kept]], axis=1)
+        blocks = variants_of(listed.blocks[listed.block[kept]])
         return cls(modes.low[kept], modes.arrays[kept], costs[kept], blocks)
 
 

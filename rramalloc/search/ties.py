@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rramalloc.network.geometry import Pair
+from rramalloc.mapping.modes import Variant
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu
@@ -48,7 +48,7 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
     return best
 
 
-def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterator[tuple[Pair, int]]:
+def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterator[tuple[Variant, int]]:
     """Yield every block of a stage of several with the most copies that take fewer arrays."""
     blocks = menu.blocks
     first, end = int(blocks.first[stage]), int(blocks.first[stage + 1])

@@ -44,13 +44,14 @@ class StepTime:
     compute_ns: time a step takes at least, that of the slowest stage; access_ns_per_copy: float64 of length
     n, time the memory needs per copy of each stage (0 without a memory description); shared: all stages
     share the bandwidth; transfer: between tiles, beside the memory's access, None where the placement is
-    left open.
+    left open; by_bits: whether stages choose bits on which the length depends.
     """
 
     compute_ns: float
     access_ns_per_copy: npt.NDArray[np.float64]
     shared: bool
     transfer: Transfer | None = None
+    by_bits: bool = False
 
     @classmethod
     def of(
@@ -80,7 +81,7 @@ class StepTime:
     def moves(self) -> bool:
         """Whether the length of a step depends on the copies."""
         carried = self.transfer is not None and bool(self.transfer.ns_per_copy.any())
-        return carried or bool(self.access_ns_per_copy.any())
+        return carried or self.by_bits or bool(self.access_ns_per_copy.any())
 
     @property
     def depends_on_copies(self) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import active_lines, copies_of_full_array
+from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.timing.access import bytes_of_block
@@ -52,16 +52,17 @@ class _Clocks:
     hardware: Hardware
     options: MappingOptions
     measured: MeasuredSteps | None
-    _ticks: dict[tuple[int, Pair], BatchTicks] = field(default_factory=dict, repr=False)
+    _ticks: dict[tuple[int, Variant], BatchTicks] = field(default_factory=dict, repr=False)
 
-    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+    def __call__(self, stage: int, block: Variant) -> BatchTicks:
         kind = self.graph.kinds[stage] if self.measured is None else stage
         if (kind, block) not in self._ticks:
             self._ticks[kind, block] = self._batch(stage, block)
         return self._ticks[kind, block]
 
-    def _batch(self, stage: int, block: Pair) -> BatchTicks:
-        node, network = self.graph.stages[stage], self.graph.network
+    def _batch(self, stage: int, variant: Variant) -> BatchTicks:
+        node, network = precise(self.graph.stages[stage], variant), self.graph.network
+        block = block_of(variant)
         if not isinstance(node, Stage):
             rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
             return self._counted(node.name, [rates[node.op]], 0.0)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Energy, Hardware
 from rramalloc.mapping.demand import Modes, active_lines
+from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
@@ -69,7 +70,7 @@ class EnergyModel:
     graph: StageGraph
     hardware: Hardware
     options: MappingOptions
-    _slots: dict[tuple[int, Pair, int], int] = field(default_factory=dict, init=False, repr=False)
+    _slots: dict[tuple[int, Variant, int], int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -109,12 +110,12 @@ class EnergyModel:
         """Energy of the bytes that every stage sends, 0 where it is not given."""
         return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
 
-    def pj_per_read(self, graph: StageGraph, copies: Replication) -> Reals | None:
-        """Energy of a step of one array of every stage with the blocks of `graph`: slots * read_pj."""
+    def pj_per_read(self, blocks: Sequence[Variant], copies: Replication) -> Reals | None:
+        """Energy of a step of one array of every stage in these modes: slots * read_pj."""
         read_pj = self.energy.read_pj
         if read_pj is None:
             return None
-        modes = zip(graph.blocks, copies.tolist(), strict=True)
+        modes = zip(blocks, copies.tolist(), strict=True)
         return np.array([self.slots(stage, *mode) * read_pj for stage, mode in enumerate(modes)])
 
     def leaking_arrays(self, used: int) -> int:
@@ -140,17 +141,15 @@ class EnergyModel:
         return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
 
     def measure(
-        self, graph: StageGraph, copies: Replication, modes: Modes, latency_ns: float | None
+        self, blocks: Sequence[Variant], copies: Replication, modes: Modes, latency_ns: float | None
     ) -> Metrics:
-        """Energy and area of an allocation.
-
-        graph: in the blocks of the allocation; latency_ns: of one input, None where no time is given.
-        """
-        taken = modes.each(graph.blocks, copies).astype(np.float64)
-        blocks = np.array([grid.total for grid in graph.grids], dtype=np.int64)
-        per_read, dynamic = self.pj_per_read(graph, copies), None
+        """Energy and area of an allocation; latency_ns: of one input, None where no time is given."""
+        taken = modes.each(blocks, copies).astype(np.float64)
+        per_read, dynamic = self.pj_per_read(blocks, copies), None
         if per_read is not None:
-            reads = array_reads(blocks, copies, partial(modes.stored, graph.blocks)).astype(np.float64)
+            grids = zip(self.graph.grids, blocks, strict=True)
+            totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
+            reads = array_reads(totals, copies, partial(modes.stored, blocks)).astype(np.float64)
             dynamic = reads * per_read + self.moved_pj
         static, leak_mw = None, self.energy.leakage_mw
         idle_pj = 0.0
@@ -168,15 +167,15 @@ class EnergyModel:
             latency_ns,
         )
 
-    def slots(self, stage: int, block: Pair, copies: int) -> int:
+    def slots(self, stage: int, block: Variant, copies: int) -> int:
         """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
         key = self.graph.kinds[stage], block, copies
         if key not in self._slots:
             self._slots[key] = self._counted_slots(stage, block, copies)
         return self._slots[key]
 
-    def _counted_slots(self, stage: int, block: Pair, copies: int) -> int:
-        node = self.graph.stages[stage]
+    def _counted_slots(self, stage: int, variant: Variant, copies: int) -> int:
+        node, block = precise(self.graph.stages[stage], variant), block_of(variant)
         if self.hardware.timing is None or not isinstance(node, Stage):
             return 1
         hardware = self.hardware.of_layer(node)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.mapping.modes import BlockGrid, smallest_block
+from rramalloc.mapping.modes import BlockGrid, Variant, block_of, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Linear, Recurrent, Stage, TimedNode
@@ -53,11 +53,11 @@ class BatchTicks(NamedTuple):
 
 STEP = BatchTicks((1,), 0.0)
 """Clock of stages that all step together: a batch takes one step."""
-Clocks = Callable[[int, Pair], BatchTicks]
-"""Ticks of a batch of a stage, by its number and block."""
+Clocks = Callable[[int, Variant], BatchTicks]
+"""Ticks of a batch of a stage, by its number and what a copy is."""
 
 
-def one_step(stage: int, block: Pair) -> BatchTicks:  # noqa: ARG001
+def one_step(stage: int, block: Variant) -> BatchTicks:  # noqa: ARG001
     """Return the ticks of a batch where all stages step together."""
     return STEP
 
@@ -226,14 +226,14 @@ class StageGraph:
             _needed={},
         )
 
-    def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
+    def in_blocks(self, blocks: Sequence[Variant]) -> StageGraph:
         """Return the same stages, each with its output cut into blocks (height, width) of windows.
 
         Raises SpecError for a block that its stage cannot have. Source: docs/sources/model.md 10.
         """
         if len(blocks) != len(self.stages):
             raise SpecError("block", f"has {len(blocks)} values for {len(self.stages)} stages")
-        chosen = tuple(blocks)
+        chosen = tuple(map(block_of, blocks))
         if chosen == tuple(grid.block for grid in self.grids):
             return self
         if chosen not in self._in_blocks:
@@ -275,7 +275,7 @@ class StageGraph:
         """Block (height, width) of each stage."""
         return tuple(grid.block for grid in self.grids)
 
-    def batch_ticks(self, copies: Ints, blocks: Sequence[Pair] | None = None) -> Ints:
+    def batch_ticks(self, copies: Ints, blocks: Sequence[Variant] | None = None) -> Ints:
         """Return the ticks of a batch of every stage with these copies.
 
         copies: of every stage, or a row of them for every allocation; blocks: windows that a copy of each

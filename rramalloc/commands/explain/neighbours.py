@@ -17,6 +17,7 @@ from rramalloc.choices import ExplainedObjective
 from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import layers_of
 from rramalloc.errors import BudgetError, TargetError
+from rramalloc.mapping.modes import block_of
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu
@@ -273,9 +274,8 @@ class Neighbours:
         for stage, node in enumerate(graph.stages):
             blocks = [graph.blocks[stage]]
             if menu is not None:
-                blocks = [
-                    menu.block(at) for at in range(menu.blocks.first[stage], menu.blocks.first[stage + 1])
-                ]
+                first, end = menu.blocks.first[stage : stage + 2].tolist()
+                blocks = [block_of(menu.block(at)) for at in range(first, end)]
             each.append(
                 min(
                     problem.total(stage, b) * bytes_of_block(graph.network, node, b, hardware) for b in blocks

@@ -33,6 +33,7 @@ from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, transfer
 from rramalloc.errors import SpecError
+from rramalloc.mapping.modes import Variant
 from rramalloc.network.geometry import Pair
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Answer, Problem
@@ -84,7 +85,7 @@ class _Slower:
     clocks: Clocks
     factors: Floats
 
-    def __call__(self, stage: int, block: Pair) -> BatchTicks:
+    def __call__(self, stage: int, block: Variant) -> BatchTicks:
         ticks, factor = self.clocks(stage, block), float(self.factors[stage])
         compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
         return BatchTicks(compute, ticks.per_copy * factor)

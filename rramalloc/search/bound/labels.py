@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ from rramalloc.search.kernels.mode_tables import (
 from rramalloc.search.kernels.prices import Offer
 from rramalloc.search.menu import Menu, Modes
 from rramalloc.search.problem import Problem
+from rramalloc.search.sensitivity import MOST_PARTS, tolls
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
@@ -56,6 +58,7 @@ _ENOUGH_PAIRS = 2000  # pairs from which on no longer ways are followed
 _CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
 _DEAREST = 8.0  # last price for every stage, in target / budget
 _RATIO = 1.6  # ratio of successive prices
+_SENSITIVE = 1000  # the limit of sensitivities in the relaxation: of the size of a budget of arrays
 # Weights of the features by which modes differ: best of several on five root bounds.
 _DEAR = 8.0  # arrays, in target / budget
 _MILD = 0.5  # the time of a stage alone
@@ -165,12 +168,13 @@ def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Remaining modes, cut into labels. runs, arrays: least ticks and arrays of every label."""
+    """Remaining modes, cut into labels. runs, arrays, sensitivity: least of every label."""
 
     rows: Rows
     modes: LabelledModes
     runs: Floats
     arrays: Ints
+    sensitivity: Ints
     waits: Waits
 
 
@@ -214,6 +218,17 @@ class ModeBounder:
         self._width = np.array([grid.width for grid in grids], dtype=np.int64)
         self._s_per_mode = cost.MODE + cost.MODE_OF_PAIR * len(self.consumers) / self.stages
 
+    @cached_property
+    def _budgets(self) -> list[tuple[list[Ints], int]]:
+        """What modes take of arrays, and where bits are chosen of the limit of sensitivities and of both."""
+        stages, budget, price = self.menu.stages, self.problem.budget, self.menu.price
+        budgets = [([each.modes.arrays for each in stages], budget)]
+        if self.problem.bits is not None:
+            budgets.append(([each.sensitivity for each in stages], MOST_PARTS))
+            both = budget + int(tolls(price, np.array(MOST_PARTS)))
+            budgets.append(([each.priced(price) for each in stages], both))
+        return budgets
+
     @property
     def label_all_s(self) -> float:
         """Seconds of cutting all modes into labels, counted."""
@@ -225,16 +240,18 @@ class ModeBounder:
         return tuple(np.arange(len(each.modes.arrays)) for each in self.menu.stages)
 
     def within_budget(self, rows: Rows, target: int) -> Rows | None:
-        """Leave out modes that last longer than the target, or take more arrays than the others leave."""
+        """Leave out modes that last longer than the target, or take more of a budget than others leave."""
         stages = self.menu.stages
         rows = tuple(own[stages[i].modes.length[own] <= target] for i, own in enumerate(rows))
         if not all(len(own) for own in rows):
             return None
-        least = np.array([int(stages[i].modes.arrays[own].min()) for i, own in enumerate(rows)])
-        spare = self.problem.budget - int(least.sum())
-        if spare < 0:
-            return None
-        return tuple(own[stages[i].modes.arrays[own] <= least[i] + spare] for i, own in enumerate(rows))
+        for taken, budget in self._budgets:
+            least = np.array([int(taken[i][own].min()) for i, own in enumerate(rows)])
+            spare = budget - int(least.sum())
+            if spare < 0:
+                return None
+            rows = tuple(own[taken[i][own] <= least[i] + spare] for i, own in enumerate(rows))
+        return rows
 
     def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Left:
         """Apply prices and relaxation until they remove few modes more, or the time is up."""
@@ -311,10 +328,13 @@ class ModeBounder:
         block = np.concatenate([self.menu.stages[i].block[own] for i, own in enumerate(rows)])
         most = int(size.max())
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
+        sensitivity = np.zeros_like(arrays)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
             starts = np.searchsorted(label, np.arange(size[i]))
             runs[i, : size[i]] = np.minimum.reduceat(part.length, starts)
             arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
+            parts_of = self.menu.stages[i].sensitivity[rows[i]]
+            sensitivity[i, : size[i]] = np.minimum.reduceat(parts_of, starts)
         count = len(self.consumers)
         waits = Waits(
             np.empty((count, most, most), dtype=np.int64),
@@ -323,7 +343,7 @@ class ModeBounder:
             np.zeros((count, most), dtype=np.int64),
         )
         fill_waits(modes, _fastest(modes, block), self.pairs, waits)
-        return Labelling(rows, modes, runs, arrays, waits)
+        return Labelling(rows, modes, runs, arrays, sensitivity, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
         """Return a label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
@@ -334,7 +354,8 @@ class ModeBounder:
             label[order] = np.arange(len(rows))
             return label
         modes = self.menu.stages[stage].modes.take(rows)
-        features = self._features(stage, modes, target, _DEAR * price)
+        priced = self.menu.stages[stage].priced(self.menu.price)[rows]
+        features = self._features(stage, modes, priced, target, _DEAR * price)
         order = np.argsort(features.sum(axis=1), kind="stable")
         found = np.empty(len(rows), dtype=np.int64)
         count = cover(features[order], labels, float(np.ptp(features, axis=0).max()), found)
@@ -347,14 +368,14 @@ class ModeBounder:
         place[np.lexsort((least[1], -least[0]))] = np.arange(count)
         return place[label]
 
-    def _features(self, stage: int, modes: Modes, target: int, price: float) -> Floats:
+    def _features(self, stage: int, modes: Modes, priced: Ints, target: int, price: float) -> Floats:
         """Return the cost of each mode in steps, alone and by the waits of others: one row for each mode."""
         height = int(self._height[stage])
         rate = _BUSY * target / height
         low, high, period = modes.low, modes.high, modes.period
         rows, columns = np.divmod(low - 1, modes.columns)
         need = (rows + 1) * modes.tall - modes.top - 1 + (columns + 1) / modes.columns
-        features = [_MILD * modes.length, price * modes.arrays, rate * need, rate * modes.tall]
+        features = [_MILD * modes.length, price * priced, rate * need, rate * modes.tall]
         for y in np.unique([0, 1, 3, height // 4, height // 2, 3 * height // 4]):
             last = (y + modes.top) // modes.tall * modes.columns + modes.columns - 1
             features.append((last // high + 1) * period)
@@ -379,21 +400,23 @@ class ModeBounder:
         """Labels that priced paths leave, None if they leave a stage none."""
         size, shape = labelling.modes.size, labelling.runs.shape
         kept = np.arange(shape[1]) < size[:, None]
-        least = np.where(kept, labelling.arrays, np.int64(2**60)).min(axis=1)
-        spare = self.problem.budget - int(least.sum())
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
-        price = 0.0
-        while True:
-            stop.check()
-            offer = Offer(target, price, spare)
-            price_labels(
-                self.pairs, labelling.waits, size, labelling.runs, labelling.arrays, offer, times, kept
-            )
-            if not kept.any(axis=1).all():
-                return None
-            if price > _DEAREST * self.stages * target / self.problem.budget or spare == 0:
-                break
-            price = price * _RATIO if price else _CHEAPEST * target / self.problem.budget
+        budgets = [(labelling.arrays, self.problem.budget)]
+        if self.menu.price:
+            priced = labelling.arrays + tolls(self.menu.price, labelling.sensitivity)
+            budgets.append((priced, self._budgets[-1][1]))
+        for arrays, budget in budgets:
+            least = np.where(kept, arrays, np.int64(2**60)).min(axis=1)
+            spare, price = budget - int(least.sum()), 0.0
+            while True:
+                stop.check()
+                offer = Offer(target, price, spare)
+                price_labels(self.pairs, labelling.waits, size, labelling.runs, arrays, offer, times, kept)
+                if not kept.any(axis=1).all():
+                    return None
+                if price > _DEAREST * self.stages * target / budget or spare == 0:
+                    break
+                price = price * _RATIO if price else _CHEAPEST * target / budget
         left: npt.NDArray[np.bool_] = kept | ~(np.arange(shape[1]) < size[:, None])
         return left
 
@@ -419,6 +442,10 @@ class _Program(PathProgram):
         self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
         arrays = [own[:count] for own, count in zip(labelling.arrays, size, strict=True)]
         self.begin(labelling.runs, arrays, owner.problem.budget, none)
+        if owner.problem.bits is not None:
+            scale = _SENSITIVE / MOST_PARTS
+            every = zip(labelling.sensitivity, size, strict=True)
+            self.within([own[:count] * scale for own, count in every], _SENSITIVE)
         self.worthwhile = _WORTHWHILE * self.target
         self.separate(first=True)
         self._paths: dict[int, Path] = {}

@@ -15,6 +15,7 @@ from rramalloc.search.bound.labels import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
+from rramalloc.search.sensitivity import MOST_PARTS
 from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0
@@ -180,10 +181,11 @@ class ModeProver:
         """Time the allocation of the cheapest modes of a box; one that meets the target is found."""
         blocks, copies = [], []
         for i, own in enumerate(rows):
-            modes = self.menu.stages[i].modes
-            row = int(own[np.lexsort((modes.length[own], modes.arrays[own]))[0]])
-            blocks.append((int(modes.tall[row]), int(modes.wide[row])))
-            copies.append(int(modes.low[row]))
+            stage = self.menu.stages[i]
+            priced = stage.priced(self.menu.price)[own]
+            row = int(own[np.lexsort((stage.modes.length[own], priced))[0]])
+            blocks.append(stage.variant(row))
+            copies.append(int(stage.modes.low[row]))
         found = self.problem.choice(np.array(copies, dtype=np.int64), tuple(blocks))
         if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
             self._found.append(found)
@@ -191,9 +193,7 @@ class ModeProver:
     def _leaf(self, rows: Rows, target: int) -> bool:
         """Whether no copies of these single modes meet the target; one that does is found."""
         modes = [self.menu.stages[i].modes for i in range(len(rows))]
-        blocks = tuple(
-            (int(own.tall[row[0]]), int(own.wide[row[0]])) for own, row in zip(modes, rows, strict=True)
-        )
+        blocks = tuple(own.variant(int(row[0])) for own, row in zip(self.menu.stages, rows, strict=True))
         ranges = [
             range(int(own.low[row[0]]), int(own.high[row[0]]) + 1)
             for own, row in zip(modes, rows, strict=True)
@@ -204,32 +204,37 @@ class ModeProver:
             found = self.problem.choice(np.array(copies, dtype=np.int64), blocks)
             if found.makespan <= target and found.arrays <= self.problem.budget:
                 if not self.problem.holds(found.copies, found.blocks):
-                    return False
+                    return self.problem.bits is not None and not self.problem.bits.fits(blocks)
                 self._found.append(found)
                 return True
         return True
 
     def _split(self, left: Left) -> list[Rows]:
-        """Cut a box at the weighted mean arrays of the stage whose arrays are most undecided."""
+        """Cut a box at the weighted mean of the stage whose arrays, or sensitivities, are most undecided."""
         rows, labelling, weights = left.rows, left.labelling, left.weights
         if rows is None or labelling is None or weights is None:
             return []
-        chosen, most, cut = -1, -1.0, 0.0
+        chosen, most, cut, budget = -1, -1.0, 0.0, self.problem.budget
+        values = np.zeros(0, dtype=np.int64)
         for i, own in enumerate(rows):
             if len(own) < 2:
                 continue
             size = int(labelling.modes.size[i])
-            arrays, weight = labelling.arrays[i, :size].astype(np.float64), weights[i, :size]
-            mean = float((arrays * weight).sum())
-            spread = float((np.abs(arrays - mean) * weight).sum())
-            stake = spread + 1e-3 * float(np.ptp(self.menu.stages[i].modes.arrays[own])) + 1e-6 * len(own)
-            if stake > most:
-                chosen, most, cut = i, stake, mean
+            stage, weight = self.menu.stages[i], weights[i, :size]
+            every = (
+                (stage.modes.arrays[own], labelling.arrays[i, :size], 1.0),
+                (stage.sensitivity[own], labelling.sensitivity[i, :size], budget / MOST_PARTS),
+            )
+            for of_modes, of_labels, scale in every:
+                mean = float((of_labels * weight).sum())
+                spread = float((np.abs(of_labels - mean) * weight).sum())
+                stake = scale * (spread + 1e-3 * float(np.ptp(of_modes))) + 1e-6 * len(own)
+                if stake > most:
+                    chosen, most, cut, values = i, stake, mean, of_modes
         modes, own = self.menu.stages[chosen].modes, rows[chosen]
-        arrays_of = modes.arrays[own]
-        below = arrays_of <= cut
+        below = values <= cut
         if below.all() or not below.any():
-            order = np.lexsort((modes.length[own], arrays_of))
+            order = np.lexsort((modes.length[own], values))
             below = np.zeros(len(own), dtype=np.bool_)
             below[order[: len(own) // 2]] = True
         return [

@@ -188,9 +188,13 @@ class PathProgram(ABC):
         rows += [
             (np.array([self.end, n + i]), np.array([1.0, -1.0]), float(rest[i]) / self.unit) for i in range(n)
         ]
-        every = self.weight + np.arange(int(self.first[-1]))
-        rows.append((every, -np.concatenate(arrays).astype(np.float64), -float(budget)))
         self.program.add(rows)
+        self.within(arrays, budget)
+
+    def within(self, taken: Sequence[Any], budget: int) -> None:
+        """Add the row of a budget; taken: of it by every label of every stage."""
+        every = self.weight + np.arange(int(self.first[-1]))
+        self.program.add([(every, -np.concatenate(taken).astype(np.float64), -float(budget))])
 
     def weights(self, stage: int) -> Ints:
         """Columns of the weights of a stage."""

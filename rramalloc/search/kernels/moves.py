@@ -22,6 +22,7 @@ from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_dead
 from rramalloc.search.kernels.draws import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
+from rramalloc.search.sensitivity import MOST_PARTS
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -75,10 +76,10 @@ class State(NamedTuple):
 
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
-    """Return the arrays of `copies` of a block."""
+    """Return the arrays of `copies` of a block, and the toll of its bits."""
     sharing, tile = max(blocks.sharing[block], 1), blocks.tile[block]
     stored = (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
-    return (stored + tile - 1) // tile * tile
+    return (stored + tile - 1) // tile * tile + blocks.toll[block]
 
 
 @compiled_part
@@ -91,11 +92,17 @@ def set_shape(blocks: Any, block: int, i: int, shapes: Any) -> None:
 
 @compiled_part
 def used_by(blocks: Any, state: Any) -> int:
-    """Arrays that a state uses."""
+    """Arrays that a state uses, and the tolls of its bits."""
     used = 0
     for i in range(len(state.block)):
         used += arrays_of_mode(blocks, state.block[i], state.copies[i])
     return used
+
+
+@compiled_part
+def _grown(blocks: Any, before: int, after: int) -> tuple[int, int]:
+    """(parts of sensitivity, toll) by which one block has more than another one."""
+    return blocks.sensitivity[after] - blocks.sensitivity[before], blocks.toll[after] - blocks.toll[before]
 
 
 @compiled_part
@@ -161,7 +168,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
         fewer = with_batches(blocks.total[block], wanted)
         # Copies that share arrays, or a tile, free none by one copy less: go down to the next full one.
         if arrays_of_mode(blocks, block, fewer) == own and blocks.groups[block] > 0:
-            freed = own - blocks.tile[block]
+            freed = own - blocks.toll[block] - blocks.tile[block]
             fewer = freed // blocks.spread[block] * max(blocks.sharing[block], 1) // blocks.groups[block]
         copies = max(fewer, blocks.least[block])
     if arrays_of_mode(blocks, block, copies) >= own:
@@ -174,7 +181,8 @@ class MenuTables(NamedTuple):
 
     climbed: number of the first stage's staircase among those that are climbed, see Stairs; room: TileRoom,
     None where any placement will do; slots: of an archive that keeps what is fastest for its number of
-    arrays, of copies alone.
+    arrays, of copies alone; toll: of the limit of sensitivities, whose tolls count as arrays; excess: arrays
+    for a part above that limit, 0 where bits are not chosen.
     """
 
     blocks: Any
@@ -184,6 +192,8 @@ class MenuTables(NamedTuple):
     budget: int
     room: Any
     slots: Any
+    toll: int = 0
+    excess: float = 0.0
 
 
 class Scratch(NamedTuple):
@@ -226,9 +236,25 @@ class Scratch(NamedTuple):
 
 
 @compiled_part
-def _fits(budget: int, room: Any, used: int, copies: Any, packing: Any) -> bool:
-    """Whether the arrays are there, and the copies can certainly be placed in tiles."""
-    return used <= budget and placeable(room, copies, packing)
+def _fits(menu: Any, used: int, state: Any, packing: Any) -> bool:
+    """Whether arrays and sensitivities keep to their limits, and copies can certainly be placed in tiles."""
+    if used > menu.budget + menu.toll:  # tolls within the limit are no more than its own
+        return False
+    if menu.excess > 0.0:
+        over, tolls = _excess(menu.blocks, state)
+        if over > 0 or used - tolls > menu.budget:
+            return False
+    return placeable(menu.room, state.copies, packing)
+
+
+@compiled_part
+def _excess(blocks: Any, state: Any) -> tuple[int, int]:
+    """(parts by which the sensitivities of a state exceed the limit, negative below it; its tolls)."""
+    parts, tolls = -MOST_PARTS, 0
+    for i in range(len(state.block)):
+        parts += blocks.sensitivity[state.block[i]]
+        tolls += blocks.toll[state.block[i]]
+    return parts, tolls
 
 
 @compiled_part
@@ -296,8 +322,10 @@ def _anneal(
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
     used = used_by(menu.blocks, current)
-    fewest, steps = used, 0
-    fits = _fits(menu.budget, menu.room, used, current.copies, packing)
+    over, tolls = _excess(menu.blocks, current)
+    cost, steps = used - tolls + menu.excess * max(over, 0), 0
+    least = cost
+    fits = _fits(menu, used, current, packing)
     _save(current, best)
     _save(current, new)
     while steps < run.rounds and not fits:
@@ -310,7 +338,9 @@ def _anneal(
             continue
         # Threshold by a uniform draw of mean `heat` in place of exp(-added / heat): no logarithm, so every
         # machine rounds alike. Changes that remove arrays always pass.
-        met = added <= 2.0 * draw(rng) * heat
+        sensitive, toll = _grown(menu.blocks, current.block[i], new.block[i])
+        dearer = added - toll + menu.excess * (max(over + sensitive, 0) - max(over, 0))
+        met = dearer <= 2.0 * draw(rng) * heat
         if met:
             show(menu.blocks, menu.clock, new, i, shapes, ticks)
             # One stage is timed against the deadlines of its consumers: exact, and far cheaper than the
@@ -329,12 +359,12 @@ def _anneal(
         accept(schedule)
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
-        used += added
+        used, over, cost = used + added, over + sensitive, cost + dearer
         # The archive takes every state on the way, whether it fits the budget of this run or not.
         _keep(menu.slots, menu.room, used, makespan, current.copies, packing)
-        fits = _fits(menu.budget, menu.room, used, current.copies, packing)
-        if used < fewest or fits:
-            fewest = used
+        fits = _fits(menu, used, current, packing)
+        if cost < least or fits:
+            least = cost
             _save(current, best)
     return steps, BATCH_NS * work + CHANGE_NS * steps
 
@@ -401,7 +431,7 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
         used = used_by(menu.blocks, current)
         _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
-        if makespan < shortest and _fits(menu.budget, menu.room, used, current.copies, scratch.packing):
+        if makespan < shortest and _fits(menu, used, current, scratch.packing):
             shortest = makespan
             _save(current, best)
         set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, makespan, latest)
@@ -417,11 +447,11 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
-            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
+            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget + menu.toll:
                 high = middle
             else:
                 low = middle + 1
-        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
+        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget + menu.toll:
             break
         _save(wanted, current)
     return shortest, BATCH_NS * work
@@ -483,7 +513,7 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
         _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
-        if makespan < shortest and _fits(menu.budget, menu.room, used, current.copies, scratch.packing):
+        if makespan < shortest and _fits(menu, used, current, scratch.packing):
             shortest = makespan
             _save(current, best)
         if makespan <= run.target:
@@ -502,7 +532,11 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
             for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[menu.climbed + i + 1])):
                 added = stairs.arrays[other] - own
                 saved = time * (1.0 - stairs.length[other] / length) / max(added, 1)
-                if stairs.length[other] < length and used + added <= menu.budget and saved > most_saved:
+                if (
+                    stairs.length[other] < length
+                    and used + added <= menu.budget + menu.toll
+                    and saved > most_saved
+                ):
                     chosen, step, most_saved = i, other, saved
         if chosen < 0:
             break
