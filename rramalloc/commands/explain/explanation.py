@@ -22,7 +22,7 @@ Part = Literal["read", "converter", "given", "measured", "digital", "memory", "t
 PART_WORDS: dict[Part, str] = {
     "read": "the reads of the arrays",
     "converter": "the converters",
-    "given": "the step of the hardware",
+    "given": "step_ns of [timing]",
     "measured": "the measured latency",
     "digital": "the rate of the digital node",
     "memory": "memory access",
@@ -185,7 +185,7 @@ class Explanation(ResultRecord):
             ("interval", f"{unit}, set by {', '.join(setters[:4])}{' ...' if len(setters) > 4 else ''}"),
         ]
         if step := step_words(self.layers, self.tick_ns, self.step_ns, self.slowest):
-            lines.append((self.time_unit, step))
+            lines.append(("step" if self.tick_ns is None else "batch", step))
         lines += [("next cheaper", self.cheaper.words), ("next faster", self.faster.words)]
         if self.speedup is not None:
             lines.append((f"{self.speedup.factor:g} x as fast", self.speedup.words))
@@ -203,11 +203,13 @@ def step_words(
     layers: Sequence[ExplainedLayer], tick_ns: float | None, step_ns: float | None, slowest: str | None
 ) -> str:
     """Return which part of which layer a step lasts for; with own clocks that of the most critical layer."""
-    layer = max(layers, key=lambda each: (each.name == slowest, each.critical))
+    layer = max(layers, key=lambda each: (tick_ns is None and each.name == slowest, each.critical))
     if layer.binds is None or (step_ns is None and tick_ns is None):
         return ""
     alike = len(layers) > 1 and len({(each.binds, each.step_ns) for each in layers}) == 1
-    words = f"set by {PART_WORDS[layer.binds]} of {'every layer' if alike else layer.name}"
+    words = f"set by {PART_WORDS[layer.binds]}"
+    if layer.binds != "given":
+        words += f" of {'every layer' if alike else layer.name}"
     if step_ns is not None:
         return f"{duration(step_ns)}, {words}"
-    return f"{number_of(layer.cycles or 1, 'tick')} of {duration(tick_ns or 1.0)} a batch, {words}"
+    return f"{number_of(layer.cycles or 1, 'tick')} of {duration(tick_ns or 1.0)}, {words}"

@@ -293,7 +293,7 @@ def _tiles(case: Case, checked: CheckedTiming) -> int | None:
     if chip is None:
         return None
     tiles = -(-checked.used // chip.arrays_per_tile)
-    if not chip.straddle:
+    if not (chip.straddle or checked.problem.in_whole_tiles):
         graph = checked.timing.graph
         sizes, counts = checked.problem.modes.groups(graph.blocks, checked.timing.replication)
         placed = sizes[graph.weighted], counts[graph.weighted]

@@ -29,7 +29,7 @@ def explanation_section(made: Explanation, detail: Detail) -> Section:
             ),
         ),
         blocks=(table_of("Layers and the parts of their step", layers, _COLUMNS, detail, folded=False),),
-        limit=". ".join(lines[label] for label in ("critical path", made.time_unit) if label in lines),
+        limit=". ".join(lines[label] for label in ("critical path", "step", "batch") if label in lines),
         headline=quantity(made.value, made.unit),
         made=tuple((label.capitalize(), words) for label, words in made.lines[3:]),
     )

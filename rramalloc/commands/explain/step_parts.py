@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.case import Case
-from rramalloc.commands.explain.explanation import ExplainedLayer, Part
+from rramalloc.commands.explain.explanation import ExplainedLayer, Part, step_words
 from rramalloc.mapping.demand import active_lines
 from rramalloc.network.node import Stage
 from rramalloc.timing.access import bytes_of_block
@@ -108,3 +108,13 @@ def slowest_layer(layers: Sequence[ExplainedLayer]) -> str | None:
     """Return the layer with the longest step; of equal ones that which moves most."""
     longest = max(layers, key=lambda layer: (layer.step_ns or 0.0, layer.memory_ns or 0.0))
     return None if longest.step_ns is None else longest.name
+
+
+def what_binds(case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float]) -> str:
+    """Return the length of a step, or of a batch with own clocks, and what sets it; "" without a time."""
+    layers = layers_of(case, timing, transfer_ns, timing.replication)
+    slowest = slowest_layer(layers)
+    own = case.hardware.tick_ns if case.hardware.own_clock else None
+    longest = [layer.step_ns for layer in layers if layer.name == slowest]
+    words = step_words(layers, own, longest[0] if own is None and longest else None, slowest)
+    return f"a {'step' if own is None else 'batch'} takes {words}" if words else ""

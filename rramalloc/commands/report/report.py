@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.allocation_input import read_allocation
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.chart import converted
 from rramalloc.columns import Column
@@ -110,11 +112,23 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
     if isinstance(result, Simulation):
         return time_simulation(result, network, source.path)
     if network is not None:
-        return time_allocation(result, network, source.path)
+        timed = time_allocation(result, network, source.path)
+        return replace(timed, limit="; ".join([timed.limit, *_step(result, network, timed)]))
     for other in sources:
         if isinstance(other.result, Simulation) and _same(result, other.result):
             return time_simulation(other.result, None, other.path)
     return None
+
+
+def _step(allocation: Allocation, network: Network, timed: Timed) -> Iterator[str]:
+    """Yield what a step lasts for, where the hardware gives a time."""
+    from rramalloc.commands.explain.step_parts import what_binds
+
+    own, timing = read_allocation(allocation), timed.timing
+    if timing is not None and (
+        words := what_binds(Case(network, own.hardware, own.options, own.measured), timing, own.transfer_ns)
+    ):
+        yield words
 
 
 def _same(allocation: Allocation, simulation: Simulation) -> bool:

@@ -75,6 +75,15 @@ def test_every_kind_has_its_section(shown: dict[str, Path]) -> None:
     assert len(page.encode()) <= SIZE_LIMIT_BYTES
 
 
+def test_an_allocation_opens_with_what_holds_it_back(shown: dict[str, Path]) -> None:
+    """The hardware gives steps of 100 ns whatever is in them."""
+    (opening,) = re.findall(r'<p class="limit">(.*?)</p>', made(shown, "allocation"))
+    assert "holds the network back" in opening
+    assert "a step takes 100 ns, set by step_ns of [timing]" in opening
+    (alone,) = re.findall(r'<p class="limit">(.*?)</p>', made(shown, "allocation", network=False))
+    assert "a step takes" not in alone
+
+
 def test_headline_and_table_say_what_the_allocation_says(shown: dict[str, Path]) -> None:
     told = json.loads(shown["allocation"].read_text())
     page = Page(made(shown, "allocation"))
