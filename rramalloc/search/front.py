@@ -245,10 +245,10 @@ def front_of(
 def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None = None) -> Front:
     """Return the front of arrays and a time."""
     problem, moves = along.problem, along.unit == "ns" and along.by_step is not None
-    if isinstance(along, Interval) and (problem.one_block or not moves):
-        return _of_intervals(along)
-    if isinstance(along, Interval) or not problem.one_block:
+    if not problem.one_block and (moves or not isinstance(along, Interval)):
         return _of_budgets(along, stop, seed, on_progress)
+    if isinstance(along, Interval):
+        return _of_intervals(along)
     if moves:
         return _of_step_lengths(along, stop, seed, on_progress)
     archive = explore(problem, stop, seed, on_progress)

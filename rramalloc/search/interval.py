@@ -275,11 +275,9 @@ def even_copies(problem: Problem) -> Replication:
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Fewest copies that reach the smallest interval. The interval itself bounds the makespan of copies."""
+    """Fewest copies that reach the smallest interval. The interval itself bounds the makespan."""
     copies = even_copies(problem)
-    bound = 1
-    if problem.one_block:
-        bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
+    bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
     stop.charge(cost.INTERVAL_STAGE * looks * len(copies))

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import BudgetError
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by
 from rramalloc.search.problem import Answer, Choice, Problem, variants_of
 from rramalloc.search.work import Work
@@ -165,11 +165,9 @@ class StepLengths:
 
     @classmethod
     def of(cls, problem: Problem) -> StepLengths:
-        """Raise ValueError without a step time, SpecError for modes on a placement."""
+        """Raise ValueError without a step time. On a placement only copies alone are searched."""
         step_time = step_time_of(problem)
         if step_time.transfer is not None:
-            if not problem.one_block:
-                raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
             none = np.zeros(0)
             ends = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
             return cls(problem, step_time, none, none.astype(np.int64), none.astype(np.int64), *ends)

@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import Variant, breakpoints
 from rramalloc.search import cost, repair
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
@@ -60,7 +59,7 @@ def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> A
 def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Answer:
     """Minimise the sum of batches times each stage's own step, in ns, and in tiles.
 
-    `objective_bound` is of that sum. Raises SpecError for modes with transfer between tiles.
+    `objective_bound` is of that sum.
     """
     answer = _solve(problem, stop, by_step, all_modes(problem))
     if problem.holds(answer.choice.copies, answer.choice.blocks):
@@ -280,8 +279,6 @@ def _choices(
     problem: Problem, each_stage: Sequence[StageModes], costs_of: CostsOf
 ) -> tuple[StageChoices, list[Variant]]:
     """Return the choices of every stage, and the block of each choice; no limit of sensitivities is kept."""
-    if problem.step_time is not None and problem.step_time.transfer is not None and not problem.one_block:
-        raise SpecError("mapping", "'sdk' cannot be optimised for a placement: use --mapping im2col")
     made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
     for stage, listed in enumerate(each_stage):
         key: tuple[int, ...] = (id(listed), problem.graph.kinds[stage])
