@@ -47,7 +47,6 @@ def presets(
         str | None,
         typer.Argument(
             metavar="[PRESET]",
-            rich_help_panel="Arguments",
             autocompletion=complete.presets,
             help="Print its TOML, to start a file from.",
         ),
@@ -93,7 +92,6 @@ def schema(
         str,
         typer.Argument(
             metavar="NAME",
-            rich_help_panel="Arguments",
             autocompletion=complete.schemas,
             help="network, hardware, allocation, replication, simulation, inspection, pareto, ...",
         ),

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import note
-from rramalloc.cli.parameters import PANELS
+from rramalloc.cli.parameters import PANEL_OF, PANELS
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
@@ -28,6 +28,8 @@ _PLUGINS = {
 }
 """Parameters that take names of other packages' entry points, and the group of those."""
 _TYPE = re.compile(r" <(str|list\[str\])>")
+_WHOLE = re.compile(r"(\[default: \d+)\.0(?=[];])")
+"""A whole number as a default, which Python writes with a point where a share or a time is meant."""
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
 
 
@@ -50,7 +52,10 @@ class Command(_WholeSentence, TyperCommand):
             group = _PLUGINS.get(str(parameter.name)) if parameter.metavar else None
             others = ", ".join(sorted(foreign(group))) if group else ""
             words += f"  Of other packages: {others}." if others else ""
-            panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            panel = PANEL_OF.get(str(parameter.name).strip("_"), "Options")
+            if parameter.param_type_name == "argument":
+                panel = "Arguments"
+            words = _WHOLE.sub(r"\1", words)
             panels["Output" if parameter.name == "help" else panel].append((_TYPE.sub("", usage), words))
         for panel, rows in panels.items():
             if rows:

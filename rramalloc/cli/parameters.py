@@ -125,16 +125,18 @@ _ON_A_TERMINAL: dict[str, Any] = {
 PANELS = {
     "Arguments": "",
     "Options": "",
-    "Problem": "arrays hardware crossbar mapping fold fc shared latency_table input_shapes allow_partial "
-    "allocation placement handoff",
+    "Problem": "network arrays hardware crossbar mapping fold fc shared latency_table input_shapes "
+    "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
+    "filter stride input_size padding dilation groups names images adc_bits noise",
     "Goal": "objective copies against speedup target target_ns target_interval target_throughput reload "
-    "inputs placed bits bits_layers sensitivity",
-    "Search": "start method methods baselines simulator tool_paths seed seeds work time_limit_s gap "
-    "evaluations jobs timeout_s store scheduler clock",
-    "Output": "output_format output figure convergence bits_network rows plot status quiet",
+    "inputs placed bits bits_layers sensitivity align align_outputs rule th1 to check",
+    "Search": "start method methods baselines units simulator tool_paths seed seeds work time_limit_s "
+    "gap evaluations jobs timeout_s store scheduler clock width least most",
+    "Output": "output_format output figure convergence bits_network rows plot status load performance "
+    "propose samples onnx description title date quiet",
 }
 """Parts of a command's help, each with the parameters that stand in it; others are under Options."""
-_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
+PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
 _COMPLETED = {
     "network": complete.networks,
     "source": complete.networks,
@@ -177,7 +179,6 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
     is_option = place is inspect.Parameter.KEYWORD_ONLY
     metavar, words, callback = (*row, None)[:3]
     known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
-    known["rich_help_panel"] = _PANEL_OF.get(name, "Options" if is_option else "Arguments")
     if name in _UNITS:
 
         def number(text: str) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from cli.probe import imported
+
+from rramalloc.cli.main import app
 
 Run = Callable[..., Any]
 HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "vl_convert")
@@ -38,6 +42,20 @@ def test_wrong_usage(arguments: str, told: str, run: Run) -> None:
     assert outcome.out == ""
     assert told.lower() in outcome.err.lower()
     assert "Traceback" not in outcome.err
+
+
+def test_help_has_panels_and_shows_no_types_of_python() -> None:
+    """Every option stands under problem, goal, search or output."""
+    pending = [("rramalloc", typer.main.get_command(app))]
+    while pending:
+        name, command = pending.pop()
+        inner = getattr(command, "commands", None)
+        if inner is not None:
+            pending += inner.items()
+            continue
+        shown = command.get_help(command.make_context(name, [], resilient_parsing=True))
+        assert "\nOptions:" not in shown, name
+        assert not re.search(r"<(str|int|float|list|text|number)\b|\[default: \d+\.0\]", shown), name
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -38,7 +38,7 @@ def explain(
     crossbar: str | None = None,
     fold: Annotated[
         bool | None,
-        typer.Option("--fold/--no-fold", rich_help_panel="Problem", help="The allocation's, or not."),
+        typer.Option("--fold/--no-fold", help="The allocation's, or not."),
     ] = None,
     latency_table: str | None = None,
     copies: list[str] | None = None,
