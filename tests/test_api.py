@@ -30,12 +30,7 @@ def hostile() -> Network:
 def test_every_result_has_the_three_forms() -> None:
     network = rramalloc.load("alexnet")
     allocation = rramalloc.optimize(network, arrays=322)
-    for result in (
-        network,
-        allocation,
-        rramalloc.inspect(network),
-        rramalloc.simulate(network, allocation),
-    ):
+    for result in (network, allocation, rramalloc.inspect(network), rramalloc.simulate(network, allocation)):
         assert result.to_dict()["format" if result is not network else "name"]
         assert len(result.to_frame()) >= 5
         assert "<table" in result._repr_html_()
@@ -74,13 +69,13 @@ def test_public_names_are_there_and_the_package_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        pytest.param({"arrays": 0}, SpecError, id="no arrays"),
-        pytest.param({"arrays": 400, "gap": -0.1}, SpecError, id="negative gap"),
-        pytest.param({"arrays": 400, "work": -1}, SpecError, id="negative work"),
-        pytest.param({"arrays": 400, "method": "best"}, UnknownNameError, id="unknown method"),
-        pytest.param({"arrays": 400, "objective": "arrays"}, SpecError, id="arrays without a target"),
-        pytest.param({"arrays": 400, "hardware": "isac"}, UnknownNameError, id="unknown preset"),
-        pytest.param({"arrays": 400, "crossbar": "128"}, SpecError, id="one size only"),
+        ({"arrays": 0}, SpecError),
+        ({"arrays": 400, "gap": -0.1}, SpecError),
+        ({"arrays": 400, "work": -1}, SpecError),
+        ({"arrays": 400, "method": "best"}, UnknownNameError),
+        ({"arrays": 400, "objective": "arrays"}, SpecError),
+        ({"arrays": 400, "hardware": "isac"}, UnknownNameError),
+        ({"arrays": 400, "crossbar": "128"}, SpecError),
     ],
 )
 def test_wrong_options(options: dict[str, object], error: type[Exception]) -> None:

@@ -71,10 +71,7 @@ def pictures() -> Mapping[str, Callable[[], str]]:
 
 @EACH_PAGE
 def test_page_can_be_followed(
-    page: Path,
-    tmp_path: Path,
-    pictures: Mapping[str, Callable[[], str]],
-    monkeypatch: pytest.MonkeyPatch,
+    page: Path, tmp_path: Path, pictures: Mapping[str, Callable[[], str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real device is timed a few times only: nothing is said of how long it takes."""
     monkeypatch.setattr("rramalloc.commands.latency.measure.Repetition", Few)
@@ -157,19 +154,17 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        pytest.param({"type": "string"}, "string", id="plain"),
-        pytest.param({"type": "integer", "maximum": 2**31 - 1}, "integer to 2^31 - 1", id="below a power"),
-        pytest.param({"type": "integer", "maximum": 2**53}, "integer to 2^53", id="power of two"),
-        pytest.param({"type": "number", "exclusiveMinimum": 0}, "number above 0", id="open"),
-        pytest.param({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number or null", id="optional"),
-        pytest.param({"enum": ["a", "b"]}, "`a`, `b`", id="choice"),
-        pytest.param({"const": "x/1"}, '`"x/1"`', id="constant"),
-        pytest.param({"$ref": "#/$defs/Layer"}, "[Layer](#layer)", id="record"),
-        pytest.param(
+        ({"type": "string"}, "string"),
+        ({"type": "integer", "maximum": 2**31 - 1}, "integer to 2^31 - 1"),
+        ({"type": "integer", "maximum": 2**53}, "integer to 2^53"),
+        ({"type": "number", "exclusiveMinimum": 0}, "number above 0"),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number or null"),
+        ({"enum": ["a", "b"]}, "`a`, `b`"),
+        ({"const": "x/1"}, '`"x/1"`'),
+        ({"$ref": "#/$defs/Layer"}, "[Layer](#layer)"),
+        (
             {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-            "list of 2 x integer",
-            id="pair",
-        ),
+            "list of 2 x integer"),
     ],
 )  # fmt: skip
 def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str) -> None:
@@ -179,12 +174,12 @@ def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str)
 @pytest.mark.parametrize(
     ("tag", "loads"),
     [
-        pytest.param('<script src="assets/a.js"></script>', False, id="own script"),
-        pytest.param('<a href="https://example.org">x</a>', False, id="link to follow"),
-        pytest.param('<link href="https://example.org/x" rel="canonical">', False, id="canonical"),
-        pytest.param('<script async src="https://example.org/a.js"></script>', True, id="script"),
-        pytest.param('<link rel="stylesheet" href="//fonts.example.org/css">', True, id="stylesheet"),
-        pytest.param('<img alt="" src=https://example.org/a.png>', True, id="image"),
+        ('<script src="assets/a.js"></script>', False),
+        ('<a href="https://example.org">x</a>', False),
+        ('<link href="https://example.org/x" rel="canonical">', False),
+        ('<script async src="https://example.org/a.js"></script>', True),
+        ('<link rel="stylesheet" href="//fonts.example.org/css">', True),
+        ('<img alt="" src=https://example.org/a.png>', True),
     ],
 )
 def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -> None:

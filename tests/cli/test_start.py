@@ -64,31 +64,6 @@ def test_damaged_cache_is_compiled_again(first: int, simulation: tuple[Path, Pat
         assert [file for file, content in damaged.items() if file.read_bytes() == content] == []
 
 
-def test_damaged_cache_that_cannot_be_written(simulation: tuple[Path, Path, str]) -> None:
-    """The files are left alone, and the functions compiled for this run only."""
-    cache, allocation, expected = simulation
-    files = [*cache.rglob("*.nbc")]
-    kept = [file.read_bytes() for file in files]
-    for file in files:
-        file.write_bytes(b"x")
-    code = (
-        "import pathlib, sys\nfrom rramalloc.cli.main import main\n"
-        "def refuse(self, missing_ok=False): raise PermissionError(13, 'no')\n"
-        "pathlib.Path.unlink = refuse\n"
-        "main()"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code, "simulate", "alexnet", "--allocation", str(allocation)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
-    )
-    for file, content in zip(files, kept, strict=True):
-        file.write_bytes(content)
-    assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
-
-
 def test_compiled_code_is_loaded_without_what_compiling_needs(
     simulation: tuple[Path, Path, str], tmp_path: Path
 ) -> None:

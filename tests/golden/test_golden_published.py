@@ -49,12 +49,12 @@ def test_layer_table(name: str) -> None:
 @pytest.mark.parametrize(
     ("arrays", "lines", "copies", "figure", "recurrence", "exact"),
     [
-        pytest.param(512, 128, 2, 1556.5, 1561, 1562, id="512 arrays of 128"),
-        pytest.param(512, 256, 7, 447.2, 447, 447, id="512 arrays of 256"),
-        pytest.param(1024, 128, 4, 783.6, 783, 783, id="1024 arrays of 128"),
-        pytest.param(1024, 256, 14, 224.2, 224, 224, id="1024 arrays of 256"),
-        pytest.param(2048, 128, 8, 391.1, 392, 392, id="2048 arrays of 128"),
-        pytest.param(2048, 256, 28, 114.3, 114, 114, id="2048 arrays of 256"),
+        (512, 128, 2, 1556.5, 1561, 1562),
+        (512, 256, 7, 447.2, 447, 447),
+        (1024, 128, 4, 783.6, 783, 783),
+        (1024, 256, 14, 224.2, 224, 224),
+        (2048, 128, 8, 391.1, 392, 392),
+        (2048, 256, 28, 114.3, 114, 114),
     ],
 )
 def test_published_bars_of_identical_replication(
@@ -76,10 +76,7 @@ def test_published_bars_of_identical_replication(
 
 @pytest.mark.parametrize(
     ("name", "replication", "arrays"),
-    [
-        pytest.param("alexnet_todaes", [106, 21, 7, 6, 6], 2304, id="AlexNet"),
-        pytest.param("vgg11", [200, 50, 13, 13, 4, 4, 1, 1], 2304, id="VGG-A"),
-    ],
+    [("alexnet_todaes", [106, 21, 7, 6, 6], 2304), ("vgg11", [200, 50, 13, 13, 4, 4, 1, 1], 2304)],
 )
 def test_published_allocations_fit_their_budget(name: str, replication: list[int], arrays: int) -> None:
     network = load(name)

@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import (
-    Chip,
-    Counting,
-    Crossbar,
-    Energy,
-    Hardware,
-    Memory,
-    Precision,
-    Timing,
-)
+from rramalloc.hardware.hardware import Chip, Counting, Crossbar, Energy, Hardware, Memory, Precision, Timing
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 
@@ -25,21 +16,11 @@ from rramalloc.hardware.performance import ChipPerformance
 @pytest.mark.parametrize(
     ("fields", "input_bits", "step_ns"),
     [
-        pytest.param({"step_ns": 1600}, 16, 1600.0, id="whole step, an integer"),
-        pytest.param({"read_ns": 100.0, "dac_bits": 1}, 16, 1600.0, id="bit serial"),
-        pytest.param({"read_ns": 100.0, "dac_bits": 3}, 8, 300.0, id="last slice not full"),
-        pytest.param(
-            {"read_ns": 100.0, "dac_bits": 1, "adc_ns": 0.5, "columns_per_adc": 128},
-            8,
-            800.0,
-            id="converter hidden behind the read",
-        ),
-        pytest.param(
-            {"read_ns": 10.0, "dac_bits": 2, "adc_ns": 1.0, "columns_per_adc": 128},
-            8,
-            4 * 128.0,
-            id="converter is the slot",
-        ),
+        ({"step_ns": 1600}, 16, 1600.0),
+        ({"read_ns": 100.0, "dac_bits": 1}, 16, 1600.0),
+        ({"read_ns": 100.0, "dac_bits": 3}, 8, 300.0),
+        ({"read_ns": 100.0, "dac_bits": 1, "adc_ns": 0.5, "columns_per_adc": 128}, 8, 800.0),
+        ({"read_ns": 10.0, "dac_bits": 2, "adc_ns": 1.0, "columns_per_adc": 128}, 8, 4 * 128.0),
     ],
 )
 def test_compute_ns(fields: dict[str, Any], input_bits: int, step_ns: float) -> None:
@@ -65,12 +46,7 @@ def test_with_crossbar_keeps_everything_else() -> None:
 def test_to_dict_leaves_out_what_is_not_given() -> None:
     document = load_hardware("isaac").to_dict()
     assert document["timing"] == {"read_ns": 100.0, "dac_bits": 1}
-    assert document["chip"] == {
-        "arrays_per_tile": 96,
-        "straddle": True,
-        "tiles": [16, 8],
-        "chips": [1, 1],
-    }
+    assert document["chip"] == {"arrays_per_tile": 96, "straddle": True, "tiles": [16, 8], "chips": [1, 1]}
     assert "memory" not in document
     assert "pj_per_byte" not in document["energy"]
     assert "energy" not in load_hardware("plain").to_dict()

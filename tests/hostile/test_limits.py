@@ -15,13 +15,7 @@ from typing import Any
 import pytest
 
 from rramalloc.chart import converted
-from rramalloc.commands.place.placement import MAX_PLACED
-from rramalloc.commands.reload.reload import MOST_STAGES
-from rramalloc.commands.report.report import MOST_FILES
 from rramalloc.errors import SpecError
-from rramalloc.importers.layer_table import MAX_ROWS
-from rramalloc.network.network import MAX_NAME, MAX_NODES
-from rramalloc.timing.stage_graph import STAGE_LIMIT, WINDOW_LIMIT
 
 SPEC = 'networks = ["alexnet"]\narrays = ["x2"]\nmethods = ["gain"]\n'
 PROGRAM = [sys.executable, "-m", "rramalloc"]
@@ -126,9 +120,3 @@ def test_what_draws_serves_again_after_a_failure() -> None:
     with pytest.raises(SpecError, match="ended with code 1"):
         converted("vegalite_to_png", "no specification")
     assert converted("vegalite_to_png", spec, scale=1) == first
-
-
-def test_limits_stand_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
-    limits = (MAX_NODES, MAX_NAME, MAX_ROWS, STAGE_LIMIT, WINDOW_LIMIT, MOST_STAGES, MAX_PLACED, MOST_FILES)
-    assert [limit for limit in limits if f"{limit:,}" not in page] == []

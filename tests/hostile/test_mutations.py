@@ -9,7 +9,6 @@ import math
 import random
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper
 
-from rramalloc.hardware import loader
-
 Behaves = Callable[..., Any]
 
 _NUMBERS = (-1, 0, 1, 3, 0.5, 10**18, -(10**18), 2**31 - 1, 2**63, 10**400, 1e308, float("nan"), float("inf"))
 _TEXTS = ("", "x", "input", "conv1", "\x00", "\ud800", "n" * 2000)
 VALUES: tuple[Any, ...] = (None, True, *_NUMBERS, *_TEXTS, [], {}, [[]], [1, 2], [1] * 100, {"op": "conv"})
-PRESETS = loader.preset_names()
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:
@@ -80,13 +76,6 @@ def as_json(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_networks_reach_the_search(seed: int, network: Path, behaves: Behaves) -> None:
-    """Many faults in a small network, through the whole of `optimize`."""
-    network.write_bytes(as_json(damaged(json.loads(network.read_text()), seed, cuts=1 + seed % 4)))
-    behaves(network, "optimize", network, "--arrays", 3000, "--work", 0, "--format", "csv", "--quiet")
-
-
 @given(st.randoms(use_true_random=False), st.integers(0, 2**32))
 def test_any_fields_of_a_node(chance: random.Random, seed: int) -> None:
     """All fields of one node hostile at once: a Network or an error of the package."""
@@ -132,23 +121,6 @@ def allocation() -> Any:
     from rramalloc import api
 
     return api.optimize("alexnet", 800, work=0).to_dict()
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_allocations(seed: int, allocation: Any, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / "allocation_damaged.json"
-    content = as_json(allocation)
-    path.write_bytes(
-        bitten(content, seed) if seed % 4 == 0 else as_json(damaged(allocation, seed, 1 + seed % 4))
-    )
-    behaves(path, "simulate", "alexnet", "--allocation", path)
-
-
-TABLE = """name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool
-conv1,3,16,32,32,3,1,1,2,2,0
-conv2,16,32,16,16,3,1,1,1,1,0
-conv3,32,32,8,8,3,2,1,2,2,0
-"""
 
 
 PIMCOMP = [

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import FileError
-from rramalloc.files import check_outputs, write_bytes
+from rramalloc.files import write_bytes
 
 Run = Callable[..., Any]
 WRITER = """
@@ -133,12 +133,6 @@ def test_full_disk(command: tuple[Any, ...], run: Run) -> None:
     assert "error: /dev/full: no space left on device" in outcome.err
 
 
-@EVERY_COMMAND
-def test_null_device_stays_a_device(command: tuple[Any, ...], run: Run) -> None:
-    assert run(*command, "/dev/null").code == 0
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
 def test_stdout_by_name_keeps_what_follows(tmp_path: Path) -> None:
     """-o /dev/stdout with stdout in a file: document and table, nothing replaced."""
     path = tmp_path / "all.txt"
@@ -162,13 +156,6 @@ def test_full_disk_behind_stdout() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "error: cannot write the result: no space left on device\n"
-
-
-def test_refused_input_writes_nothing(tmp_path: Path, run: Run) -> None:
-    target = tmp_path / "out.json"
-    assert run("optimize", "vgg16", "--arrays", 900, "-o", target).code == 1
-    assert run("convert", "vgg17", target).code == 1
-    assert os.listdir(tmp_path) == []
 
 
 OVERWRITING: list[tuple[str, ...]] = [
@@ -214,7 +201,3 @@ def test_outputs_that_would_destroy_files_are_refused(
     assert any(word in outcome.err for word in words), outcome.err
     assert sorted(os.listdir(tmp_path)) == before
     assert all((tmp_path / name).read_text() == name for name in ("n.json", "a.json", "h.toml", "s.toml"))
-
-
-def test_a_device_may_stand_for_several_files() -> None:
-    check_outputs({"-o": "/dev/null", "--load": "/dev/null"}, ["/dev/null"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import load
-from rramalloc.importers.layer_table import MAX_ROWS, read
+from rramalloc.importers.layer_table import read
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Pool
 
@@ -113,12 +113,6 @@ def test_faults_name_line_and_column(
     assert place in caught.value.where
     assert reason in caught.value.reason
     assert len(str(caught.value)) < 600
-
-
-def test_too_many_rows(tmp_path: Path) -> None:
-    rows = [f"c{i},1,1,1,1,1,1,0,1,1,0" for i in range(MAX_ROWS + 1)]
-    with pytest.raises(SpecError, match=f"more than {MAX_ROWS} layers"):
-        read(table(tmp_path, *rows))
 
 
 @given(st.text(max_size=200) | st.text(alphabet='0123456789,\n"nameck_ spo', max_size=300))

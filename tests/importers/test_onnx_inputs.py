@@ -256,20 +256,6 @@ def test_shapes_computed_in_the_graph() -> None:
     assert [node.op for node in network.nodes] == ["input", "conv", "flatten", "linear"]
 
 
-def test_several_inputs_and_outputs() -> None:
-    nodes = [
-        helper.make_node("Conv", ["a", "w"], ["p"], name="same"),
-        helper.make_node("Conv", ["b", "w"], ["q"], name="same"),
-        helper.make_node("Add", ["p", "q"], ["y"]),
-        helper.make_node("Relu", ["p"], ["dead"]),
-        helper.make_node("Sigmoid", ["q"], ["z"], name="a"),
-    ]
-    proto = model(nodes, [info("a", 1, 3, 8, 8), info("b", 1, 3, 8, 8), info("unused", "?", 3, "?")], [W])
-    proto.graph.output.append(helper.make_empty_tensor_value_info("z"))
-    network = load(proto)
-    assert [node.name for node in network.nodes] == ["a", "b", "p", "q", "y", "a_2"]
-
-
 FIRST_AXES = {  # operators on x; its shape; windows of the last layer, or what is asked for, or noted
     "HWC image": (
         (64, 48, 3),

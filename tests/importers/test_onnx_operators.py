@@ -298,23 +298,6 @@ def test_padding_joins_the_convolution() -> None:
     assert network.warnings == ()
 
 
-def test_vector_layers() -> None:
-    """Gemm with and without transposed weights, MatMul and its bias: linear stages on a 1 x 1 grid."""
-    proto = model(
-        [
-            node("Gemm", "x a", "g", "fc1"),
-            node("Gemm", "g b", "h", "fc2", transB=1),
-            node("MatMul", "h c", "m", "fc3"),
-            node("Add", "m d", "y", "bias"),
-        ],
-        [weight("a", 20, 30), weight("b", 40, 30), weight("c", 40, 5), weight("d", 5)],
-        {"x": ("N", 20)},
-    )
-    network = load(proto)
-    assert ops(network) == "input linear linear linear activation"
-    assert [network.shapes[stage.name].channels for stage in network.stages] == [30, 40, 5]
-
-
 @pytest.mark.parametrize(
     ("inputs", "nodes", "constants", "expected"),
     [
@@ -414,33 +397,6 @@ def test_rotary_embedding_is_pixelwise(domain: str, inputs: str) -> None:
     )
     network = load(proto)
     assert ops(network) == "input input linear activation add linear"
-    assert network.warnings == ()
-
-
-def test_broadcasting_of_data() -> None:
-    """Squeeze-and-excitation, and a column repeated along rows: one pixel, or an upsampling."""
-    gate = [STEM, node("GlobalAveragePool", "c", "g"), node("Conv", "g v", "f", "fc"), node("Mul", "c f")]
-    assert ops(load(model(gate, [W, weight("v", 16, 16, 1, 1)]))) == "input conv global_avgpool conv mul"
-    column = [STEM, node("ReduceMean", "c a", "m"), node("Sub", "c m")]
-    network = load(model(column, [W, ints("a", [3])]))
-    assert ops(network) == "input conv avgpool upsample add"
-    assert last(network) == ("add", "16 x 12 x 10")
-    small = [node("Conv", "x v", "c"), node("Add", "c k")]
-    network = load(model(small, [weight("v", 4, 8, 12, 10), weight("k", 1, 4, 6, 5)]))
-    assert ops(network) == "input conv upsample activation"
-
-
-def test_split_of_channels_and_of_the_grid() -> None:
-    proto = model(
-        [STEM, node("Split", "c s", "a b", axis=1), node("Conv", "a v", "d"), node("Concat", "d b", axis=1)],
-        [W, ints("s", [4, 12]), weight("v", 4, 4, 1, 1)],
-    )
-    network = load(proto)
-    assert ops(network) == "input conv select select conv concat"
-    assert [str(network.shapes[name]) for name in ("split", "split/1")] == ["4 x 12 x 10", "12 x 12 x 10"]
-    halves = [STEM, node("Split", "c", "a b", axis=2, num_outputs=2), node("Add", "a b")]
-    network = load(model(halves, [W], opset=18))
-    assert ops(network) == "input conv take take add"
     assert network.warnings == ()
 
 
@@ -754,16 +710,6 @@ def test_queries_keys_and_values_in_one_tensor() -> None:
         load(proto)
 
 
-def test_quantised_attention_holds_three_projections() -> None:
-    """One layer of 64 x 192 weights of 8 bits, and two products of 10 x 10 x 64."""
-    kernel = numpy_helper.from_array(np.zeros((64, 192), dtype=np.int8), "w")
-    attend = node("QAttention", "x w b s s", domain="com.microsoft", num_heads=4)
-    network = load(model([attend], [kernel, weight("b", 192), weight("s")], {"x": (1, 10, 64)}))
-    (layer,) = network.stages
-    assert (weights(network, layer), layer.weight_bits) == (64 * 192, 8)
-    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 10 * 10 * 64
-
-
 STACKS: dict[str, tuple[str, Dims, Dims, str]] = {
     "heads of one input": ("x v", (1, 10, 6), (4, 6, 5), "20 x 10 x 1"),
     "a broadcast axis": ("x v", (1, 1, 10, 6), (4, 6, 5), "20 x 1 x 10"),
@@ -782,25 +728,6 @@ def test_a_stack_of_matrices_on_one_input_is_one_layer(case: str) -> None:
     assert weights(network, layer) == 4 * 6 * 5
     assert last(network) == ("relu", shape)
     assert "barrier" not in ops(network)
-
-
-@pytest.mark.parametrize(
-    ("split", "attributes", "shape"),
-    [
-        ("-", {}, "1 x 12 x 10"),
-        ("-", {"keepdims": 0}, "1 x 12 x 10"),
-        ("three", {}, "3 x 12 x 10"),
-        ("parts", {}, "5 x 12 x 10"),
-    ],
-)
-def test_parts_of_a_sequence(split: str, attributes: dict[str, int], shape: str) -> None:
-    """8 channels in ones, in threes (3, 3, 2), and in 3 and 5: the second part from the front or the back."""
-    constants = [W, ints("three", 3), ints("parts", [3, 5]), ints("at", 1)]
-    conv = node("Conv", "x w", "c")
-    inputs = {"x": (1, 8, 12, 10)}
-    sequence = node("SplitToSequence", f"x {split}".removesuffix(" -"), "s", axis=1, **attributes)
-    network = load(model([sequence, node("SequenceAt", "s at"), conv], constants, inputs, ("y", "c")))
-    assert str(network.shapes[next(item.name for item in network.nodes if item.op == "select")]) == shape
 
 
 SEQUENCES = {  # c is 16 x 12 x 10; what is made of sequences of it, and its shape

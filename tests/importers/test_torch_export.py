@@ -29,7 +29,6 @@ from rramalloc.importers.onnx import from_model  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
 from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
-from rramalloc.network.node import Conv  # noqa: E402
 from rramalloc.network.receptive import last_needed  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
 from rramalloc.timing.stage_graph import StageGraph  # noqa: E402
@@ -217,31 +216,6 @@ def ops(network: Network) -> dict[str, str]:
     return {node.name: node.op for node in network.nodes}
 
 
-def test_names_of_the_vgg() -> None:
-    network = from_torch(vgg(), (1, 3, 30, 30), name="small")
-    assert network.name == "small"
-    assert ops(network) == {
-        "inputs_0": "input",
-        "features.0": "conv",
-        "features.1": "relu",
-        "features.2": "maxpool",
-        "features.3": "conv",
-        "features.4": "batchnorm",
-        "features.5": "relu",
-        "features.6": "maxpool",
-        "view": "flatten",
-        "classifier.0": "linear",
-        "classifier.1": "relu",
-        "classifier.2": "identity",
-        "classifier.3": "linear",
-    }
-    conv = network.stages[1]
-    assert conv == Conv(
-        name="features.3", inputs=("features.2",), out_channels=16, kernel=(3, 3), pads=(1, 1, 1, 1)
-    )
-    assert network.shapes["features.6"] == (16, 8, 8)  # 15 pixels, rounded up
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_transposed_convolution_of_any_geometry(seed: int) -> None:
@@ -393,20 +367,6 @@ def test_module_is_not_changed() -> None:
     from_torch(module, (1, 3, 30, 30))
     assert module.training
     assert {n: (id(v), v.device.type) for n, v in module.state_dict(keep_vars=True).items()} == before
-
-
-def test_dynamic_batch_counts_as_one(tmp_path: Path) -> None:
-    module, batch = transformer(), torch.export.Dim("batch", min=2, max=64)
-    module.function = lambda m, x: m.encoder(m.patch(x).flatten(2).transpose(1, 2)).mean(1)
-    dynamic = torch.export.export(
-        module.eval(), (torch.zeros(2, 3, 16, 16),), dynamic_shapes={"inputs": ({0: batch},)}
-    )
-    torch.export.save(dynamic, tmp_path / "n.pt2")
-    fixed = from_torch(module, (1, 3, 16, 16))
-    for network in (from_torch(dynamic), read(tmp_path / "n.pt2")):  # PyTorch numbers its own names otherwise
-        assert [node.op for node in network.nodes] == [node.op for node in fixed.nodes]
-        assert list(network.shapes.values()) == list(fixed.shapes.values())
-        assert not network.warnings
 
 
 class Choice(nn.Module):

@@ -34,18 +34,6 @@ def fold(shape: tuple[int, int, int, int], stride: tuple[int, int], align: int, 
     ).fold
 
 
-def test_worked_steps_of_the_source() -> None:
-    """n_w 4 -> K_w' 2, S_x' 1, useful 2 -> n_h = 8, n_w = 2 -> K_w' 3, S_x' 1, K_h' 1, S_y' 1."""
-    found = fold((64, 6, 6, 4), (2, 2), 64)
-    assert found.size == (8, 2)
-    assert found.kernel == (1, 3)
-    assert found.stride == (1, 1)
-    assert found.shape == (64, 1, 3, 64)
-    assert found.dilation == (1, 1)
-    assert found.overlap == (6, 0)
-    assert found.padding_added == 12  # 8 x 6 against 6 x 6
-
-
 @pytest.mark.parametrize(
     ("kernel", "stride", "align", "rule", "size"),
     [

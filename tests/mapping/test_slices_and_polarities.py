@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 import rramalloc
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.records import parse
 
 
 def machine(slices: str, polarities: str | None, *, tile: int = 64, straddle: bool = True) -> Hardware:
@@ -66,13 +63,6 @@ def test_columns_rows_and_arrays_of_a_weight(
 ) -> None:
     hardware = machine(slices, polarities)
     assert (hardware.columns_per_weight, hardware.wordlines_per_input, hardware.arrays_per_block) == expected
-
-
-def test_polarities_of_an_offset_are_refused() -> None:
-    document = machine("columns", "rows").to_dict()
-    document["precision"]["signed"] = "offset"
-    with pytest.raises(SpecError, match="has no effect with"):
-        parse(TypeAdapter(Hardware), document, "small")
 
 
 @pytest.mark.parametrize(

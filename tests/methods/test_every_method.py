@@ -15,8 +15,7 @@ from methods.small import random_chain
 from rramalloc import compare, lazy, optimize
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, propose
-from rramalloc.errors import PluginError, RramallocError, UnsupportedError
-from rramalloc.hardware.hardware import Chip
+from rramalloc.errors import PluginError, RramallocError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
@@ -137,38 +136,6 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
         assert candidate.choice.copies.tolist() == [1] * len(problem.demand)
     if spare == 10**9 and name in ("uniform", "proportional", "bottleneck", "lagrange", "sequential", "gain"):
         assert candidate.choice.copies.tolist() == problem.graph.windows.tolist()
-
-
-@pytest.mark.parametrize("name", [name for name in BASELINES if name not in CHAINS_ONLY])
-def test_no_baseline_beats_the_bound(name: str) -> None:
-    problem = Case(load("resnet18"), load_hardware("isaac")).problem(12_000)
-    candidate = propose(problem, Request(method=name), Work(work=LITTLE))
-    assert problem.fits(candidate.choice.copies)
-    assert 1 < candidate.lower_bound <= makespan_of(problem.graph, candidate.choice.copies)
-
-
-@pytest.mark.parametrize("name", ["isaac", "neurosim"])
-def test_repairs_are_told(name: str) -> None:
-    allocation = optimize("vgg16", 1000, method=name)
-    assert allocation.arrays.used <= 1000
-    assert "repaired" in allocation.proof
-
-
-def test_chips_are_served() -> None:
-    chip = Chip(arrays_per_tile=150, straddle=False, tiles=(1, 10), chips=(1, 1))
-    hardware = load_hardware("plain").model_copy(update={"chip": chip})
-    for name in ("bottleneck", "gain", "annealing", "sequential"):
-        allocation = optimize("vgg16", 1500, hardware=hardware, method=name, work=LITTLE)
-        assert allocation.arrays.used <= 1500
-
-
-def test_published() -> None:
-    """docs/sources/model.md 9: VGG-A (2304, 128) d = 200 50 13 13 4 4 1 1."""
-    problem = Case(load("vgg11"), load_hardware("plain")).problem(2304)
-    found = method_named("published").solve(problem, Work(), 0)
-    assert found.choice.copies.tolist() == [200, 50, 13, 13, 4, 4, 1, 1]
-    with pytest.raises(UnsupportedError, match="chains only"):
-        optimize("resnet18", 4096, method="published")
 
 
 def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:

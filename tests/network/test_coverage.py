@@ -42,17 +42,6 @@ def test_shared_weights_count_once_and_grouped_ones_without_zeros() -> None:
     assert not coverage.complete
 
 
-def test_operators_that_are_not_modelled_count() -> None:
-    lost = {"name": "wait", "operator": "LSTM", "weights": 872, "macs": 872 * 8}
-    coverage = Coverage.of(network(unmodelled=[lost]), STAGES)
-    assert (coverage.weights.on_arrays, coverage.weights.total) == (88, 1000)
-    assert coverage.macs.total == (72 + 16 + 16) * 64 + 40 + 872 * 8
-    assert coverage.scope == " for 8.8 % of the weights (wait not modelled; fc left to the host)"
-    unknown = Coverage.of(network(unmodelled=[lost | {"macs": None}]), STAGES)
-    assert unknown.macs.total is None
-    assert "not modelled: wait (LSTM)" in unknown.summary
-
-
 def test_products_of_computed_tensors_are_macs_and_never_on_arrays() -> None:
     """One head, 512 tokens, 64 features, four projections: 4 * 512 * 64 * 64 of all are 20 %."""
     digital = {"inputs": ["q"], "op": "mul", "dynamic_macs": 512 * 512 * 64}
@@ -75,16 +64,6 @@ def test_products_of_computed_tensors_are_macs_and_never_on_arrays() -> None:
     assert Network.build("n", plain).sha256 == again.sha256  # they change no time
     with pytest.raises(SpecError, match="dynamic_macs"):
         Network.build("n", [node | {"dynamic_macs": 1} for node in nodes])  # layers and inputs have none
-
-
-def test_the_network_file_keeps_what_it_was_converted_from() -> None:
-    lost = {"name": "wait", "operator": "LSTM", "weights": 5, "macs": None}
-    rough = {"name": "wait", "operator": "LSTM", "treatment": "waits for all pixels of its inputs"}
-    whole = network(unmodelled=[lost], approximations=[rough])
-    again = Network.from_document(whole.to_dict(), "again.json")
-    assert again == whole
-    assert Coverage.of(again, STAGES).approximated == whole.approximations
-    assert "unmodelled" not in network().to_dict()
 
 
 def test_sharing_does_not_change_the_hash() -> None:

@@ -31,45 +31,28 @@ def conv(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        pytest.param([INPUT, relu("a", "b"), relu("b", "a")], "net: node 'a' .*cycle", id="cycle"),
-        pytest.param([INPUT, relu("a", "a")], "net: node 'a' .*cycle", id="reads itself"),
-        pytest.param([INPUT, relu("a", "in"), relu("a", "in")], "node 'a' .*used twice", id="name twice"),
-        pytest.param(
-            [INPUT, relu("a", "nowhere")], "'a' .*inputs: no node is named 'nowhere'", id="unknown input"
-        ),
-        pytest.param([relu("a", "a")], "no node with op 'input'", id="no input"),
-        pytest.param([], "no node with op 'input'", id="nothing"),
-        pytest.param([INPUT, relu("a", "in", "in")], "'a' .*takes one input, got 2", id="two inputs"),
-        pytest.param(
-            [INPUT, conv(groups=3)], "'c' .*groups: 3 groups do not divide 4 input", id="input groups"
-        ),
-        pytest.param(
-            [INPUT, conv(groups=4, out_channels=6)],
-            "'c' .*4 groups do not divide 6 output",
-            id="output groups",
-        ),
-        pytest.param(
-            [INPUT, conv(kernel=[3, 9])], "'c' .*kernel: covers 9 pixels.* has 8 in width", id="too wide"
-        ),
-        pytest.param(
-            [INPUT, conv(kernel=3, dilation=[4, 1])],
-            "'c' .*covers 9 pixels.* has 8 in height",
-            id="too dilated",
-        ),
-        pytest.param(
+        ([INPUT, relu("a", "b"), relu("b", "a")], "net: node 'a' .*cycle"),
+        ([INPUT, relu("a", "a")], "net: node 'a' .*cycle"),
+        ([INPUT, relu("a", "in"), relu("a", "in")], "node 'a' .*used twice"),
+        ([INPUT, relu("a", "nowhere")], "'a' .*inputs: no node is named 'nowhere'"),
+        ([relu("a", "a")], "no node with op 'input'"),
+        ([], "no node with op 'input'"),
+        ([INPUT, relu("a", "in", "in")], "'a' .*takes one input, got 2"),
+        ([INPUT, conv(groups=3)], "'c' .*groups: 3 groups do not divide 4 input"),
+        ([INPUT, conv(groups=4, out_channels=6)], "'c' .*4 groups do not divide 6 output"),
+        ([INPUT, conv(kernel=[3, 9])], "'c' .*kernel: covers 9 pixels.* has 8 in width"),
+        ([INPUT, conv(kernel=3, dilation=[4, 1])], "'c' .*covers 9 pixels.* has 8 in height"),
+        (
             [INPUT, conv(), {"name": "s", "op": "add", "inputs": ["in", "c"]}],
             "'s' .*inputs: grids differ: 6 x 6 and 8 x 8",
-            id="grids differ",
         ),
-        pytest.param(
+        (
             [INPUT, conv(pads=1), {"name": "s", "op": "mul", "inputs": ["in", "c"]}],
             "'s' .*channel counts differ: 4 and 8",
-            id="channels differ",
         ),
-        pytest.param(
+        (
             [INPUT, {"name": "u", "op": "upsample", "inputs": ["in"], "scale": 4096}],
             "'u' .*limits: 16777216 pixels",
-            id="too many pixels",
         ),
     ],
 )
@@ -81,29 +64,23 @@ def test_faulty_graphs(nodes: list[dict[str, Any]], message: str) -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        pytest.param(conv(kernel=0), r"nodes\[1\] 'c'.kernel.*greater than or equal to 1", id="no kernel"),
-        pytest.param(conv(stride=[1, 0]), r"nodes\[1\] 'c'.stride\[1\].*got 0", id="no stride"),
-        pytest.param(conv(pads=-1), r"'c'.pads.*got -1", id="negative pads"),
-        pytest.param(conv(pads=[1, 1]), r"'c'.pads", id="two pads"),
-        pytest.param(conv(kernel=[3, 3, 3]), r"'c'.kernel", id="three kernel sizes"),
-        pytest.param(conv(out_channels=2.5), r"'c'.out_channels.*got 2.5", id="half a channel"),
-        pytest.param(conv(out_channels="8"), r"'c'.out_channels.*got '8'", id="text for a number"),
-        pytest.param(conv(out_channels=True), r"'c'.out_channels.*got True", id="truth value for a number"),
-        pytest.param(conv(kernel=True), r"'c'.kernel", id="truth value for a pair"),
-        pytest.param(conv(bias=1), r"'c'.bias: this field is not known", id="unknown field"),
-        pytest.param(
-            {"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1},
-            r"'c'.out_channels: .*missing",
-            id="missing",
-        ),
-        pytest.param(conv(inputs=[]), r"'c'.inputs", id="no inputs"),
-        pytest.param(conv(inputs="in"), r"'c'.inputs", id="inputs as text"),
-        pytest.param(conv(op="conf"), r"'c'.*conf", id="unknown op"),
-        pytest.param(relu("", "in"), r"nodes\[1\] ''.name", id="empty name"),
-        pytest.param(
-            {"name": "i", "op": "input", "shape": [1, 0, 4]}, r"'i'.shape\[1\].*got 0", id="empty grid"
-        ),
-        pytest.param(conv(out_channels=2**31), r"'c'.out_channels.*got 2147483648", id="beyond the limit"),
+        (conv(kernel=0), r"nodes\[1\] 'c'.kernel.*greater than or equal to 1"),
+        (conv(stride=[1, 0]), r"nodes\[1\] 'c'.stride\[1\].*got 0"),
+        (conv(pads=-1), r"'c'.pads.*got -1"),
+        (conv(pads=[1, 1]), r"'c'.pads"),
+        (conv(kernel=[3, 3, 3]), r"'c'.kernel"),
+        (conv(out_channels=2.5), r"'c'.out_channels.*got 2.5"),
+        (conv(out_channels="8"), r"'c'.out_channels.*got '8'"),
+        (conv(out_channels=True), r"'c'.out_channels.*got True"),
+        (conv(kernel=True), r"'c'.kernel"),
+        (conv(bias=1), r"'c'.bias: this field is not known"),
+        ({"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1}, r"'c'.out_channels: .*missing"),
+        (conv(inputs=[]), r"'c'.inputs"),
+        (conv(inputs="in"), r"'c'.inputs"),
+        (conv(op="conf"), r"'c'.*conf"),
+        (relu("", "in"), r"nodes\[1\] ''.name"),
+        ({"name": "i", "op": "input", "shape": [1, 0, 4]}, r"'i'.shape\[1\].*got 0"),
+        (conv(out_channels=2**31), r"'c'.out_channels.*got 2147483648"),
     ],
 )
 def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
@@ -116,25 +93,18 @@ def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("node", "shape"),
     [
-        pytest.param(conv(), (8, 6, 6), id="conv"),
-        pytest.param(conv(pads=1), (8, 8, 8), id="padded"),
-        pytest.param(
-            conv(pads=[1, 0, 0, 2], stride=[2, 3]), (8, 4, 3), id="uneven"
-        ),  # (9-3)//2+1, (10-3)//3+1
-        pytest.param(conv(dilation=2), (8, 4, 4), id="dilated"),  # span 5
-        pytest.param(
-            {"name": "c", "op": "linear", "inputs": ["in"], "out_features": 3}, (3, 8, 8), id="linear"
-        ),
-        pytest.param(
-            {"name": "c", "op": "maxpool", "inputs": ["in"], "kernel": 3, "stride": 2}, (4, 3, 3), id="pool"
-        ),
-        pytest.param(
+        (conv(), (8, 6, 6)),
+        (conv(pads=1), (8, 8, 8)),
+        (conv(pads=[1, 0, 0, 2], stride=[2, 3]), (8, 4, 3)),  # (9-3)//2+1, (10-3)//3+1
+        (conv(dilation=2), (8, 4, 4)),  # span 5
+        ({"name": "c", "op": "linear", "inputs": ["in"], "out_features": 3}, (3, 8, 8)),
+        ({"name": "c", "op": "maxpool", "inputs": ["in"], "kernel": 3, "stride": 2}, (4, 3, 3)),
+        (
             {"name": "c", "op": "avgpool", "inputs": ["in"], "kernel": 3, "stride": 2, "ceil_mode": True},
             (4, 4, 4),
-            id="pool rounded up",
         ),
         # 8 + 1 + 1 = 10: rounded up ceil(8 / 3) + 1 = 4 windows, the last starts at 9 >= 8 + 1: dropped
-        pytest.param(
+        (
             {
                 "name": "c",
                 "op": "maxpool",
@@ -145,19 +115,14 @@ def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
                 "ceil_mode": True,
             },
             (4, 3, 3),
-            id="last window beyond the input",
         ),
-        pytest.param({"name": "c", "op": "global_avgpool", "inputs": ["in"]}, (4, 1, 1), id="global pool"),
-        pytest.param({"name": "c", "op": "flatten", "inputs": ["in"]}, (256, 1, 1), id="flatten"),
-        pytest.param({"name": "c", "op": "concat", "inputs": ["in", "in"]}, (8, 8, 8), id="concat"),
-        pytest.param({"name": "c", "op": "add", "inputs": ["in", "in"]}, (4, 8, 8), id="add"),
-        pytest.param(
-            {"name": "c", "op": "upsample", "inputs": ["in"], "scale": [2, 3]}, (4, 16, 24), id="upsample"
-        ),
-        pytest.param(
-            {"name": "c", "op": "barrier", "inputs": ["in"], "shape": [5, 2, 1]}, (5, 2, 1), id="barrier"
-        ),
-        pytest.param({"name": "c", "op": "softmax", "inputs": ["in"]}, (4, 8, 8), id="softmax"),
+        ({"name": "c", "op": "global_avgpool", "inputs": ["in"]}, (4, 1, 1)),
+        ({"name": "c", "op": "flatten", "inputs": ["in"]}, (256, 1, 1)),
+        ({"name": "c", "op": "concat", "inputs": ["in", "in"]}, (8, 8, 8)),
+        ({"name": "c", "op": "add", "inputs": ["in", "in"]}, (4, 8, 8)),
+        ({"name": "c", "op": "upsample", "inputs": ["in"], "scale": [2, 3]}, (4, 16, 24)),
+        ({"name": "c", "op": "barrier", "inputs": ["in"], "shape": [5, 2, 1]}, (5, 2, 1)),
+        ({"name": "c", "op": "softmax", "inputs": ["in"]}, (4, 8, 8)),
     ],
 )
 def test_shapes(node: dict[str, Any], shape: tuple[int, int, int]) -> None:
@@ -198,13 +163,7 @@ def test_a_document_survives_being_read_again(random: Random) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"out_channels": 16}, id="channels"),
-        pytest.param({"stride": 2}, id="stride"),
-        pytest.param({"pads": [1, 1, 1, 1]}, id="pads"),
-        pytest.param({"name": "d"}, id="name"),
-    ],
+    "change", [{"out_channels": 16}, {"stride": 2}, {"pads": [1, 1, 1, 1]}, {"name": "d"}]
 )
 def test_hash_depends_on_every_field(change: dict[str, Any]) -> None:
     assert (

@@ -103,15 +103,15 @@ def test_windows_of_any_geometry(random: Random) -> None:
 @pytest.mark.parametrize(
     ("extent", "span", "stride", "pads", "floor", "ceil"),
     [
-        pytest.param(5, 2, 2, (0, 0), 2, 3, id="half a window over"),
-        pytest.param(4, 2, 2, (0, 0), 2, 2, id="exact"),
-        pytest.param(112, 3, 2, (0, 0), 55, 56, id="Inception pool1"),
+        (5, 2, 2, (0, 0), 2, 3),
+        (4, 2, 2, (0, 0), 2, 2),
+        (112, 3, 2, (0, 0), 55, 56),
         # starts 0 2 4 on 3 + 1 + 1 = 5 padded: rounded up a third window would start at 4 >= 3 + 1: dropped
-        pytest.param(3, 2, 2, (1, 1), 2, 2, id="would start beyond input and leading pad"),
+        (3, 2, 2, (1, 1), 2, 2),
         # starts 0 3: 3 < 3 + 1, kept (it covers input pixel 2)
-        pytest.param(3, 3, 3, (1, 0), 1, 2, id="starts on the last input pixel"),
-        pytest.param(1, 1, 3, (0, 0), 1, 1, id="single pixel"),
-        pytest.param(1, 1, 1, (0, 2), 3, 1, id="only padding behind"),
+        (3, 3, 3, (1, 0), 1, 2),
+        (1, 1, 3, (0, 0), 1, 1),
+        (1, 1, 1, (0, 2), 3, 1),
     ],
 )
 def test_extent_with_and_without_ceil_mode(

@@ -51,11 +51,7 @@ def test_other_hardware_runs(hardware: str, folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("network", "reason"),
-    [
-        ("resnet18", "chains only"),
-        ("squeezenet", "chains only"),
-        ("mobilenet_v1", "no grouped convolution"),
-    ],
+    [("resnet18", "chains only"), ("squeezenet", "chains only"), ("mobilenet_v1", "no grouped convolution")],
 )
 def test_what_it_cannot_express_is_refused_before_anything_is_written(network: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):

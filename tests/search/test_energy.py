@@ -14,7 +14,6 @@ from laws.strategies import ANY, Enumerated, enumerate_all, random_network, rand
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block
 from rramalloc.mapping.options import MappingOptions
@@ -114,51 +113,6 @@ def test_the_floor_of_arrays_and_latency_holds(kind: Any, random: Random) -> Non
         assert objective.least(used, time) <= value * (1 + 1e-9)
     found = objective.solve(Work(work=1), 0)
     assert found.objective_bound <= values.min() * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("method", ["none", "proportional", "bottleneck", "gain"])
-def test_methods_are_judged_by_energy(method: str) -> None:
-    hardware = machine(Random(1))
-    case = case_of(Random(3), hardware)
-    network, budget = case.problem.graph.network, case.problem.budget
-    energy, _ = energies(case, hardware)
-    found = rramalloc.optimize(network, budget, hardware=hardware, objective="energy", method=method)
-    assert found.lower_bound <= energy.min() * (1 + 1e-9) <= found.objective_value * (1 + 2e-9)
-
-
-def test_compare_by_edp() -> None:
-    hardware = machine(Random(1))
-    case = case_of(Random(3), hardware)
-    result = rramalloc.compare(
-        case.problem.graph.network, case.problem.budget, hardware=hardware, objective="edp",
-        methods=["auto", "none", "proportional"], progress=False,
-    )  # fmt: skip
-    assert (result.objective, result.objective_unit) == ("edp", "pJ ns")
-    assert [row.objective_value for row in result.rows] == [row.edp for row in result.rows]
-    assert min(row.ratio for row in result.rows) == 1
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"timing": None}, {"energy": None}, {"energy": {"read_pj": 1.0}}, {"energy": {"leakage_mw": 1.0}}],
-)
-def test_what_an_energy_needs(more: dict[str, Any]) -> None:
-    hardware = machine(Random(1), **more)
-    case = case_of(Random(3), hardware)
-    with pytest.raises(SpecError, match=r"read_pj and leakage_mw in \[energy\]"):
-        rramalloc.optimize(case.problem.graph.network, 100, hardware=hardware, objective="energy")
-
-
-def test_same_seed_same_bytes() -> None:
-    hardware = machine(Random(1))
-    case = case_of(Random(5), hardware)
-    runs = [
-        rramalloc.optimize(
-            case.problem.graph.network, case.problem.budget, hardware=hardware, objective="energy"
-        )
-        for _ in range(2)
-    ]
-    assert runs[0].to_dict() == runs[1].to_dict()
 
 
 def tiny(random: Random) -> Network:

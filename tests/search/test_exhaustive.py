@@ -17,7 +17,8 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 
 from rramalloc.errors import TargetError
 from rramalloc.methods.registry import method_named, method_names
-from rramalloc.search import auto, diagram, fewest, interval, path_program, relaxation
+from rramalloc.search import auto, fewest, interval
+from rramalloc.search.bound import diagram, path_program, relaxation
 from rramalloc.search.bound.box_prover import Tightener
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu

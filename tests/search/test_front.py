@@ -11,7 +11,7 @@ from laws.strategies import Enumerated, enumerated
 
 from rramalloc.search.archive import Archive
 from rramalloc.search.front import Front, front_of
-from rramalloc.search.objective import FewestArrays, Interval, LatencyNs, Makespan, TimeObjective
+from rramalloc.search.objective import FewestArrays, LatencyNs, Makespan, TimeObjective
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
@@ -73,18 +73,6 @@ def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> No
     assert works[0].spent_s == works[1].spent_s
 
 
-@settings(max_examples=60)
-@given(case=enumerated())
-def test_interval_front_is_exact(case: Enumerated) -> None:
-    """docs/sources/model.md 8: interval = largest number of batches; all non-dominated points, proven."""
-    arrays = case.allocations @ case.problem.demand
-    intervals = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
-    found = front(case.problem, Work(), along=Interval)
-    points = [(case.problem.arrays(point.found.copies), point.value) for point in found.points]
-    assert points == staircase(arrays, intervals)
-    assert all(point.lower_bound == point.value for point in found.points)
-
-
 @settings(max_examples=20)
 @given(case=enumerated(), data=st.data())
 def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -> None:
@@ -116,13 +104,3 @@ def test_archive_keeps_the_fastest_for_every_number_of_arrays(case: Enumerated, 
     assert shown == staircase(arrays, case.makespans[rows])
     for step in whole.steps:
         assert whole.at(step.until)[:3] == step[:3]
-
-
-@given(case=enumerated(), data=st.data())
-def test_bounds_hold_for_smaller_budgets_only(case: Enumerated, data: st.DataObject) -> None:
-    archive, problem = Archive(case.problem), case.problem
-    budgets = st.integers(problem.minimum, problem.budget)
-    raised, asked = data.draw(budgets), data.draw(budgets)
-    archive.raise_bound(raised, 7)
-    slot = archive.slot_of(asked)
-    assert int(archive.bounds[slot]) == (7 if archive.top(slot) <= raised else 1)

@@ -148,14 +148,6 @@ def test_breakpoints(windows: int, largest: int, useful: list[int]) -> None:
     assert breakpoints(windows, largest).tolist() == useful
 
 
-def test_breakpoints_are_where_the_batches_change() -> None:
-    for windows in range(1, 60):
-        for largest in range(1, windows + 1):
-            batches = [-(-windows // d) for d in range(1, largest + 1)]
-            expected = [batches.index(count) + 1 for count in sorted(set(batches), reverse=True)]
-            assert breakpoints(windows, largest).tolist() == expected
-
-
 def shuffled(network: Network, random: Random) -> Network:
     nodes = list(network.nodes)
     random.shuffle(nodes)
@@ -239,17 +231,6 @@ def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Work)
     recheck(timing, source.arrays_of_stages(timing.replication).tolist(), 900, candidate.lower_bound, name)
 
 
-def test_words_say_what_ended_the_search() -> None:
-    source = problem("inception_v1", 900)
-    assert "interrupted" in auto.solve(source, finished(), 0).proof
-    assert "time limit" in auto.solve(source, Work(time_limit_s=0.0), 0).proof
-    assert "work allowed" in auto.solve(source, Work(work=0), 0).proof
-    wide = auto.solve(source, Work(gap=0.9), 0)
-    assert "gap" in wide.proof
-    reached = simulate(source.graph, wide.choice.copies).makespan
-    assert reached - wide.lower_bound <= 0.9 * reached
-
-
 def test_progress_only_improves() -> None:
     seen: list[tuple[int, int]] = []
     source = problem("inception_v1", 900)
@@ -319,23 +300,6 @@ def test_a_target_out_of_reach_says_what_the_limit_is(arrays: int | None, remedy
     hardware = load_hardware("plain").model_copy(update={"chip": chip})
     with pytest.raises(TargetError, match=f"target of 40 steps cannot be met.*{remedy}"):
         optimize("alexnet", arrays, hardware=hardware, objective="arrays", target=40, work=4)
-
-
-def test_layers_are_in_network_order_and_add_up() -> None:
-    allocation = optimize("squeezenet", 400, work=1)
-    network = load("squeezenet")
-    assert [layer.name for layer in allocation.layers] == [
-        node.name for node in network.stages if node.name in allocation.replication
-    ]
-    assert allocation.arrays.used == sum(layer.arrays for layer in allocation.layers)
-    assert allocation.arrays.minimum == sum(layer.demand for layer in allocation.layers)
-    assert allocation.makespan == max(layer.finish for layer in allocation.layers)
-    assert allocation.interval == max(layer.batches for layer in allocation.layers)
-    assert all(layer.op <= layer.finish for layer in allocation.layers)
-    assert all(layer.arrays == layer.demand * layer.replication for layer in allocation.layers)
-    assert all(layer.batches == -(-layer.windows // layer.replication) for layer in allocation.layers)
-    assert allocation.gap == (allocation.makespan - allocation.lower_bound) / allocation.makespan
-    assert np.isclose(allocation.gap, 1 - allocation.lower_bound / allocation.makespan)
 
 
 @pytest.mark.parametrize(

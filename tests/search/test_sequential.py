@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, enumerated, randoms
-from methods.small import conv, copies, problem, pyramid
+from methods.small import conv, copies, problem
 
-from rramalloc.allocation.case import Case
-from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load
 from rramalloc.search import sequential
 from rramalloc.search.problem import Problem
-from rramalloc.search.work import CancelToken, Work
+from rramalloc.search.work import Work
 
 
 def side_by_side(windows: list[int], demand: list[int], budget: int) -> Problem:
@@ -94,24 +91,3 @@ def test_plain_dynamic_program(random: Random) -> None:
     found = sequential.solve(case, Work(), 0).choice.copies
     assert case.fits(found)
     assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)
-
-
-def test_a_budget_beyond_all_need() -> None:
-    """Every window has a copy; nothing is spent beyond."""
-    case = Case(load("vgg16"), load_hardware("plain")).problem(2**40)
-    assert copies(sequential, case) == case.graph.windows.tolist()
-
-
-@pytest.mark.parametrize(
-    "stop",
-    [
-        pytest.param(Work(work=0), id="no work"),
-        pytest.param(Work(cancel=CancelToken(interrupted=True)), id="interrupted"),
-        pytest.param(Work(time_limit_s=0.0), id="no time"),
-    ],
-)
-def test_says_when_it_gave_up(stop: Work) -> None:
-    case = pyramid([1, 2, 3], 40)
-    answer = sequential.solve(case, stop, 0)
-    assert "not proven" in answer.proof
-    assert case.fits(answer.choice.copies)

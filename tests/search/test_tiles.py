@@ -13,8 +13,6 @@ from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import recheck_placement
-from rramalloc.errors import PlacementError, SolverError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -102,16 +100,6 @@ def cores(count: int, arrays: int, *, straddle: bool = False) -> Hardware:
     return load_hardware("plain").model_copy(update={"chip": chip})
 
 
-def test_six_cores_of_six_arrays() -> None:
-    """Groups of 4, 4 and 6 arrays, 3, 3 and 2 of them: 36 arrays in all, yet they need eight cores."""
-    tiles = Tiles(6, 6)
-    demand, copies = np.array([4, 4, 6]), np.array([3, 3, 2])
-    assert int(demand @ copies) == 36
-    assert tiles.pack(demand, copies).fit == "does not fit"
-    with pytest.raises(SolverError, match="cannot be placed"):
-        recheck_placement(tiles, demand, copies, "a method")
-
-
 @pytest.mark.parametrize("name", ["auto", "interval", "recurrence", "milp", "published"])
 def test_every_method_returns_what_can_be_placed(name: str) -> None:
     hardware = cores(10, 150)
@@ -121,25 +109,6 @@ def test_every_method_returns_what_can_be_placed(name: str) -> None:
     assert placeable(Tiles(10, 150), demand, copies)
     free = rramalloc.optimize("vgg16", 1500, method="auto", work=20)
     assert allocation.makespan >= free.lower_bound
-
-
-def test_copies_may_straddle_where_the_chip_says_so() -> None:
-    network = load("vgg16", None)
-    spread = Case(network, cores(10, 100, straddle=True)).problem(1000)
-    assert spread.tiles is None
-    with pytest.raises(TileError, match=r"5 layers need more, the largest is 'conv4_2' with 144") as caught:
-        Case(network, cores(10, 100)).problem(1000)
-    assert caught.value.tile == 100
-    with pytest.raises(PlacementError, match="cannot be placed in 6 tiles of 151 arrays") as placed:
-        Case(network, cores(6, 151)).problem(1000)
-    assert placed.value.proven
-
-
-def test_no_more_arrays_than_the_chips_have() -> None:
-    allocation = rramalloc.optimize("vgg16", 5000, hardware=cores(10, 150, straddle=True), work=10)
-    assert allocation.arrays.budget == 5000
-    assert allocation.arrays.used <= 1500
-    assert any("1500" in warning for warning in allocation.warnings)
 
 
 def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch: pytest.MonkeyPatch) -> None:

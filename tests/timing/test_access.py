@@ -44,11 +44,11 @@ def hardware(memory: dict[str, Any] | None, timing: dict[str, Any] | None) -> Ha
     ("reuse", "first", "second"),
     [
         # a reads 3 * 5 * 4 = 60 values of 1.5 bytes and writes 6 of 2: 90 + 12; b reads 6: 9 + 16
-        pytest.param("none", 102.0, 25.0, id="whole window"),
+        ("none", 102.0, 25.0),
         # a: 3 * min(2, 5) * 4 = 24 values, 36 + 12; b: 1 * min(3, 1) * 6 = 6 values, 9 + 16
-        pytest.param("row", 48.0, 25.0, id="new columns"),
+        ("row", 48.0, 25.0),
         # a: 9 * 12 * 4 / 18 = 24 values, 36 + 12; b: 3 * 6 * 6 / 6 = 18 values, 27 + 16
-        pytest.param("full", 48.0, 43.0, id="each input once"),
+        ("full", 48.0, 43.0),
     ],
 )
 @pytest.mark.parametrize("scope", ["per_layer", "shared"])

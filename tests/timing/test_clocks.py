@@ -57,29 +57,21 @@ READ = {"read_ns": 10.0, "dac_bits": 1}
 @pytest.mark.parametrize(
     ("timing", "ticks"),
     [
-        pytest.param(READ, (80, 80), id="8 reads of 10 ns, whatever the rows"),
+        (READ, (80, 80)),
         # a: 27 rows in 1 turn, b: 144 rows, of which an array has 128, in 4 turns of 32
-        pytest.param(READ | {"rows_per_read": 32}, (80, 320), id="rows in turns"),
+        (READ | {"rows_per_read": 32}, (80, 320)),
         # a: 32 columns of 128, 16 * 32 / 128 = 4 conversions of 5 ns; b: all columns, 16 conversions
-        pytest.param(READ | {"adc_ns": 5.0, "columns_per_adc": 16}, (160, 640), id="used columns share ADCs"),
+        (READ | {"adc_ns": 5.0, "columns_per_adc": 16}, (160, 640)),
         # a: 16 * 32 / 128 = 4 conversions of 1 ns hide behind the read
-        pytest.param(READ | {"adc_ns": 1.0, "columns_per_adc": 16}, (80, 128), id="read hides conversions"),
-        pytest.param(READ | {"tick_ns": 30.0}, (3, 3), id="80 ns are 3 ticks of 30 ns"),
-        pytest.param(READ | {"tick_ns": 0.1}, (800, 800), id="800 ticks of 0.1 ns, not 801"),
-        pytest.param({"step_ns": 0.5}, (1, 1), id="never less than a tick"),
+        (READ | {"adc_ns": 1.0, "columns_per_adc": 16}, (80, 128)),
+        (READ | {"tick_ns": 30.0}, (3, 3)),
+        (READ | {"tick_ns": 0.1}, (800, 800)),
+        ({"step_ns": 0.5}, (1, 1)),
     ],
 )
 def test_ticks_of_the_arrays(tmp_path: Any, timing: dict[str, Any], ticks: tuple[int, int]) -> None:
     graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions())
     assert ticks_of_a_batch(graph, [[1, 1], [5, 5]]) == [list(ticks)] * 2
-
-
-def test_ticks_of_a_mode(tmp_path: Any) -> None:
-    """Block 2 x 2 of stage a: 4 * 4 * 3 = 48 rows in 2 turns of 32, 4 * 32 = 128 columns."""
-    timing = READ | {"rows_per_read": 32, "adc_ns": 1.0, "columns_per_adc": 16}
-    graph = timed_graph(chain(tmp_path), machine(**timing), MappingOptions(mapping="sdk"))
-    assert ticks_of_a_batch(graph, [1, 1])[0] == 80
-    assert ticks_of_a_batch(graph, [1, 1], ((2, 2), (1, 1)))[0] == 8 * 2 * 16
 
 
 def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
@@ -112,16 +104,6 @@ def test_an_allocation_says_its_ticks(tmp_path: Any) -> None:
     assert (again.makespan, again.latency_ns) == (allocation.makespan, allocation.latency_ns)
     assert allocation.objective_unit == "ticks"
     assert allocation.lower_bound <= allocation.makespan
-
-
-@pytest.mark.parametrize("factor", [1, 1000, 10**6])
-def test_a_longer_tick_changes_nothing_but_the_count(tmp_path: Any, factor: int) -> None:
-    """Steps of 80 ns in ticks of 80 ns, or of 80 ns / factor: the same copies, bound and work."""
-    shared = rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**READ, tick_ns=80.0), work=10)
-    finer = rramalloc.optimize(chain(tmp_path), 60, hardware=machine(**READ, tick_ns=80.0 / factor), work=10)
-    assert finer.makespan == factor * shared.makespan
-    assert finer.lower_bound == factor * shared.lower_bound
-    assert finer.replication == shared.replication
 
 
 @pytest.mark.parametrize(

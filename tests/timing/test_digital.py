@@ -180,37 +180,7 @@ def _arrays(problem: Any, stage: int, block: tuple[int, int], copies: int) -> in
     return int(problem.modes.of(stage, block).arrays(copies))
 
 
-def test_files_and_what_is_placed_leave_digital_nodes_out(small: Any, tmp_path: Any) -> None:
-    """Energy, area, bytes and arrays are those without rates; a saved allocation is timed alike."""
-    energy = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
-    rated = machine({"maxpool": 7.0, "relu": 3.0}, energy=energy, chip=CHIP)
-    free = machine(None, energy=energy, chip=CHIP)
-    copies = {"a": 3, "b": 2}
-    one, other = (rramalloc.simulate(small, copies, hardware=each) for each in (rated, free))
-    assert (one.dynamic_pj, one.area_um2, one.arrays) == (other.dynamic_pj, other.area_um2, other.arrays)
-    by_name = {layer.name: layer for layer in one.layers}
-    assert by_name["p"].energy_pj is None
-    found = rramalloc.optimize(small, 8, hardware=rated, placed=True)
-    path = tmp_path / "a.json"
-    found.save(path)
-    assert rramalloc.simulate(small, path).makespan == found.makespan
-    assert found.placed is not None
-    assert found.placed.transfer_ns.keys() == {"a", "b"}
-    assert rramalloc.verify(small, path).verdict == "equal"
-    placement = rramalloc.place(small, path)
-    assert [layer.name for layer in placement.layers] == ["a", "b"]
-    assert sum(layer.arrays for layer in found.layers) == len(placement.arrays)
-
-
 CHIP = {
     "arrays_per_tile": 1, "straddle": True, "tiles": [3, 3], "chips": [1, 1], "hop_ns_tile": 8.0,
     "bandwidth_tile_gb_s": 4.0,
 }  # fmt: skip
-
-
-def test_a_transfer_delays_what_leaves_the_digital_node(small: Any) -> None:
-    """Tiles of one array: pixels of 4 bytes over one hop of 8 ns take 9 ns, 5 ticks, after the pool's 4."""
-    found = rramalloc.optimize(small, 2, hardware=machine({"maxpool": 7.0}, chip=CHIP), placed=True)
-    assert found.placed is not None
-    assert [tuple(delay.model_dump().values()) for delay in found.placed.delays or ()] == [("p", "b", 5)]
-    assert found.makespan == 89 + 5

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import rramalloc
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.timing.metrics import EnergyModel, array_reads
-from rramalloc.timing.stage_graph import StageGraph
 
 ENERGY = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
 
@@ -103,12 +98,6 @@ def test_chips_leak_whole_and_tiles_have_a_periphery() -> None:
     assert result.area_um2 == 1100 + 3 * 50
 
 
-def test_reads_of_batches() -> None:
-    arrays = np.array([3, 1])
-    reads = array_reads(np.array([16, 16]), np.array([3, 2]), lambda copies: copies * arrays)
-    assert reads.tolist() == [48, 16]
-
-
 @pytest.mark.parametrize(
     ("energy", "given"),
     [
@@ -138,40 +127,3 @@ def test_optimize_and_simulate_agree() -> None:
     timed = rramalloc.simulate(chain(), found.replication, hardware=machine())
     for name in ("dynamic_pj", "static_pj", "energy_pj", "edp", "area_um2"):
         assert getattr(found, name) == getattr(timed, name)
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"energy": {"pj_per_byte": 1.0}}, "give both"),
-        ({"energy": {"area_um2": 1.0, "periphery_um2": 1.0}}, r"tiles of \[chip\]"),
-        ({"energy": {"read_pj": -1.0}}, "read_pj"),
-        ({"energy": {"read_pJ": 1.0}}, "did you mean read_pj"),
-    ],
-)
-def test_values_without_effect_are_refused(more: dict[str, Any], words: str, tmp_path: Any) -> None:
-    import tomllib
-
-    text = machine().to_dict() | more
-    lines = [f"name = '{text['name']}'", f"source = '{text['source']}'"]
-    for table, values in text.items():
-        if isinstance(values, dict):
-            lines += [f"[{table}]", *(f"{name} = {value!r}" for name, value in values.items())]
-    path = tmp_path / "m.toml"
-    path.write_text("\n".join(lines))
-    assert tomllib.loads(path.read_text())
-    with pytest.raises(SpecError, match=words):
-        rramalloc.optimize(chain(), arrays=20, hardware=path)
-
-
-def test_slots_follow_the_block_of_a_stage() -> None:
-    """`a` has 3 * 3 * 2 = 18 rows, in blocks of 2 x 2 windows 4 * 4 * 2 = 32: one turn of 18, then two.
-
-    Three copies lie in one array: three turns.
-    """
-    crossbar = {"wordlines": 128, "bitlines": 128, "cell_bits": 1}
-    timing = {"read_ns": 5.0, "dac_bits": 1, "rows_per_read": 18}
-    hardware = machine(crossbar=crossbar, timing=timing)
-    model = EnergyModel(StageGraph.build(chain()), hardware, MappingOptions(mapping="sdk"))
-    modes = (((1, 1), 1), ((2, 2), 1), ((1, 1), 3))
-    assert [model.slots(0, *mode) for mode in modes] == [4, 8, 12]

@@ -102,23 +102,6 @@ def test_worked_total(tmp_path: Path) -> None:
     assert found.total == 3489
 
 
-def test_submesh_of_several_chiplets_is_full_but_for_the_last(tmp_path: Path) -> None:
-    """2 x 2 chiplets of 2 x 2 units, the last with 1 x 1: 13 units; all to the last, unit (0, 0) of (1, 1).
-
-    Its place in the mesh is (2, 2). Rows 0 1 2 3 hold 4 4 3 2 units and so do the columns: hops along rows
-    4 * 2 + 4 * 1 + 0 + 2 * 1 = 14, twice: 28, of which 8 rows and 8 columns cross an edge: 8 + 8 = 16.
-    """
-    operator = {
-        "compute": 0,
-        "submesh": [[2, 2], [1, 1]],
-        "first": [[0, 0], [0, 0]],
-        "transfers": 12,
-        "reduce_to": "last",
-    }
-    fields = {"chiplets": [2, 2], "units": [2, 2], "hop_cycles_inside": 1, "hop_cycles_between": 100}
-    assert one(tmp_path, operator, **fields).routing == 12 * (12 * 1 + 16 * 100) / 12
-
-
 @given(st.integers(0, 2**32))
 def test_hops_agree_with_walking(seed: int) -> None:
     """Every step of the XY way is counted where it is taken."""

@@ -84,18 +84,6 @@ def test_a_chain_stays_where_it_is() -> None:
     assert found.proof.startswith("proven optimal")
 
 
-def test_partial_sums_are_worth_it_or_not() -> None:
-    """Four units of a row: 100 / 4 + 10 transfers * (3 + 2 + 1) / 3 hops = 45; with 50: 125 > 100."""
-    for transfers, total in ((10, 45), (50, 100)):
-        operator = {
-            "compute": [100, 25],
-            "units": [1, 4],
-            "reduce_to": ["none", "last"],
-            "transfers": transfers,
-        }
-        assert best({"v": operator}, [], [1, 1], [1, 4]).total == total
-
-
 def every_submesh(chip: Json) -> list[tuple[int, Json]]:
     """(units, submesh and first) of everything that the format allows."""
     (tall, wide), (high, broad) = chip["chiplets"], chip["units"]

@@ -54,10 +54,6 @@ def test_what_cannot_be_served(run: Run, tiny: Path, arguments: tuple[object, ..
     assert "Traceback" not in outcome.err
 
 
-def test_budgets_must_be_given(run: Run, tiny: Path) -> None:
-    assert run("compare", tiny).code == 2
-
-
 def test_same_command_same_bytes(start: Start, run: Run, tmp_path: Path) -> None:
     """Other hash seed, other process: not one byte differs, neither in the file nor in the figure."""
 

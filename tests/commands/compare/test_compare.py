@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from methods.fakes import slow
 
 import rramalloc
 from rramalloc.commands.compare.compare import competitors
@@ -137,18 +136,6 @@ def test_a_bound_that_cannot_be_is_not_printed(pair: Network, liar: str) -> None
         rramalloc.compare(pair, 4, methods=["auto", liar])
 
 
-@pytest.mark.usefixtures("fakes")
-def test_a_method_faster_than_auto_is_told(pair: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    """17 steps against 9: the ratio says so, a warning too, and auto's row stays what it is."""
-    monkeypatch.setattr("rramalloc.search.objective.solve_makespan", slow)
-    found = rramalloc.compare(pair, 4, methods=["auto", "uniform"])
-    assert [(row.method, row.makespan, row.ratio) for row in found.rows] == [
-        ("auto", 17, 1.0),
-        ("uniform", 9, 9 / 17),
-    ]
-    assert found.warnings == ("4 arrays: uniform is faster than auto, ratio 0.5294",)
-
-
 def narrow() -> Hardware:
     """Memory so slow that more copies lengthen the step."""
     hardware = load_hardware("isaac-todaes")
@@ -193,15 +180,6 @@ def test_progress_and_interruption(pair: Network) -> None:
     assert [(row.arrays, row.method) for row in found.rows] == [(4, "auto")]
     assert len(found.skipped) == 5
     assert all("interrupted" in left.reason for left in found.skipped)
-
-
-def test_the_result_says_what_limits_are_of(pair: Network) -> None:
-    found = rramalloc.compare(pair, 4, methods=["none"], work=7, time_limit_s=30)
-    for limit in ("the time limit of 30 s", "the work of 7 units"):
-        assert f"{limit} is of every single run, not of all together" in found.warnings
-    assert not any(
-        "every single run" in words for words in rramalloc.compare(pair, 4, methods=["none"]).warnings
-    )
 
 
 @pytest.mark.parametrize(

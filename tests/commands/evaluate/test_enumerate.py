@@ -19,7 +19,7 @@ import rramalloc
 from rramalloc.commands.evaluate.enumeration import count_ways, ways
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.strategy import Strategy
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.records import parse
 
@@ -218,12 +218,3 @@ def test_what_cannot_be_enumerated(
 ) -> None:
     with pytest.raises(SpecError, match=words):
         judge(units=units, chip=chip)
-
-
-def test_a_budget_below_the_minimum_lists_the_needs(judge: Any) -> None:
-    with pytest.raises(BudgetError, match="3 arrays"):
-        judge(arrays=2)
-    with pytest.raises(SpecError, match="blocks of windows, which are not proposed"):
-        judge(arrays=9, mapping="sdk")
-    with pytest.raises(SpecError, match="do not fit the 3 storage units"):
-        judge(arrays=9, chip={"unit_bytes": 4})

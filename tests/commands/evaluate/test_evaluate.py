@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import jsonschema
 import pytest
 from commands.evaluate import worked
 from commands.evaluate.drawn import ROOMY, random_chip, random_strategy, weight_layers
@@ -18,7 +15,6 @@ import rramalloc
 from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
-from rramalloc.schemas import json_schema
 
 Judge = Any
 
@@ -51,18 +47,6 @@ def test_copies_of_an_allocation_are_subtasks(judge: Judge) -> None:
     copies = {"conv1": 2, "conv2": 3}
     evaluation = judge(allocations=[copies], chip={"processors": 6, "storage_units": 3})
     assert evaluation.performance_ns[:, 0].tolist() == pytest.approx([104, 112, 68])
-
-
-def test_load_of_an_allocation_gives_every_layer_arrays_of_its_own(judge: Judge, tmp_path: Path) -> None:
-    evaluation = judge(allocations=[{"conv1": 2, "conv2": 3}], chip={"processors": 6, "storage_units": 5})
-    evaluation.save_load(tmp_path / "load.json")
-    document = json.loads((tmp_path / "load.json").read_text())
-    jsonschema.validate(document, json_schema("load-matrix"))
-    assert document["matrix"] == [
-        [[[1, [1], [1, 2, 3]], [2, [2], [4, 5]]]],
-        [[[1, [3], [1, 2]], [2, [4], [3, 4]], [3, [5], [5]]]],
-        [[[1, [6], [1, 2, 3, 4, 5]]]],
-    ]
 
 
 def test_whole_allocations_bring_their_hardware_and_options() -> None:

@@ -27,18 +27,6 @@ def test_copies_go_where_the_fewest_reads_are() -> None:
     assert second == [2, 2, 2, 2]  # both copies together: 16 reads, 36 in all
 
 
-def test_the_largest_copies_first_where_the_others_leave_no_room() -> None:
-    """Two cores of 8: the layers with the most reads leave 3 and 4, and then the 7 wide has no place."""
-    layers = [
-        ArrayGroups(copies=5, blocks=1, width=1, windows=500),
-        ArrayGroups(copies=4, blocks=1, width=1, windows=400),
-        ArrayGroups(copies=1, blocks=1, width=7, windows=1),
-    ]
-    laid = spread(layers, 2, 8)
-    assert laid == [[1] * 5, [1, 1, 1, 0], [0]]
-    assert spread([ArrayGroups(3, 1, 5, 9)], 2, 8) is None
-
-
 @given(randoms)
 @settings(max_examples=300, deadline=None)
 def test_no_core_holds_more_than_it_has(random: Random) -> None:

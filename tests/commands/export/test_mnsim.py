@@ -86,25 +86,6 @@ def test_demand_is_that_of_the_tool() -> None:
     assert any(text.startswith("18 PEs of 16 arrays, 288 arrays a copy") for text in texts)
 
 
-def test_copies_are_capped_at_the_pixels_of_an_output_row() -> None:
-    """MNSIM divides the 8 pixels of an output row among the copies: a ninth has none and costs time."""
-    bundle = mnsim.export(subject(residual(), {"c1": 11, "c2": 8}))
-    assert read(bundle)[2] == [8, 8, 1, 1, 1]
-    rounded = [(remark.layer, remark.text) for remark in bundle.remarks if remark.kind == "rounded"]
-    assert rounded == [
-        ("c1", "11 copies become 8: copies share the pixels of an output row, more of them only cost time")
-    ]
-
-
-def test_a_chip_with_too_few_tiles_is_refused() -> None:
-    """Each conv takes a tile, so do the pooling and the classifier; the sum takes none."""
-    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(3, 1), chips=(1, 1))
-    hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
-    words = r"needs 4 tiles .* the chip has 3: one copy of every layer needs 4: give"
-    with pytest.raises(UnsupportedError, match=words):
-        mnsim.export(subject(residual(), hardware=hardware))
-
-
 def test_the_budget_that_the_refusal_names_fits() -> None:
     """Layers of the preset have tiles of their own: 72 tiles less those of two poolings and a classifier."""
     preset = load_hardware("mnsim")

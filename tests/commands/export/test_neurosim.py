@@ -11,7 +11,6 @@ from commands.export.nets import chain, conv, expressible, machine, network, of,
 from hypothesis import given, settings
 from laws.strategies import randoms
 
-from rramalloc.commands.export.export import subject_of
 from rramalloc.commands.export.targets import neurosim
 from rramalloc.commands.export.targets.neurosim import Floorplan, Matrix
 from rramalloc.errors import UnsupportedError
@@ -31,16 +30,6 @@ def test_chain() -> None:
     ]
     assert not files["NetWork.csv"].endswith("\n")
     assert json.loads(files["pipelineSpeedUp.json"]) == [3, 2]
-
-
-def test_a_classifier_is_written_where_it_is_on_crossbars() -> None:
-    """The host's layers are no layers of NeuroSim, and the export says so."""
-    on_arrays = neurosim.export(
-        subject_of(chain(), {"c1": 3}, given={"hardware": machine(), "fc": "crossbar"})
-    )
-    assert read(on_arrays.files[0].text)[2] == [1, 1, 1200, 1, 1, 10, 0, 1]
-    left = [r.layer for r in neurosim.export(subject(chain())).remarks if "left to the host" in r.text]
-    assert left == ["fc"]
 
 
 def test_settings_are_what_the_script_sets_and_checks() -> None:

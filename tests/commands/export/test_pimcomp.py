@@ -105,18 +105,6 @@ def test_batchnorm_and_activation_are_fused_as_in_the_tools_own_files() -> None:
         )
 
 
-def test_activations_that_it_does_not_return_from_are_written_as_what_it_skips() -> None:
-    """Beside another reader of the layer, or behind an activation that is fused with it."""
-    parallel = network(conv("c", "x"), of("relu", "r", "c"), of("add", "s", "c", "r"))
-    behind = network(conv("c", "x"), of("relu", "q", "c"), of("activation", "r", "q"), conv("d", "r"))
-    for net in (parallel, behind):
-        bundle = pimcomp.export(subject(net))
-        nodes = documents(bundle)["network.json"]["node_list"]
-        assert [node["operation"] for node in nodes if node["name"] == "r"] == ["OP_LRN"]
-        assert [remark.layer for remark in bundle.remarks if "untimed" in remark.text] == ["r"]
-        assert_read_back(net, documents(bundle)["network.json"])
-
-
 def test_networks_with_too_many_paths_are_refused() -> None:
     """Each sum doubles the paths: 2 ** 30 reach the last."""
     nodes, last = [conv("c", "x")], "c"

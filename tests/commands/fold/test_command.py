@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 
-import rramalloc
 from rramalloc.schemas import json_schema
 
 Run = Callable[..., Any]
@@ -124,49 +122,3 @@ def test_optimize_uses_and_keeps_the_folds(run: Run, tiny: Path, tmp_path: Path)
         other = run("simulate", tiny, "--allocation", saved, *words, "--format", "json", "-q").json
         assert [layer["demand"] for layer in other["layers"]] == demand
         assert other["makespan"] == folded["makespan"]
-
-
-def test_the_other_commands_fold_too(run: Run, tiny: Path) -> None:
-    seen = run("inspect", tiny, *SPLIT, "--format", "json").json
-    assert (seen["fold"], seen["minimum"]) == (True, 3)
-    assert [layer["fold"] for layer in seen["layers"]] == [[3, 3], [3, 3]]
-    # 27 * 16 of 128 * 128 cells: zeros that folding adds would not count
-    assert seen["layers"][0]["utilisation"] == pytest.approx(27 * 16 / 128**2)
-    told = run("compare", tiny, "--arrays", "x4", *SPLIT, "--methods", "auto", "--format", "json", "-q").json
-    assert told["options"]["fold"] is True
-    assert told["rows"][0]["arrays"] == 12
-    front = run("pareto", tiny, "--arrays", 12, *SPLIT, "--format", "json", "-q").json
-    assert (front["options"]["fold"], front["minimum"]) == (True, 3)
-
-
-def test_the_api_folds_real_weights_of_a_layer(tiny: Path) -> None:
-    """A layer of a folded network hands out its fold: weights and input of a user, same output."""
-    from rramalloc.mapping.fold import correlate
-
-    random = np.random.default_rng(1)
-    for layer in rramalloc.fold(tiny).layers:
-        fold = layer.fold
-        weights = random.integers(-9, 9, layer.filter_before)
-        pixels = random.integers(-9, 9, (6, 7, layer.filter_before[3]))
-        folded = correlate(
-            rramalloc.fold_input(pixels, fold, (1, 1, 1, 1)),
-            rramalloc.fold_weights(weights, fold),
-            stride=layer.stride,
-            dilation=layer.dilation,
-            groups=layer.groups,
-        )
-        assert rramalloc.fold_index(fold).shape == layer.filter[1:]
-        padded = np.pad(pixels, ((1, 1), (1, 1), (0, 0)))
-        whole = correlate(padded, weights, stride=fold.filter.stride, groups=fold.filter.groups)
-        assert (folded == whole).all()
-
-
-def test_a_folded_network_is_written(run: Run, tmp_path: Path) -> None:
-    from commands.fold.test_folded_onnx import outputs, written
-
-    path, out = written(tmp_path), tmp_path / "folded.onnx"
-    told = run("fold", path, "--crossbar", "32x32", "--onnx", out)
-    assert told.code == 0, told.err
-    assert (outputs(out) == outputs(path)).all()
-    assert run("fold", "alexnet", "--onnx", out).code == 1
-    assert run("fold", "--filter", "64,3,3,3", "--align", "64", "--onnx", out).code == 2

@@ -21,10 +21,7 @@ from rramalloc.commands.latency.plan import (
     auxiliary_run,
     layer_run,
 )
-from rramalloc.commands.latency.plan import behind as auxiliary_behind
 from rramalloc.errors import DeviceError
-from rramalloc.importers import load
-from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
@@ -92,19 +89,6 @@ def test_regression_by_hand() -> None:
     )
 
 
-def test_subtract_by_hand() -> None:
-    """5544 ns with the pooling behind relu, 1500 ns for the pooling alone on 4 x 8 x 8."""
-    alone = timed(auxiliary_run(auxiliary_behind("avgpool", Shape(4, 8, 8))), 1500.0)
-    both = timed(layer_run(RELU, "avgpool"), 5544.0)
-    table = table_of(header(), [alone, both], "subtract")
-    assert (table.rows[0].latency_ns, table.overhead) == (4044.0, None)
-    with pytest.raises(DeviceError, match="no layer was timed"):
-        table_of(header(), [both], "subtract")
-    with_fit = table_of(header(), [*exact(1, 1, 1), alone, both], "subtract")
-    assert with_fit.overhead is not None
-    assert with_fit.rows[0].latency_ns == 4044.0
-
-
 def test_the_median_ignores_outliers_and_knows_how_sure_it_is() -> None:
     """100 times: ranks (100 - 19.6) / 2 = 40.2 give the 40th and 61st value as 95 % interval."""
     times = [*range(1, 97), 1e6, 1e6, 1e6, 1e6]
@@ -168,18 +152,3 @@ def test_subtract_leaves_the_transfer_of_the_input(tmp_path: Path) -> None:
         for row in rows:
             moved = sum(s.channels * s.pixels for s in row.shapes) - row.output.channels * row.output.pixels
             assert row.latency_ns == pytest.approx(device.latency_ns(row) + a * 4 * moved, rel=1e-9)
-
-
-def test_both_corrections_at_once(tmp_path: Path) -> None:
-    """Work that is not in proportion to bytes is taken off as timed alone, transfer as fitted."""
-    network = load("alexnet")
-    device = SimulatedDevice(network, Settings(noise=0.0))
-    measure_latency(network, device, tmp_path / "s.jsonl", effort=Repetition(width=0.5, most=20))
-    for method in METHODS:
-        table = fit_latency(tmp_path / "s.jsonl", method=method)
-        errors = [
-            abs(row.latency_ns - device.latency_ns(MeasuredLayer(**row.model_dump(include=LAYER))))
-            for row in table.rows
-            if row.operator != "network"
-        ]
-        assert (max(errors) < 1) == (method in ("regression", "both"))

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from commands.latency.small import DISTINCT, NETWORK
 
-from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
+from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer
 from rramalloc.commands.latency.device import Settings, SimulatedDevice, open_device
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import Repetition, measure_latency
-from rramalloc.commands.latency.plan import MeasurePlan, SampleFile, TimedRun, network_run, read_samples
+from rramalloc.commands.latency.plan import MeasurePlan, SampleFile, TimedRun, read_samples
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError
 from rramalloc.network.network import Network
-from rramalloc.network.node import Input
 
 QUICK = Repetition(width=0.05, least=8, most=40)
 
@@ -89,27 +88,6 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     measure_latency(NETWORK, Recording(), path, effort=QUICK)
 
 
-class Picky(SimulatedDevice):
-    """Cannot add, nor run whole networks."""
-
-    method: OverheadMethod = "subtract"
-
-    def refusal(self, run: TimedRun) -> str | None:
-        if run.kind == "network":
-            return "too large"
-        return "cannot add" if run.layer is not None and run.layer.operator == "add" else None
-
-
-def test_what_a_device_refuses_is_left_out_and_told(tmp_path: Path) -> None:
-    found = measure_latency(NETWORK, Picky(NETWORK, Settings()), tmp_path / "s", effort=QUICK)
-    assert [reason for _, reason in found.refused] == ["cannot add", "too large"]
-    table = fit_latency(tmp_path / "s")
-    assert {row.method for row in table.rows} == {"subtract"}
-    estimate = estimate_latency(NETWORK, table)
-    assert (estimate.missing, estimate.measured_ns, estimate.error) == (("sum",), None, None)
-    assert "sum" in estimate.warnings[0]
-
-
 def test_an_estimate_is_the_sum_of_the_layers(tmp_path: Path) -> None:
     """Without noise the sum is what the whole network takes; b and c count twice."""
     device = SimulatedDevice(NETWORK, Settings(noise=0.0), 0)
@@ -175,9 +153,3 @@ def test_hostile_replays(tmp_path: Path, text: str, words: str) -> None:
 def test_devices_that_there_are_not(text: str, words: str) -> None:
     with pytest.raises(DeviceError, match=words):
         open_device(text, NETWORK, threads=1, seed=0)
-
-
-def test_an_input_that_nothing_reads_is_no_output_of_the_network() -> None:
-    unread = Network.build("unread", [*NETWORK.nodes, Input(name="unread", shape=(1, 64, 64))])
-    assert network_run(unread).output_bytes == network_run(NETWORK).output_bytes
-    assert network_run(unread).input_bytes == network_run(NETWORK).input_bytes + 4 * 64 * 64

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands.latency.small import NETWORK
 
-from rramalloc.commands.latency.device import input_arrays, model_bytes, network_of, open_device, unsupported
+from rramalloc.commands.latency.device import input_arrays, model_bytes, network_of, open_device
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import Repetition, measure_latency
 from rramalloc.commands.latency.plan import MeasurePlan
 from rramalloc.errors import DeviceError
 from rramalloc.network.network import Network
-
-EVERYTHING: list[dict[str, Any]] = [
-    {"name": "in", "op": "input", "shape": [4, 9, 8]},
-    {
-        "name": "conv",
-        "op": "conv",
-        "inputs": ["in"],
-        "out_channels": 6,
-        "kernel": [3, 2],
-        "stride": [2, 1],
-        "pads": [1, 0, 2, 1],
-        "dilation": [2, 1],
-        "groups": 2,
-    },
-    {"name": "norm", "op": "batchnorm", "inputs": ["conv"]},
-    {"name": "act", "op": "activation", "inputs": ["norm"]},
-    {"name": "up", "op": "upsample", "inputs": ["act"], "scale": [2, 3]},
-    {"name": "avg", "op": "avgpool", "inputs": ["up"], "kernel": [2, 3], "stride": [2, 3]},
-    {"name": "mul", "op": "mul", "inputs": ["avg", "act"]},
-    {"name": "cat", "op": "concat", "inputs": ["mul", "avg", "act"]},
-    {"name": "drop", "op": "dropout", "inputs": ["cat"]},
-    {"name": "tokens", "op": "linear", "inputs": ["drop"], "out_features": 5},
-    {"name": "soft", "op": "softmax", "inputs": ["tokens"]},
-    {"name": "max", "op": "maxpool", "inputs": ["soft"], "kernel": 2, "stride": 2, "ceil_mode": True},
-    {"name": "flat", "op": "flatten", "inputs": ["max"]},
-    {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 7},
-    {"name": "gap", "op": "global_avgpool", "inputs": ["soft"]},
-    {"name": "gmp", "op": "global_maxpool", "inputs": ["tokens"]},
-    {"name": "sum", "op": "add", "inputs": ["gap", "gmp"]},
-]
 
 
 def outputs(network: Network) -> dict[str, tuple[int, ...]]:
@@ -56,23 +25,6 @@ def outputs(network: Network) -> dict[str, tuple[int, ...]]:
     return {
         name: value.shape for name, value in zip(names, session.run(None, input_arrays(network)), strict=True)
     }
-
-
-def test_a_model_of_every_operator_computes_the_shapes_of_the_network() -> None:
-    network = Network.build("everything", EVERYTHING)
-    assert unsupported(network) is None
-    assert sorted(outputs(network).values()) == [(1, 5, 1, 1), (1, 7, 1, 1)]
-
-
-@pytest.mark.parametrize("free", ["identity", "flatten"])
-def test_an_input_behind_an_operator_that_computes_nothing_gets_its_value(free: str) -> None:
-    nodes: list[dict[str, Any]] = [
-        {"name": "a", "op": "input", "shape": [4, 1, 1]},
-        {"name": "free", "op": free, "inputs": ["a"]},
-        {"name": "b", "op": "input", "shape": [4, 1, 1]},
-        {"name": "sum", "op": "add", "inputs": ["free", "b"]},
-    ]
-    assert outputs(Network.build("two inputs", nodes)) == {"v3": (1, 4, 1, 1)}
 
 
 def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:

@@ -35,14 +35,6 @@ def test_figure_and_file_are_written(run: Run, tiny: Path, tmp_path: Path) -> No
     assert {point["method"] for point in document["baselines"]} >= {"gain", "uniform"}
 
 
-@pytest.mark.parametrize("text", ["ten", "x-2", "12,13", "x1e9"])
-def test_what_is_no_budget(run: Run, tiny: Path, text: str) -> None:
-    outcome = run("pareto", tiny, f"--arrays={text}")
-    assert outcome.code == 1
-    assert outcome.out == ""
-    assert f"arrays: must be a number such as 2048, or x2 for twice the minimum, got {text!r}" in outcome.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -113,16 +113,6 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
     assert bound <= best + 1e-9
 
 
-def test_bound_counts_the_tiles_within_reach() -> None:
-    """1 array to 9, tiles of 1 on a 4 x 4 mesh: at most 4 of the 9 lie one hop away, the others two or more.
-
-    K_1 = 1 and K_2 = 5 tiles: shares beside the array are 0 and 4 / 9, so the mean is at least 1 + 5 / 9.
-    """
-    flows = flows_of(2, np.array([0]), np.array([1]), np.array([9]), np.array([1.0]))
-    bound = lower_bound(flows, whole(np.array([1, 9])), Mesh((4, 4), (1, 1), 1.0), 1)
-    assert bound == pytest.approx(9 * (1 + 5 / 9))
-
-
 @settings(max_examples=25, deadline=None)
 @given(randoms)
 def test_small_placements_are_optimal(random: Random) -> None:

@@ -35,19 +35,6 @@ def with_demand(*demand: int) -> Network:
     return Network.build("demands", nodes)
 
 
-def test_six_cores_of_six_arrays() -> None:
-    """docs/sources/peers.md: groups of 4, 4, 6 with d = 3, 3, 2 sum to 36 arrays, but cannot be mapped."""
-    network, hardware = with_demand(4, 4, 6), machine(chip(6, (2, 3)), (1, 2))
-    with pytest.raises(CapacityError, match="36 arrays, of 36, but no way to keep every copy in one tile"):
-        rramalloc.place(network, {"c0": 3, "c1": 3, "c2": 2}, hardware=hardware)
-    loose = machine(chip(6, (2, 3), straddle=True), (1, 2))
-    placement = rramalloc.place(network, {"c0": 3, "c1": 3, "c2": 2}, hardware=loose)
-    assert len(placement.arrays) == 36
-    allocation = rramalloc.optimize(network, 36, hardware=hardware, work=2)
-    placed = rramalloc.place(network, allocation)
-    assert [layer.straddling for layer in placed.layers] == [0, 0, 0]
-
-
 @settings(max_examples=60, deadline=None)
 @given(randoms)
 def test_what_optimize_returns_can_be_placed(random: Random) -> None:
@@ -110,24 +97,6 @@ def test_row_blocks_stay_in_a_tile_where_the_target_keeps_them() -> None:
     assert len(rramalloc.place(network, {"c": 4}, hardware=loose).arrays) == 24
     with pytest.raises(CapacityError, match=r"no way to keep every row block .* counting.row_blocks = \"any"):
         rramalloc.place(network, {"c": 4}, hardware=kept)
-
-
-@settings(max_examples=40, deadline=None)
-@given(randoms)
-def test_what_optimize_returns_can_be_placed_with_its_row_blocks_together(random: Random) -> None:
-    network = random_network(random, nodes=6, extent=5)
-    lines = random.choice(((4, 2), (8, 8), (3, 5)))
-    hardware = machine(random_chip(random, straddle=True), lines, counting=FIRST_FIT)
-    try:
-        allocation = rramalloc.optimize(network, random.randint(1, 120), hardware=hardware, work=1)
-    except (BudgetError, SpecError):
-        return
-    placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
-    check(placement, network, allocation.replication)
-    tiles: dict[tuple[str, int, int], set[Any]] = {}
-    for array in placement.arrays:
-        tiles.setdefault((array.layer, array.replica, array.row_block), set()).add(place_of(array))
-    assert all(len(places) == 1 for places in tiles.values())
 
 
 def test_too_many_arrays_are_refused_with_what_is_there() -> None:

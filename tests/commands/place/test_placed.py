@@ -14,14 +14,10 @@ from laws.strategies import ANY, random_problem, randoms
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
-from rramalloc.commands.place.placed import optimize_placed
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import Ways, transfer
-from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency
@@ -161,19 +157,3 @@ def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) ->
     bound_ns = plain.lower_bound * (1.0 if plain.objective_unit == "ns" else plain.step_ns)
     assert allocation.objective_unit == "ns"
     assert bound_ns * (1 - 1e-9) <= allocation.lower_bound <= allocation.latency_ns
-
-
-def test_what_placed_needs_is_told() -> None:
-    request, stop = Request(), Work(work=1)
-    with pytest.raises(SpecError, match=r"has no \[chip\]"):
-        optimize_placed(Case(NETWORK, machine(None, timing=STEP)), 64, request, stop)
-    with pytest.raises(SpecError, match=r"has no \[timing\]"):
-        optimize_placed(Case(NETWORK, machine(chip(8, (3, 3), **SLOW))), 64, request, stop)
-    with pytest.raises(SpecError, match=r"\[chip\] has no hop_ns_tile and no bandwidth_tile_gb_s"):
-        optimize_placed(Case(NETWORK, machine(chip(8, (3, 3)), timing=STEP)), 64, request, stop)
-    two_chips = machine(chip(8, (3, 3), (1, 2), **SLOW), timing=STEP)
-    with pytest.raises(SpecError, match="has no hop_ns_chip and no bandwidth_chip_gb_s"):
-        optimize_placed(Case(NETWORK, two_chips), 64, request, stop)
-    hardware = machine(chip(8, (3, 3), **SLOW), timing=STEP)
-    with pytest.raises(SpecError, match="is for objective 'latency'"):
-        rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, objective="interval")

@@ -69,28 +69,6 @@ def test_every_part_fits_and_all_weights_are_there(network: Network, arrays: int
     assert {stage.name for stage in network.stages} - {"a"} <= {stage.name for stage in result.network.stages}
 
 
-def test_partial_sums_are_added() -> None:
-    """3 x 3 kernels of 4 channels have 36 rows; 3 arrays hold 24: two channels, each half both outputs."""
-    network = cut(one(out_channels=2, kernel=3), 3).network
-    nodes = {node.name: node for node in network.nodes}
-    assert nodes["a"].op == "concat"
-    (total,) = nodes["a"].inputs
-    assert nodes[total].op == "add"
-    assert [network.shapes[name].channels for name in nodes[total].inputs] == [2, 2]
-    assert [stage.kernel for stage in parts(network)] == [(3, 3)] * 2
-
-
-def test_names_are_not_taken_twice() -> None:
-    nodes = [
-        {"name": "in", "op": "input", "shape": [4, 3, 3]},
-        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1},
-        {"name": "a/part1", "op": "relu", "inputs": ["a"]},
-    ]
-    names = [node.name for node in cut(Network.build("n", nodes), 1).network.nodes]
-    assert len(set(names)) == len(names)
-    assert {"a/part2", "a/part3", "a/part4"} <= set(names)
-
-
 def test_a_layer_that_shares_weights_with_a_cut_one_stands_alone() -> None:
     nodes = [
         {"name": "in", "op": "input", "shape": [4, 3, 3]},

@@ -277,22 +277,6 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
             assert objective.value_of(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
 
 
-def test_floors_by_hand() -> None:
-    """Weights of 8 x 6 for 16 windows, then of 6 x 6 for 4; two arrays, 1 ns a wordline, 10 ns a step.
-
-    Alone the first takes 8 steps with two copies, 16 + 80 ns, the second 2 steps, 12 + 20. Together each has
-    one copy: no interval is below 16.
-    """
-    nodes = chain(8, 6, 6).to_dict()["nodes"]
-    nodes[2]["stride"] = [2, 2]
-    hardware = machine()
-    assert hardware.write is not None
-    plain = hardware.model_copy(update={"write": None})
-    own = Case(Network.build("n", nodes), plain)
-    search = CutSearch(own, hardware.write, 2, Request(), Work(), 1)
-    assert [pytest.approx(times.tolist()) for times in search.bounds] == [[96.0, 174.0], [32.0]]
-
-
 def chain(*channels: int, extent: int = 4, kernel: int = 1) -> Network:
     nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [channels[0], extent, extent]}]
     for number, outputs in enumerate(channels[1:], 1):
@@ -372,22 +356,6 @@ class TestByHand:
         plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=machine())
         assert plan.energy_pj is None
         assert "write_pj" not in plan.to_dict()
-
-
-def test_a_recurrence_has_one_copy_in_a_segment_of_its_own() -> None:
-    """A state of 4 in 4 steps: 4 x 16 weights are 3 arrays, 4 wordlines each; 2 x 16 before it another 3."""
-    nodes = [
-        {"name": "in", "op": "input", "shape": [2, 4, 1]},
-        {"name": "lstm", "op": "recurrent", "inputs": ["in"], "hidden": 4, "gates": 4},
-    ]
-    for mapping in ("im2col", "sdk"):
-        plan = rramalloc.optimize_reload(Network.build("lstm", nodes), 4, hardware=machine(), mapping=mapping)
-        assert [segment.allocation.replication for segment in plan.segments] == [
-            {"lstm/projection": 1},
-            {"lstm": 1},
-        ]
-        assert plan.total_ns == (6 + 40) + (12 + 40)
-        assert mapping == "sdk" or plan.gap == 0
 
 
 def test_digital_nodes_with_a_rate_run_in_their_segment() -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from laws.strategies import random_blocks, random_network, random_replication, randoms
 
-import rramalloc
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.network.network import Network
@@ -60,24 +59,6 @@ class TestRounds:
 
     def test_nothing_takes_no_time(self) -> None:
         assert writing(NETWORK).ns(Counter()) == 0
-
-
-@pytest.mark.parametrize("mapping", ["im2col", "sdk", "kernel_split", "whole_kernel"])
-@settings(max_examples=40)
-@given(random=randoms)
-def test_wordlines_are_those_of_a_placement(mapping: Any, random: Random) -> None:
-    network = random_network(random, 6, 5)
-    made = writing(network, mapping)
-    graph = made.graph
-    copies = random_replication(random, graph)
-    blocks = tuple(random_blocks(random, graph)) if mapping == "sdk" else graph.blocks
-    graph = graph.in_blocks(blocks)
-    copies = np.minimum(copies, graph.windows)
-    by_name: dict[str, Any] = {"replication": dict(zip(graph.names, copies.tolist(), strict=True))}
-    if mapping == "sdk":
-        by_name["block"] = dict(zip(graph.names, blocks, strict=True))
-    placement = rramalloc.place(network, by_name, hardware=machine(), mapping=mapping)
-    assert made.wordlines(blocks, copies) == Counter(array.rows for array in placement.arrays)
 
 
 @pytest.mark.parametrize("mapping", ["im2col", "sdk"])

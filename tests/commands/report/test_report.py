@@ -22,7 +22,6 @@ from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.page.section import LEVELS
 
 
@@ -154,16 +153,6 @@ def test_names_stay_text(shown: dict[str, Path], hostile: dict[str, Path]) -> No
         assert not any(attribute.startswith("on") for attribute in attributes), tag
 
 
-def test_chart_data_cannot_end_their_script(hostile: dict[str, Path]) -> None:
-    page = made(hostile, *KINDS)
-    found = re.findall(r'<script type="application/json" id="[^"]*">(.*?)</script>', page, re.DOTALL)
-    assert len(found) >= 6
-    for data in found:
-        assert not set(data) & set("<>&\u2028\u2029")
-        json.loads(data)
-    assert any(HOSTILE[0] in json.dumps(json.loads(data), ensure_ascii=False) for data in found)
-
-
 def test_a_plan_of_segments_is_shown(tmp_path: Path) -> None:
     """As a record and as a file alike, with names as text: its segments, and plain cuts beside them."""
     names = (HOSTILE[0], HOSTILE[1], "third")
@@ -183,38 +172,6 @@ def test_a_plan_of_segments_is_shown(tmp_path: Path) -> None:
     assert escaped(names[0]) in page
     for words in ("Per input", "4 inputs per loading", "greedy", "layers", "Energy"):
         assert words in page
-
-
-def test_what_companion_methods_write_is_shown(tmp_path: Path) -> None:
-    """As records and as files alike; names of layers and strategies are text."""
-    bad = HOSTILE[0]
-    network = write_network(tmp_path / "n.json", (bad,))
-    units = ChipPerformance(
-        processors=9,
-        storage_units=4,
-        unit_bytes=10**6,
-        bandwidth_in_gb_s=1,
-        bandwidth_out_gb_s=1,
-        ns_per_byte=1,
-    )
-    source = rramalloc.load(network)
-    device = rramalloc.open_device("simulated", source)
-    rramalloc.measure_latency(source, device, tmp_path / "s.jsonl")
-    found = [
-        rramalloc.evaluate(network, units, units=(2, 2), arrays=4),
-        rramalloc.fold(network),
-        rramalloc.fold_filter((64, 3, 3, 3), align=64),
-        rramalloc.fit_latency(tmp_path / "s.jsonl"),
-        rramalloc.chiplet_optimize(network, hardware="isaac-todaes", work=1),
-    ]
-    for number, result in enumerate(found):
-        path = tmp_path / f"{number}.json"
-        result.save(path)
-        page = report([path])
-        assert bad not in page
-        shown = result.document if number == 0 else result
-        assert page.count("<figure") == report([shown]).count("<figure") >= (number != 2)  # type: ignore[list-item]
-    assert len(report([tmp_path / f"{number}.json" for number in range(5)])) < 2_000_000
 
 
 BAD = {

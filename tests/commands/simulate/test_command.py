@@ -44,32 +44,6 @@ def test_one_copy_of_everything(run: Run, simulate: Run) -> None:
     assert document["critical_path"][-1]["finish"] == 266
 
 
-def test_handoff_same_may_leave_nothing_in_a_buffer(run: Run, tmp_path: Path) -> None:
-    """docs/sources/model.md 4. A pixel read in the step that computes it is never kept: 0 pixels, 0 bytes.
-
-    Without padding, window b of a 1 x 1 convolution needs pixel b alone, and both have one copy.
-    """
-    nodes = [
-        {"name": "input", "op": "input", "shape": [3, 4, 4]},
-        {"name": "first", "op": "conv", "inputs": ["input"], "out_channels": 4, "kernel": [1, 1]},
-        {"name": "second", "op": "conv", "inputs": ["first"], "out_channels": 4, "kernel": [1, 1]},
-    ]
-    document = {"format": "rramalloc-network/1", "name": "pair", "nodes": nodes}
-    network, copies = tmp_path / "pair.json", tmp_path / "bare.json"
-    network.write_text(json.dumps(document))
-    copies.write_text('{"replication": {}}')
-    for handoff, waits in (("same", 0), ("next", 1)):
-        arguments = ("simulate", network, "--allocation", copies, "--handoff", handoff)
-        simulation = run(*arguments, "--format", "json").json
-        jsonschema.validate(simulation, run("schema", "simulation").json)
-        edge = simulation["edges"][0]
-        assert (edge["buffer_pixels"], edge["buffer_bytes"]) == (waits, 4 * 2 * waits), handoff
-        assert run(*arguments, "--format", "csv").code == 0
-        path = tmp_path / f"{handoff}.json"
-        path.write_text(json.dumps(simulation))
-        assert run("report", path, "-o", tmp_path / f"{handoff}.html").code == 0
-
-
 FORMAT = "rramalloc-allocation/1"
 
 
@@ -155,22 +129,3 @@ def test_modes_that_cannot_be(modes: dict[str, Any], message: str | None, simula
         return
     assert (outcome.code, outcome.out) == (1, "")
     assert f"bare.json: {message}" in outcome.err
-
-
-def test_an_allocation_file_keeps_its_blocks(run: Run, tiny: Path, tmp_path: Path) -> None:
-    path = tmp_path / "allocation.json"
-    made = run(
-        "optimize", tiny, "--arrays", 40, "--mapping", "sdk", "--work", 0, "-o", path, "--format", "json"
-    )
-    assert made.code == 0
-    document = made.json
-    document["layers"][0] |= {"block": [2, 2], "replication": 1}
-    path.write_text(json.dumps(document))
-    again = run("simulate", tiny, "--allocation", path, "--format", "json").json
-    assert (again["layers"][0]["block"], again["layers"][0]["finish"]) == ([2, 2], 64)
-    assert run("place", tiny, "--allocation", path, "--hardware", "isaac").code == 0
-    assert run("verify", tiny, "--allocation", path, "--format", "json").json["verdict"] == "equal"
-    refused = run("export", tiny, "--allocation", path, "--to", "pimcomp")
-    assert refused.code == 1
-    assert "conv1" in refused.err
-    assert "--mapping im2col" in refused.err

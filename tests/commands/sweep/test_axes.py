@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rramalloc
-from rramalloc.commands.sweep.rows import SweepRow
-from rramalloc.commands.sweep.section import sweep_chart
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
@@ -87,14 +84,3 @@ def test_a_value_that_contradicts_the_hardware_is_refused_at_once(folder: Path) 
     (folder / "m.toml").write_text(text)
     with pytest.raises(SpecError, match="step_ns is the whole step"):
         rows_of(folder, dac_bits=[1, 2])
-
-
-def test_no_series_of_a_figure_vanishes_in_silence(folder: Path) -> None:
-    """Twenty are drawn, each in its own look; of more than there are looks the heading tells how many."""
-    rows_of(folder, arrays=[6, 12])
-    rows = [SweepRow(**row) for row in rramalloc.sweep(folder / "spec.toml", folder / "out", jobs=1).rows()]
-    for count, drawn in ((20, 20), (40, 36)):
-        many = [dataclasses.replace(row, network=f"net{place}") for place in range(count) for row in rows]
-        chart = sweep_chart(many, "arrays", "makespan")
-        assert len({(key.colour, key.shape) for key in chart.keys}) == drawn
-        assert chart.heading == (() if count == drawn else ("the first 36 of 40 combinations",))

@@ -54,23 +54,6 @@ def test_a_grid_is_the_product_of_its_groups(lists: dict[str, Any]) -> None:
         checked.point(checked.size)
 
 
-def test_golden_order() -> None:
-    """Networks vary slowest, then crossbars, arrays, methods; worked out by hand."""
-    checked = spec(
-        networks=["a", "b"], crossbars=["64x64", "128X128"], arrays=[5, "x2"], methods=["auto", "none"]
-    )
-    told = [(p.network, p.crossbar, p.arrays, p.method) for p in checked.points()]
-    assert told[:5] == [
-        (0, "64x64", 5, "auto"),
-        (0, "64x64", 5, "none"),
-        (0, "64x64", "x2", "auto"),
-        (0, "64x64", "x2", "none"),
-        (0, "128x128", 5, "auto"),
-    ]
-    assert told[-1] == (1, "128x128", "x2", "none")
-    assert checked.describe_size() == "16 points: 2 networks x 2 crossbars x 2 arrays x 2 methods"
-
-
 @pytest.mark.parametrize(
     ("lists", "told"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import pytest
 from commands.sweep.tiny import network
 
 import rramalloc
-from rramalloc.commands.sweep import workers
 from rramalloc.commands.sweep.compute import compute_row
 from rramalloc.commands.sweep.rows import COLUMNS
 from rramalloc.commands.sweep.spec import read_sources, read_spec
-from rramalloc.commands.sweep.workers import Task, Workers, computed
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -154,41 +151,3 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
         assert frame["key"].tolist() == [row["key"] for row in rows]
         assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
         assert frame["makespan"].isna().tolist() == [False, True, False, True]
-
-
-class BlamingAll(Workers):
-    """Workers one of which dies at seed 13: every point under way at that time is blamed."""
-
-    deaths = 2
-    death = ZeroDivisionError
-
-    def __init__(self) -> None:
-        self.flying: list[tuple[Task, Future[dict[str, Any]]]] = []
-
-    def width(self) -> int:
-        poisoned = any(task.point.seed == 13 for task, _ in self.flying)
-        for task, future in self.flying:  # what came together is under way together
-            if poisoned:
-                future.set_exception(self.death())
-            else:
-                future.set_result({"seed": task.point.seed})
-        self.flying.clear()
-        return 4
-
-    def submit(self, task: Task) -> Future[dict[str, Any]]:
-        self.flying.append((task, future := Future()))
-        return future
-
-    def close(self) -> None:
-        pass
-
-
-def test_a_point_beside_one_that_kills_its_worker_has_its_row(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only a point whose worker dies twice while no other is under way is given up."""
-    monkeypatch.setattr(workers, "_WAIT_S", 0)
-    spec, _, _ = read_spec({"networks": str(tiny), "arrays": 5, "methods": "none", "seeds": [*range(20)]})
-    tasks = (Task(point, ()) for point in spec.points())
-    rows = {task.point.seed: row for finished in computed(tasks, BlamingAll()) for task, row in finished}
-    assert rows == {seed: None if seed == 13 else {"seed": seed} for seed in range(20)}

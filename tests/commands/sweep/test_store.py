@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ import pytest
 from commands.sweep.tiny import content
 
 import rramalloc
-from rramalloc.commands.report.report import read_source
 from rramalloc.commands.sweep.rows import SweepRow
 from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_sweep
 from rramalloc.errors import FileError
-from rramalloc.files import to_json
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
 KILLED, DONE = 9, 0
@@ -162,26 +159,6 @@ def test_a_row_that_was_deleted_is_computed_again(tmp_path: Path) -> None:
         database.execute("DELETE FROM rows WHERE key IN (?, ?)", keys(10)[3:5])
     assert run(tmp_path, 10) == 2
     assert content(tmp_path) == before
-
-
-def test_a_report_keeps_at_most_2500_bytes_of_a_row(tmp_path: Path) -> None:
-    """A page of 100,000 rows is made in less than 500 MB; the program itself takes about 100."""
-    spec = {"networks": "alexnet", "arrays": "x1", "methods": "none"}
-    done = rramalloc.sweep(spec, tmp_path / "one", jobs=1, progress=False)
-    (whole,), document = done.rows(), to_json(done.document.to_dict())
-    peaks = {}
-    for points in (200, 1200):
-        names, folder = keys(points), tmp_path / str(points)
-        with SweepFolder(str(folder), document, "many", lambda names=names: iter(names)) as kept:
-            varied = enumerate(names)
-            kept.add(whole | {"key": key, "arrays": 161 + at, "gap": at / 7} for at, key in varied)
-        tracemalloc.start()
-        source = read_source(folder)
-        peaks[points] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert len(source.result.rows) == points
-    growth_bytes = (peaks[1200] - peaks[200]) / 1000
-    assert growth_bytes < 2500
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

@@ -36,15 +36,6 @@ def test_the_first_answer_counts(tmp_path: Path) -> None:
         assert second.get([1], 0, 10) == Answer(5.0)
 
 
-def test_more_patience_asks_again(tmp_path: Path) -> None:
-    with Answers(tmp_path / "a.sqlite", SUBJECT) as answers:
-        answers.keep([1], 0, Answer(None, "late", 10.0))
-        assert answers.get([1], 0, 10) == Answer(None, "late", 10.0)
-        assert answers.get([1], 0, 20) is None
-        assert answers.keep([1], 0, Answer(7.0)) == Answer(7.0)
-        assert answers.get([1], 0, 10) == Answer(7.0)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from cli.conftest import Run
 from commands.tune.toys import SUM, script
@@ -110,15 +109,3 @@ def test_an_interruption_writes_the_best_so_far(start: Start, tiny: Path, tmp_pa
     assert process.returncode == 130
     assert "interrupted: this is the best found so far" in err
     assert json.loads(best.read_text()) == json.loads(out)["allocation"]
-
-
-def test_an_interruption_before_any_answer(start: Start, tiny: Path, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    text = f"import os, time\nopen({str(begun)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(1000)\n"
-    process = start("tune", tiny, *options(tmp_path, text))
-    while not (begun.exists() and begun.read_text().endswith(" ")):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode == 130
-    assert not psutil.pid_exists(int(begun.read_text())), "the simulator runs on"

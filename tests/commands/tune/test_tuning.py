@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from pathlib import Path
 
 import pytest
-from commands.tune.toys import GRAPH, NETWORK, Faulty, OwnClocks
+from commands.tune.toys import NETWORK, Faulty, OwnClocks
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
@@ -46,25 +45,6 @@ def test_the_best_answer_is_the_result(tuned: tuple[Tuning, OwnClocks]) -> None:
     assert all(row.arrays <= 24 for row in tuning.judged)
 
 
-def test_no_allocation_of_a_small_problem_is_better() -> None:
-    simulator = clocks()
-    demand = {layer.name: layer.demand for layer in rramalloc.inspect(NETWORK).layers}
-    arrays = [demand[name] for name in GRAPH.names]
-    best = min(
-        _time(simulator, copies)
-        for copies in itertools.product(*(range(1, 1 + 14 // need) for need in arrays))
-        if sum(need * count for need, count in zip(arrays, copies, strict=True)) <= 14
-    )
-    assert rramalloc.tune(NETWORK, 14, simulator, evaluations=60).figure == best
-
-
-def _time(simulator: OwnClocks, copies: tuple[int, ...]) -> float:
-    from rramalloc.timing.simulate import simulate
-
-    lengths = simulator.ticks + simulator.per_copy * copies
-    return float(simulate(GRAPH, copies, "next", lengths).makespan)
-
-
 def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     whole = rramalloc.tune(NETWORK, 24, clocks(), evaluations=16).to_dict()
     store = tmp_path / "answers.sqlite"
@@ -99,18 +79,6 @@ class Never:
 def test_a_simulator_that_always_fails_is_given_up() -> None:
     with pytest.raises(SimulatorError, match=r"failed on all of \d+ allocations: ZeroDivisionError: no luck"):
         rramalloc.tune(NETWORK, 24, Never(), evaluations=1000)
-
-
-@pytest.mark.parametrize("figure", [float("nan"), -1.0, "many"])
-def test_rubbish_is_no_figure(figure: object) -> None:
-    class Rubbish:
-        name = "rubbish"
-
-        def evaluate(self, network: Network, allocation: Allocation) -> float:
-            return figure  # type: ignore[return-value]
-
-    with pytest.raises(SimulatorError, match="gave"):
-        rramalloc.tune(NETWORK, 24, Rubbish(), evaluations=12)
 
 
 class Noisy(OwnClocks):

@@ -37,15 +37,6 @@ def test_by_hand_offset() -> None:
     assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
 
 
-def test_by_hand_differential() -> None:
-    """Weights -7 and 6 of 4 bits in cells of 3: positive slices 0 0 and 6 0, negative 7 0 and 0 0."""
-    machine = hardware(cell_bits=3, signed="differential")
-    block = Block(0, 0, 2, 4, (Part(0, 0, 0, 0, range(2), range(4)),))
-    cells = Storage.of(machine, "im2col").block(block, np.array([[[-7, 6]]]), 0)
-    assert cells.tolist() == [[0, 0, 7, 0], [6, 0, 0, 0]]
-    assert Storage.of(machine, "im2col").factors.tolist() == [1, 8, -1, -8]
-
-
 @settings(max_examples=150, deadline=None)
 @given(randoms)
 def test_any_convolution_equals_the_loops(random: Random) -> None:

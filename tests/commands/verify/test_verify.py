@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
 
-import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.reference import quantised, weights_in
@@ -40,20 +39,6 @@ def test_any_network_is_equal(random: Random) -> None:
     result = verified(what, seed=random.randint(0, 9), images=random.randint(1, 2))
     assert result.verdict == "equal", result.difference
     assert result.values == result.options.images * sum(s.channels * s.pixels for s in source.shapes.values())
-
-
-def test_every_operator_once() -> None:
-    """Operators that the generator of networks leaves out, in one chain."""
-    ops = ("batchnorm", "activation", "layernorm", "softmax", "dropout", "identity", "relu")
-    nodes = [{"name": "in", "op": "input", "shape": [3, 4, 4]}]
-    nodes.append({"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 5, "kernel": 3, "pads": 1})
-    for op in ops:
-        nodes.append({"name": op, "op": op, "inputs": [nodes[-1]["name"]]})
-    nodes.append({"name": "fc", "op": "linear", "inputs": ["relu"], "out_features": 4})
-    source = Network.build("all", nodes)
-    result = verified(task(source, {"c": 3}, hardware((16, 8))))
-    assert result.verdict == "equal"
-    assert [layer.computed for layer in result.layers] == ["arrays", "arrays"]
 
 
 def two_layers() -> tuple[Network, dict[str, int]]:
@@ -206,11 +191,3 @@ def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     result = verify(held_place, {}, hardware=hardware((16, 8)))
     assert [layer.weights for layer in result.layers] == ["random", "file"]
     assert "1 layers, first 'conv'" in result.warnings[-1]
-
-
-def test_squeezenet_file_of_the_onnx_package() -> None:
-    """Full size; its weights are taken out of the file, so they are random here."""
-    path = LIGHT / "light_squeezenet.onnx"
-    result = verify(path, rramalloc.optimize(path, 800, work=0))
-    assert result.verdict == "equal"
-    assert {layer.weights for layer in result.layers} == {"random"}
