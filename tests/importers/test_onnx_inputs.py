@@ -389,3 +389,44 @@ def test_unordered_file_keeps_stage_order() -> None:
 
 
 ONE = weight("one", 6)
+
+
+EMPTY = TensorProto()
+ONE = weight("one", 6)
+MADE = {  # an operator on constants alone that makes the weights or positions; its shape by ONNX's definition
+    "ConvTranspose": ("ConvTranspose", [weight("a", 1, 4, 6, 6), weight("b", 4, 3, 2, 2)], {}, (1, 3, 7, 7)),
+    "Gemm": ("Gemm", [weight("a", 1, 32), weight("b", 64, 32)], {"transB": 1}, (1, 64)),
+    "Resize": ("Resize", [weight("a", 1, 3, 4, 4), EMPTY, EMPTY, ints("b", 1, 3, 6, 8)], {}, (1, 3, 6, 8)),
+    "BatchNormalization": (
+        "BatchNormalization",
+        [weight("a", 4, 6, 3, 3), ONE, ONE, ONE, ONE],
+        {},
+        (4, 6, 3, 3),
+    ),
+    "Pad": ("Pad", [weight("a", 4, 3, 1, 1), ints("b", 0, 0, 1, 1, 0, 0, 1, 1)], {}, (4, 3, 3, 3)),
+    "Split": ("Split", [weight("a", 12, 9), ints("b", 12)], {"axis": 0}, (12, 9)),
+    "Einsum": ("Einsum", [weight("a", 20, 9), weight("b", 20, 5)], {"equation": "ij,ik->jk"}, (9, 5)),
+    "Concat": ("Concat", [ints("a", *[0] * 70_000), ints("b", 1, 2)], {"axis": 0}, (70_002,)),
+    "Gather": ("Gather", [weight("a", 20, 9), ints("b", 3, 4)], {"axis": 1}, (20, 2)),
+    "ReduceMean": ("ReduceMean", [weight("a", 20, 9)], {"axes": [1], "keepdims": 0}, (20,)),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_operators_on_constants_have_shapes(case: str) -> None:
+    op, constants, attributes, dims = MADE[case]
+    named = {each.name: each for each in constants if each.name}
+    nodes = [
+        helper.make_node(op, [each.name for each in constants], ["made"], **attributes),
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("Reshape", ["made", "flat"], ["table"]),
+        helper.make_node("MatMul", ["f", "table"], ["y"]),
+    ]
+    inner, rest = 144, int(np.prod(dims))
+    nodes[4:4] = [helper.make_node("Slice", ["f", "zero", "end", "first"], ["cut"])]
+    nodes[5].input[0] = "cut"
+    rows = next(size for size in range(min(rest, inner), 0, -1) if rest % size == 0)
+    targets = [ints("flat", rows, rest // rows), ints("zero", 0), ints("end", rows), ints("first", 1)]
+    network = load(model(nodes, [info("x", 1, 3, 8, 8)], [W, *named.values(), *targets]))
+    assert weights(network, network.stages[-1]) == rest

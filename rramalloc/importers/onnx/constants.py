@@ -113,32 +113,10 @@ def _constant_of_shape(step: Step) -> Dims:
     return dims
 
 
-def _transpose(step: Step) -> Dims:
-    dims = step.dims(0)
-    return tuple(dims[axis] for axis in shapes.permutation(step, len(dims)))
-
-
-def _squeeze(step: Step) -> Dims:
-    dims = step.dims(0)
-    gone = shapes.squeezed(step, dims)
-    return tuple(size for axis, size in enumerate(dims) if axis not in gone)
-
-
-def _concat(step: Step) -> Dims:
-    parts = [step.dims(index) for index in range(max(len(step.values), 1))]
-    return shapes.joined(step, parts, step.axis(step.integer("axis", 1), len(parts[0])))
-
-
 def _slice(step: Step) -> Dims:
     dims = step.dims(0)
     kept = shapes.sliced(step, dims)
     return tuple(len(kept[axis]) if axis in kept else size for axis, size in enumerate(dims))
-
-
-def _gather(step: Step) -> Dims:
-    dims = step.dims(0)
-    axis = step.axis(step.integer("axis", 0), len(dims))
-    return dims[:axis] + step.dims(1) + dims[axis + 1 :]
 
 
 _DIMS: dict[str, DimsRule] = {
@@ -149,16 +127,7 @@ _DIMS: dict[str, DimsRule] = {
     ),
     "Constant": _stated,
     "ConstantOfShape": _constant_of_shape,
-    "Reshape": lambda step: shapes.reshaped(
-        step, step.dims(0), step.known_integers(1, "shape") or (), batch=1
-    ),
-    "Transpose": _transpose,
-    "Squeeze": _squeeze,
-    "Unsqueeze": lambda step: shapes.inserted(step.dims(0), shapes.unsqueezed(step, step.dims(0))),
-    "Concat": _concat,
-    "Expand": lambda step: shapes.broadcast(step, [step.dims(0), step.known_integers(1, "shape") or ()]),
     "Slice": _slice,
-    "Gather": _gather,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
 import onnx.checker
 import onnx.defs
@@ -17,15 +16,16 @@ from rramalloc.network.geometry import MAX_EXTENT
 
 _KNOWN = frozenset(
     "AffineGrid ArgMax ArgMin AveragePool BatchNormalization Bernoulli BitCast BlackmanWindow "
-    "CausalConvWithState CenterCropPad Clip Col2Im Conv ConvInteger ConvTranspose CumProd CumSum DFT "
-    "DeformConv DepthToSpace Det Einsum EyeLike GRU GatherElements Gemm GlobalAveragePool GlobalMaxPool "
-    "GridSample HammingWindow HannWindow InstanceNormalization LSTM LayerNormalization LinearAttention "
-    "LogSoftmax MatMul MaxPool MaxUnpool MelWeightMatrix OneHot PRelu Pad RNN RandomNormalLike "
-    "RandomUniformLike Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
-    "ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding STFT "
-    "Scatter ScatterElements ScatterND SpaceToDepth TensorScatter Tile TopK Trilu Upsample".split()
+    "CausalConvWithState CenterCropPad Clip Col2Im Concat Conv ConvInteger ConvTranspose CumProd CumSum "
+    "DFT DeformConv DepthToSpace Det Einsum Expand EyeLike GRU Gather GatherElements Gemm "
+    "GlobalAveragePool GlobalMaxPool GridSample HammingWindow HannWindow InstanceNormalization LSTM "
+    "LayerNormalization LinearAttention LogSoftmax MatMul MaxPool MaxUnpool MelWeightMatrix OneHot PRelu "
+    "Pad RNN RandomNormalLike RandomUniformLike Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+    "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Resize ReverseSequence "
+    "RoiAlign RotaryEmbedding STFT Scatter ScatterElements ScatterND SpaceToDepth Squeeze TensorScatter "
+    "Tile TopK Transpose Trilu Unsqueeze Upsample".split()
 )
-"""Operators whose inference has been tried on malformed nodes: that of a few others ends the process."""
+"""Operators whose inference has been tried on malformed nodes: that of GatherND and Split can crash."""
 _LARGEST = 2**24
 """Largest whole number of an attribute that is handed on: no sensible one is beyond it."""
 _FAILURES = (
@@ -73,8 +73,7 @@ def _inferred(step: Step) -> list[Dims | None]:
     for index, (name, value) in enumerate(zip(step.proto.input, step.values, strict=True)):
         array = value.array if isinstance(value, Constant) else None
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-        usual = np.dtype(np.float32 if "tensor(float)" in formal.types else np.int64)
-        kind = onnx.helper.np_dtype_to_tensor_dtype(usual if array is None else array.dtype)
+        kind = onnx.TensorProto.FLOAT if "tensor(float)" in formal.types else onnx.TensorProto.INT64
         if value is not None:
             types[name] = onnx.helper.make_tensor_type_proto(kind, value.dims)
         if array is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.step import Step
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
+
+T = TypeVar("T")
 
 
 def shown(dims: Sequence[int]) -> str:
@@ -96,11 +99,11 @@ def unsqueezed(step: Step, dims: Dims) -> Dims:
     return step.axes(given, len(dims) + len(given))
 
 
-def inserted(dims: Sequence[int], axes: Dims) -> Dims:
-    """Return the dims with axes of length 1 at these places of the result."""
-    result = list(dims)
+def inserted(items: Sequence[T], axes: Dims, new: T) -> tuple[T, ...]:
+    """Return what stands for each axis, with new ones at these places of the result."""
+    result = list(items)
     for axis in axes:
-        result.insert(axis, 1)
+        result.insert(axis, new)
     return tuple(result)
 
 

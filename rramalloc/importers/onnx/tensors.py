@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,18 @@ class Tensor:
 
 
 Value = Constant | Tensor
+V = TypeVar("V", bound=Value)
+
+
+def arranged(value: V, places: Sequence[int | None]) -> V:
+    """Return a tensor with these of its axes, in this order; None: a new one of length 1."""
+    if value.dims is None:
+        return value
+    dims = tuple(1 if at is None else value.dims[at] for at in places)
+    if isinstance(value, Constant):
+        return replace(value, dims=dims, array=None)
+    layout = canonical(dims, [() if at is None else value.layout[at] for at in places])
+    return replace(value, dims=dims, layout=layout, pads=NO_PADS)
 
 
 def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:

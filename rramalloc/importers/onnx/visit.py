@@ -21,7 +21,7 @@ from rramalloc.importers.onnx.inputs import layouts_of
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.outputs import has_rule, outputs_of
 from rramalloc.importers.onnx.step import Drawing, Step
-from rramalloc.importers.onnx.tensors import Constant, Parts, Tensor, Value, tensor, usual
+from rramalloc.importers.onnx.tensors import Constant, Parts, Tensor, Value, arranged, usual
 from rramalloc.records import brief
 
 Drawn = tuple[Drawing, list[str]]
@@ -170,14 +170,10 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
     if handler is not None and last:
         x = step.data()
         last = len(x.dims) - 1
-        front = replace(_turned(x, (0, last, *range(1, last))), bits=x.bits)
+        front = arranged(x, (0, last, *range(1, last)))
         results = handler(replace(step, values=(front, *step.values[1:])))
-        return [_turned(y, (0, *range(2, last + 1), 1)) if isinstance(y, Tensor) else y for y in results]
+        return [arranged(y, (0, *range(2, last + 1), 1)) if isinstance(y, Tensor) else y for y in results]
     return handler(step) if handler is not None else unknown(step, declared)
-
-
-def _turned(x: Tensor, perm: Sequence[int]) -> Tensor:
-    return tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])
 
 
 def _precompute(step: Step, out: Dims | None) -> None:

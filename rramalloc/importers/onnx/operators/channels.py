@@ -13,7 +13,17 @@ from rramalloc.importers.onnx import shapes
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.outputs import outputs_of
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Array, Constant, Parts, Tensor, Value, gridded, tensor, usual
+from rramalloc.importers.onnx.tensors import (
+    Array,
+    Constant,
+    Parts,
+    Tensor,
+    Value,
+    arranged,
+    gridded,
+    tensor,
+    usual,
+)
 from rramalloc.records import brief
 
 OVER_GRID = "works over the grid"
@@ -104,12 +114,7 @@ def split_to_sequence(step: Step) -> Sequence[Value]:
         part: Value = Constant(dims=(*dims[:axis], size, *dims[axis + 1 :]))
         if isinstance(value, Tensor):
             part = step.take(value, axis, range(end - size, end), f"{number}" if number else "")
-            if dropped:
-                rest = [k for k in range(len(dims)) if k != axis]
-                part = tensor(part.node, [part.dims[k] for k in rest], [part.layout[k] for k in rest])
-        elif dropped:
-            part = Constant(dims=dims[:axis] + dims[axis + 1 :])
-        parts.append(part)
+        parts.append(arranged(part, [k for k in range(len(dims)) if k != axis]) if dropped else part)
     return [Parts(dims=None, parts=tuple(parts))]
 
 
@@ -158,11 +163,8 @@ def concat_from_sequence(step: Step) -> Sequence[Value]:
     sizes, data = step.operands(parts)
     if step.integer("new_axis", 0) and parts:
         axis = step.axis(step.integer("axis", 0), len(sizes[0]) + 1)
-        sizes = [shapes.inserted(dims, (axis,)) for dims in sizes]
-        for at, (part, dims) in enumerate(zip(parts, sizes, strict=True)):
-            if isinstance(part, Tensor):
-                part = tensor(part.node, dims, (*part.layout[:axis], (), *part.layout[axis:]))
-            parts[at] = part if isinstance(part, Tensor) else Constant(dims=dims)
+        parts = [arranged(part, shapes.inserted(range(len(sizes[0])), (axis,), None)) for part in parts]
+        sizes = [part.dims or () for part in parts]
     if data or not parts:
         return concat(replace(step, values=tuple(parts)))
     return [Constant(dims=shapes.joined(step, sizes, step.axis(step.integer("axis", 0), len(sizes[0]))))]
@@ -200,9 +202,7 @@ def gather(step: Step) -> Sequence[Value]:
             return [step.select(x, dims, layout)]
         return [step.barrier([x], dims, layout, because=OVER_GRID)]
     y = step.take(x, axis, _places(step, array, x.dims[axis]))
-    if picked:
-        return [y]
-    return [tensor(y.node, dims, (*y.layout[:axis], *y.layout[axis + 1 :]))]
+    return [y if picked else arranged(y, [k for k in range(len(y.dims)) if k != axis])]
 
 
 def gather_nd(step: Step) -> Sequence[Value]:
@@ -291,7 +291,7 @@ def pick(step: Step) -> Sequence[Value]:
     else:
         y = step.select(x, dims, x.layout)
     if step.op != "TopK" and not step.integer("keepdims", 1):
-        y = replace(y, dims=y.dims[:axis] + y.dims[axis + 1 :], layout=y.layout[:axis] + y.layout[axis + 1 :])
+        y = arranged(y, [k for k in range(rank) if k != axis])
     return [y]
 
 

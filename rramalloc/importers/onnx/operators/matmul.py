@@ -16,7 +16,7 @@ from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.reduce import reduced
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded, tensor
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, arranged, gridded, tensor
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
@@ -81,7 +81,7 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
         x, axis = x.aligned(len(weight)), axis + lead
     y = linear(step, x, axis, features, constant)
     if len(weight) == 1:
-        return tensor(y.node, y.dims[:axis] + y.dims[axis + 1 :], y.layout[:axis] + y.layout[axis + 1 :])
+        return arranged(y, [k for k in range(len(y.dims)) if k != axis])
     return y
 
 
@@ -125,7 +125,7 @@ def _for_every_matrix(step: Step, x: Tensor, constant: Constant, *, after: bool)
         pairs.append((_shaped(step, value, small), kept + matrix))
     value, term = _pair(step, pairs[0], pairs[1], {*letters, "r", "c"})
     wanted = "".join(letter for letter in (*letters, "r", "c") if letter in term)
-    value = _permuted(step, value, [term.index(letter) for letter in wanted])
+    value = arranged(value, [term.index(letter) for letter in wanted])
     lead = broadcast(step, [_sizes(step, operand)[:-2] for operand, _ in operands])
     made = _shaped(step, value, (*lead, *_sizes(step, value)[-2:]))
     if isinstance(made, Constant):
@@ -191,7 +191,7 @@ def matmul(step: Step, second: int = 1) -> Sequence[Value]:
         if step.integer(f"transBatch{key[-1]}", 0):
             raise step.unsupported(f"transBatch{key[-1]} cannot be expressed")
         if step.integer(key, 0) and len(order) > 1:
-            operands[at] = _permuted(step, operands[at], (*order[:-2], order[-1], order[-2]))
+            operands[at] = arranged(operands[at], (*order[:-2], order[-1], order[-2]))
     return [_product(step, *operands)]
 
 
@@ -211,11 +211,7 @@ def _flip(step: Step, index: int, flip: bool) -> Value:
     value, dims = step.need(index), step.dims(index)
     if len(dims) != 2:
         raise step.mismatch("inputs", f"Gemm multiplies matrices, input {index} is {shown(dims)}")
-    if not flip:
-        return value
-    if isinstance(value, Constant):
-        return Constant(dims=dims[::-1], origin=value.origin, bits=value.bits)
-    return replace(tensor(value.node, dims[::-1], value.layout[::-1]), bits=value.bits)
+    return arranged(value, (1, 0)) if flip else value
 
 
 def attention(step: Step) -> Sequence[Value]:
@@ -247,7 +243,7 @@ def attention(step: Step) -> Sequence[Value]:
         parts[part] = _extended(step, step.value(at), parts[part])
     y: Value = _attended(step, *parts, mask=mask)
     if merge:
-        y = _permuted(step, y, (0, 2, 1, 3))
+        y = arranged(y, (0, 2, 1, 3))
         batch, tokens, count, size = _sizes(step, y)
         y = _shaped(step, y, (batch, tokens, count * size))
     return [y, *parts[1:]] if past else [y]
@@ -302,7 +298,7 @@ def _headed(step: Step, x: Value, heads: int) -> Value:
     dims = _sizes(step, x)
     if len(dims) != 3 or heads < 1 or dims[2] % heads:
         raise step.mismatch("num_heads", f"{brief(heads)} heads do not divide data of {shown(dims)}")
-    return _permuted(step, _shaped(step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
+    return arranged(_shaped(step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
 
 
 def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> Tensor:
@@ -311,7 +307,7 @@ def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -
         raise step.mismatch("Q", "queries, keys and values are matrices")
     k, v = (_repeated(step, x, _sizes(step, q)) for x in (k, v))
     order = list(range(len(_sizes(step, k))))
-    scores = _product(step, q, _permuted(step, k, (*order[:-2], order[-1], order[-2])))
+    scores = _product(step, q, arranged(k, (*order[:-2], order[-1], order[-2])))
     if isinstance(mask, Tensor):
         scores = combine(step, "add", [scores, mask], "mask")
     weights = over(step, scores, (len(scores.dims) - 1,), "softmax")
@@ -329,14 +325,6 @@ def _repeated(step: Step, x: Value, like: Dims) -> Value:
     one = _shaped(step, x, (*dims[:2], 1, *dims[2:]))
     many = combine(step, "add", [one, Constant(dims=(*dims[:2], times, *dims[2:]))], "heads")
     return _shaped(step, many, (dims[0], like[1], *dims[2:]))
-
-
-def _permuted(step: Step, x: Value, perm: Sequence[int]) -> Value:
-    """Return the operand with its axes in another order."""
-    dims = [_sizes(step, x)[axis] for axis in perm]
-    if isinstance(x, Constant):
-        return replace(x, dims=tuple(dims), array=None)
-    return replace(tensor(x.node, dims, [x.layout[axis] for axis in perm]), bits=x.bits)
 
 
 def _shaped(step: Step, x: Value, dims: Dims) -> Value:
@@ -358,7 +346,7 @@ def einsum(step: Step) -> Sequence[Value]:
         kept = {letter for later in (wanted, *terms[at + 1 :]) for letter in later}
         value, term = _pair(step, (value, term), (values[at], terms[at]), kept)
     value, term = _summed(step, value, term, set(wanted))
-    return [_permuted(step, value, [term.index(letter) for letter in wanted])]
+    return [arranged(value, [term.index(letter) for letter in wanted])]
 
 
 def _letters(step: Step) -> tuple[list[str], str]:
@@ -418,8 +406,8 @@ def _pair(
     batch = [letter for letter in shared if letter in kept]
     rows = [letter for letter in left if letter not in right]
     columns = [letter for letter in right if letter not in left]
-    a = _permuted(step, a, [left.index(letter) for letter in (*batch, *rows, *inner)])
-    b = _permuted(step, b, [right.index(letter) for letter in (*batch, *inner, *columns)])
+    a = arranged(a, [left.index(letter) for letter in (*batch, *rows, *inner)])
+    b = arranged(b, [right.index(letter) for letter in (*batch, *inner, *columns)])
     ends = len(batch), len(batch) + len(rows)
     lead, high = _sizes(step, a)[: ends[0]], _sizes(step, a)[ends[0] : ends[1]]
     wide = _sizes(step, b)[len(batch) + len(inner) :]

@@ -13,7 +13,7 @@ from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, lettered, re
 from rramalloc.importers.onnx import shapes
 from rramalloc.importers.onnx.operators.windowed import on_grid
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, arranged, tensor
 from rramalloc.network.geometry import MAX_EXTENT, Pads
 from rramalloc.records import brief
 
@@ -60,26 +60,20 @@ def flatten(step: Step) -> Sequence[Value]:
 def transpose(step: Step) -> Sequence[Value]:
     """Translate Transpose: only the meaning of axes moves."""
     x = step.data()
-    perm = shapes.permutation(step, len(x.dims))
-    return [tensor(x.node, [x.dims[axis] for axis in perm], [x.layout[axis] for axis in perm])]
+    return [arranged(x, shapes.permutation(step, len(x.dims)))]
 
 
 def squeeze(step: Step) -> Sequence[Value]:
     """Translate Squeeze."""
     x = step.data()
     gone = shapes.squeezed(step, x.dims)
-    kept = [axis for axis in range(len(x.dims)) if axis not in gone]
-    return [tensor(x.node, [x.dims[k] for k in kept], [x.layout[k] for k in kept])]
+    return [arranged(x, [axis for axis in range(len(x.dims)) if axis not in gone])]
 
 
 def unsqueeze(step: Step) -> Sequence[Value]:
     """Translate Unsqueeze."""
     x = step.data()
-    axes = shapes.unsqueezed(step, x.dims)
-    layout = list(x.layout)
-    for axis in axes:
-        layout.insert(axis, ())
-    return [tensor(x.node, shapes.inserted(x.dims, axes), layout)]
+    return [arranged(x, shapes.inserted(range(len(x.dims)), shapes.unsqueezed(step, x.dims), None))]
 
 
 def pad(step: Step) -> Sequence[Value]:

@@ -15,7 +15,7 @@ from rramalloc.importers.onnx.operators.matmul import linear
 from rramalloc.importers.onnx.operators.windowed import constant_weight
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, arranged, tensor
 
 _DIRECTIONS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
 
@@ -65,7 +65,7 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
         states.append(step.take(y, 0, range(length)[::-1], "reverse_out") if back else y)
     every, ends = _joined(step, states, "both"), _joined(step, last, "ends")
     if first:
-        every = tensor(every.node, (1, length, len(ways), hidden), [every.layout[k] for k in (1, 0, 2, 3)])
+        every = arranged(every, (2, 0, 1, 3))
         end = tensor(ends.node, (1, len(ways), hidden), ((),) * 3)
     else:
         end = tensor(ends.node, (len(ways), 1, hidden), ((),) * 3)

@@ -7,7 +7,7 @@ from functools import partial
 
 from rramalloc.importers.axes import Dims, move
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Tensor, Value, arranged, tensor
 
 
 def reduced(step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tensor:
@@ -42,7 +42,7 @@ def reduced(step: Step, x: Tensor, axes: Dims, keepdims: bool, op: str) -> Tenso
     if keepdims:
         return y
     rest = [axis for axis in range(len(y.dims)) if axis not in axes]
-    return tensor(y.node, [y.dims[axis] for axis in rest], [y.layout[axis] for axis in rest])
+    return arranged(y, rest)
 
 
 def reduction(step: Step, op: str, since: int) -> Sequence[Value]:
