@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import randoms
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.layer_bits import BitChoice, BitTable
+from rramalloc.allocation.optimize import Request, optimize
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.network.network import Network
+from rramalloc.search.sensitivity import MOST_PARTS, PARTS, Option, cheapest_options
+from rramalloc.search.work import Work
+from rramalloc.timing.simulate import makespan_of
 
 HEADER = "layer,weight_bits,input_bits,sensitivity"
 
@@ -31,8 +39,8 @@ def machine(**more: Any) -> Hardware:
     return Hardware.model_validate(tables | more)
 
 
-def chain(random: Random) -> Network:
-    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [2, 5, 5]}]
+def chain(random: Random, size: int = 5) -> Network:
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [2, size, size]}]
     for name, last in (("a", "in"), ("b", "a")):
         nodes.append(
             {"name": name, "op": "conv", "inputs": [last], "out_channels": random.randint(1, 4), "kernel": 2}
@@ -48,55 +56,138 @@ def table(random: Random) -> list[tuple[str, BitChoice]]:
     ]
 
 
+MEMORY = {"bandwidth_gb_s": 1.0, "reuse": "row", "scope": "per_layer"}
+SHARED = MEMORY | {"scope": "shared"}
+
+
 @pytest.mark.parametrize(
-    ("mapping", "clock", "objective"),
+    ("mapping", "clock", "objective", "memory"),
     [
-        ("im2col", "shared", "latency"),
-        ("im2col", "shared", "energy"),
-        ("im2col", "own", "latency"),
-        ("sdk", "shared", "latency"),
+        ("im2col", "shared", "latency", None),
+        ("im2col", "shared", "latency", MEMORY),
+        ("im2col", "own", "latency", SHARED),
+        ("im2col", "shared", "interval", SHARED),
+        ("im2col", "own", "interval", None),
+        ("im2col", "shared", "energy", None),
+        ("im2col", "own", "edp", MEMORY),
+        ("kernel_split", "own", "latency", None),
+        ("sdk", "shared", "latency", SHARED),
+        ("sdk", "own", "latency", None),
+        ("sdk", "shared", "interval", MEMORY),
+        ("sdk", "own", "energy", None),
     ],
 )
 @settings(max_examples=3)
 @given(random=randoms)
-def test_against_every_choice(mapping: Any, clock: str, objective: Any, random: Random) -> None:
-    import tempfile
-
-    hardware = machine(timing={"read_ns": 5.0, "dac_bits": 1, "clock": clock})
+def test_against_every_choice(
+    mapping: Any, clock: str, objective: Any, memory: dict[str, Any] | None, random: Random
+) -> None:
+    """Every choice of bits within the limit, each with all copies and blocks as a problem of its own."""
+    timing = {"timing": {"read_ns": 5.0, "dac_bits": 1, "clock": clock}}
+    hardware = machine(**timing, **({} if memory is None else {"memory": memory}))
     network, rows = chain(random), table(random)
     by_layer = [[choice for layer, choice in rows if layer == name] for name in "ab"]
-    least = sum(min(choice.sensitivity for choice in choices) for choices in by_layer)
-    limit = least + random.randint(0, 6)
-    values: list[Any] = []
+    limit = sum(min(choice.sensitivity for choice in choices) for choices in by_layer) + random.randint(0, 6)
+    arrays = random.choice((8, 20, 60))
+    given: dict[str, Any] = {"hardware": hardware, "mapping": mapping, "objective": objective, "work": 5}
+
+    def value_of(found: rramalloc.Allocation) -> float:
+        """Return the objective in a unit that all choices share."""
+        steps = found.objective_unit in ("steps", "ticks")
+        return found.objective_value * (found.unit_ns or 1.0 if steps else 1.0)
+
+    values: list[float] = []
     bounds: list[float] = []
     for choices in itertools.product(*by_layer):
         if sum(choice.sensitivity for choice in choices) <= limit:
             with_bits = network.with_bits(dict(zip("ab", (choice[:2] for choice in choices), strict=True)))
-            found = rramalloc.optimize(
-                with_bits, 60, hardware=hardware, mapping=mapping, objective=objective, work=5
-            )
-            values.append(found.latency_ns if objective == "latency" else found.energy_pj)
-            bounds.append(values[-1] * (1 - found.gap))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "bits.csv")
-        lines = [HEADER, *(f"{layer},{','.join(map(str, choice))}" for layer, choice in rows)]
-        path.write_text("\n".join(lines))
-        best = rramalloc.optimize(
-            network, 60, hardware=hardware, mapping=mapping, objective=objective, bits=path, sensitivity=limit
-        )
-    value = best.latency_ns if objective == "latency" else best.energy_pj
+            with contextlib.suppress(BudgetError):
+                found = rramalloc.optimize(with_bits, arrays, **given)
+                values.append(value_of(found))
+                bounds.append(values[-1] * (1 - found.gap))
+    choices_by_name = {name: tuple(some) for name, some in zip("ab", by_layer, strict=True)}
+    bits = BitTable(choices_by_name).within(limit)
+    case = Case.of(network, {"hardware": hardware, "mapping": mapping}).choosing(bits)
+    if not values:
+        with pytest.raises(BudgetError):
+            optimize(case, arrays, Request(objective=objective), Work(work=5))
+        return
+    best = optimize(case, arrays, Request(objective=objective), Work(work=50))
+    value = value_of(best)
     assert best.sensitivity is not None
     assert best.sensitivity <= limit
-    assert value is not None
-    unit = value / best.objective_value
-    assert best.lower_bound * unit <= min(values) * (1 + 1e-9)
+    assert value * (1 - best.gap) <= min(values) * (1 + 1e-9)
     assert value >= min(bounds) * (1 - 1e-9)
     if best.gap == 0:
         assert value <= min(values) * (1 + 1e-9)
-    chosen = dict(rows)
-    assert set(best.bits) == set(chosen)
+    assert set(best.bits) == set(dict(rows))
     again = rramalloc.simulate(network.with_bits(best.bits), best, hardware=hardware, mapping=mapping)
     assert again.makespan == best.makespan
+
+
+@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
+@settings(max_examples=5)
+@given(random=randoms)
+def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
+    """All bits, blocks and copies, timed one by one: the answer is the best of those in both budgets."""
+    hardware = machine(timing={"read_ns": 5.0, "dac_bits": 1, "clock": "own", "tick_ns": 5.0})
+    network, rows = chain(random, size=3), table(random)
+    choices = {name: tuple(choice for layer, choice in rows if layer == name) for name in "ab"}
+    limit = sum(min(own.sensitivity for own in some) for some in choices.values()) + random.randint(0, 6)
+    arrays = random.randint(4, 20)
+    fastest = None
+    for pair in itertools.product(*choices.values()):
+        if sum(own.sensitivity for own in pair) > limit:
+            continue
+        bits = {name: own[:2] for name, own in zip("ab", pair, strict=True)}
+        graph = Case.of(network.with_bits(bits), {"hardware": hardware, "mapping": mapping}).graph
+        each = ModeArrays(graph.network, graph.stages, hardware)
+        shapes = [(1, 1)] if mapping == "im2col" else None
+        every = [
+            [
+                (block, copies)
+                for block in shapes or itertools.product(*(range(1, side + 1) for side in grid[:2]))
+                for copies in range(1, grid.recut(block).total + 1)
+            ]
+            for grid in graph.grids
+        ]
+        for modes in itertools.product(*every):
+            blocks, copies = zip(*modes, strict=True)
+            taken = each.each(blocks, np.array(copies))
+            if mapping == "im2col":
+                taken = np.array(copies) * [each.of(i, (1, 1)).count.arrays(1) for i in range(2)]
+            if taken.sum() <= arrays:
+                makespan = makespan_of(graph.in_blocks(blocks), np.array(copies))
+                fastest = makespan if fastest is None else min(fastest, makespan)
+    case = Case.of(network, {"hardware": hardware, "mapping": mapping})
+    case = case.choosing(BitTable(choices).within(limit))
+    if fastest is None:
+        with pytest.raises(BudgetError):
+            optimize(case, arrays, Request(), Work(work=5))
+        return
+    found = optimize(case, arrays, Request(), Work(work=100))
+    assert found.lower_bound <= fastest <= found.makespan
+    assert found.gap > 0 or found.makespan == fastest
+
+
+@given(random=randoms)
+def test_fewest_arrays_within_the_limit(random: Random) -> None:
+    """Against all options: the least sum, or none where no options keep to the limit."""
+    options = [
+        [Option(random.randint(1, 9), random.randint(0, PARTS)) for _ in range(random.randint(1, 4))]
+        for _ in range(random.randint(1, 4))
+    ]
+    fitting = [
+        sum(own.arrays for own in some)
+        for some in itertools.product(*options)
+        if sum(own.sensitivity for own in some) <= MOST_PARTS
+    ]
+    chosen, bound = cheapest_options(options)
+    assert bound == min(fitting, default=2**60)
+    if fitting:
+        taken = [own[at] for own, at in zip(options, chosen, strict=True)]
+        assert sum(own.arrays for own in taken) == bound
+        assert sum(own.sensitivity for own in taken) <= MOST_PARTS
 
 
 def test_fewer_bits_buy_copies(tmp_path: Path) -> None:
