@@ -86,15 +86,21 @@ CopiesLike = Sequence[str] | MappingOf[str, int | str | Sequence[int]]
 """Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8"}."""
 
 
+AtMostLike = Sequence[str] | MappingOf[str, float | str]
+"""Limits of quantities: ["area_um2=2mm2"], or {"latency_ns": "10us", "energy_pj": 1e6}."""
+
+
 class CaseArguments(MappedArguments, total=False):
     """Arguments of an allocation.
 
     latency_table: measured step times, or their file, instead of the hardware's; copies: of layers, by name
-    or pattern, that are held or limited (docs/sources/model.md 15).
+    or pattern, that are held or limited; at_most: limits of area_um2, energy_pj, power_mw, latency_ns and
+    interval_ns (docs/sources/model.md 15).
     """
 
     latency_table: LatencyTableLike | None
     copies: CopiesLike | None
+    at_most: AtMostLike | None
 
 
 class SearchArguments(CaseArguments, total=False):
@@ -127,6 +133,7 @@ DEFAULTS: SearchArguments = {
     "fc": "host",
     "latency_table": None,
     "copies": None,
+    "at_most": None,
     "seed": 0,
     "work": DEFAULT_WORK,
     "time_limit_s": None,

@@ -313,6 +313,31 @@ _GOALS = {
 """What a target is called, what no allocation does, and which target is easier."""
 
 
+class LimitError(RramallocError):
+    """No allocation keeps to a limit of a quantity, or none was found.
+
+    quantity, limit: as asked for; least: no allocation within the budget has less if that is proven, else
+    what the nearest one has that was found.
+    """
+
+    def __init__(self, quantity: str, limit: float, least: float, *, proven: bool) -> None:
+        super().__init__(quantity, limit, least)
+        self.quantity, self.limit, self.least, self.proven = quantity, limit, least, proven
+
+    def __str__(self) -> str:
+        what = f"{self.quantity} of at most {self.limit:.10g}"
+        if not self.proven:
+            return (
+                f"no allocation with {what} was found within the work allowed: the nearest one has "
+                f"{self.least:.10g}; raise the limit, more --work"
+            )
+        more = ", or --arrays" if self.quantity in ("latency_ns", "interval_ns") else ""
+        return (
+            f"{what} cannot be kept: no allocation within the budget and the other limits has less than "
+            f"{self.least:.10g}; raise the limit{more}"
+        )
+
+
 class MissingLatencyError(RramallocError, LookupError):
     """A latency table does not have all layers that it is needed for.
 

@@ -23,13 +23,16 @@ _SCALES = {
     "s": _TIMES_NS,
     "ns": _TIMES_NS,
     "": {"": "1", "%": "0.01"},
+    "um2": {"um2": "1", "mm2": "1e6", "cm2": "1e8"},
+    "pJ": {"pJ": "1", "nJ": "1e3", "uJ": "1e6", "mJ": "1e9", "J": "1e12"},
+    "mW": {"mW": "1", "uW": "1e-3", "W": "1e3"},
     "inputs/s": {"inputs/s": "1", "k": "1e3", "M": "1e6", "G": "1e9"},
 }
 """Units that a number in a unit may be given in, with their sizes."""
 
 
 def amount(text: str, unit: str) -> float:
-    """Return a number in `unit` ("s", "ns", "inputs/s"; "" of a share), given in it or another: "5ms", "1%".
+    """Return a number in `unit`, one of _SCALES ("" of a share), given in it or another: "5ms", "1%", "2mm2".
 
     Raises ValueError.
     """

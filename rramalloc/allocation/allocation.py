@@ -81,6 +81,7 @@ class Options(MappingOptions):
     start: BareReplication | None = Field(None, exclude_if=absent)
     bits: dict[Name, tuple[tuple[Count, Count, float], ...]] | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)
+    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
 
 
 class Arrays(Record):

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
 from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
 from rramalloc.allocation.layer_bits import BitTable
@@ -30,6 +31,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
+from rramalloc.search.limited import under_limits
 from rramalloc.search.menu import cheapest_of_each
 from rramalloc.search.problem import Problem
 from rramalloc.search.sensitivity import BitModes
@@ -53,8 +55,8 @@ def searched(given: SearchArguments) -> tuple[int, Work]:
 class Case:
     """A network on a hardware.
 
-    measured: the time of a step of every stage instead of the hardware's; copies: limits that a user holds;
-    bits: that layers choose from.
+    measured: the time of a step of every stage instead of the hardware's; copies, at_most: limits that a user
+    holds; bits: that layers choose from.
     """
 
     network: Network
@@ -63,6 +65,7 @@ class Case:
     measured: MeasuredSteps | None = None
     copies: CopyLimits = field(default_factory=dict)
     bits: BitTable | None = None
+    at_most: MappingOf[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
@@ -72,7 +75,7 @@ class Case:
         source = network_of(network, given)
         machine = as_hardware(every["hardware"], every["crossbar"])
         measured = measured_steps(every["latency_table"], source, options.fc, machine)
-        case = cls(source, machine, options, measured)
+        case = cls(source, machine, options, measured, at_most=at_most_of(every["at_most"]))
         if not every["copies"]:
             return case
         return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
@@ -139,7 +142,7 @@ class Case:
     def problem(self, arrays: int) -> Problem:
         """Return the search problem within a budget; with chips, of what can be placed on them.
 
-        Raises BudgetError, TileError, PlacementError, SpecError.
+        Raises BudgetError, TileError, PlacementError, LimitError, SpecError.
         """
         check_arrays(arrays)
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
@@ -171,13 +174,14 @@ class Case:
         if (least is not None or hardware.own_tiles is not None) and not problem.one_block:
             problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
-            return problem
+            return under_limits(problem, self.at_most)
         if hardware.own_tiles is not None:  # every mode takes whole tiles: the budget alone decides
-            return replace(problem, budget=min(left, hardware.chip.arrays))
+            return under_limits(replace(problem, budget=min(left, hardware.chip.arrays)), self.at_most)
         tiles = Tiles.of(hardware.chip)
         if not hardware.chip.straddle:
             problem = replace(problem, tiles=tiles)
-        return replace(problem, budget=min(left, tiles.usable(sizes[..., graph.weighted].ravel())))
+        usable = tiles.usable(sizes[..., graph.weighted].ravel())
+        return under_limits(replace(problem, budget=min(left, usable)), self.at_most)
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""

@@ -21,7 +21,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.choices import ObjectiveName
-from rramalloc.errors import BudgetError, SpecError, TargetError, UnsupportedError
+from rramalloc.errors import BudgetError, LimitError, SolverError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (
     WeightMatrix,
@@ -35,6 +35,7 @@ from rramalloc.network.node import Stage
 from rramalloc.records import brief, is_whole
 from rramalloc.search import repair
 from rramalloc.search.fewest import NO_TARGET, Target
+from rramalloc.search.limited import limited
 from rramalloc.search.objective import (
     OBJECTIVES,
     FewestArrays,
@@ -107,7 +108,7 @@ def _from_start(problem: Problem, request: Request, stop: Work) -> Answer:
         return replace(alone, lower_bound=root_bound(problem, stop.nested(1)))
     try:
         answer = propose(problem, request, stop)
-    except TargetError as error:
+    except (TargetError, LimitError) as error:
         if not met or error.proven:
             raise
         return alone
@@ -153,6 +154,8 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         )
     if not problem.holds(copies, blocks):
         raise SpecError(where, "start: its copies cannot be placed in the tiles of this hardware")
+    if problem.excess(choice):
+        raise SpecError(where, "start: breaks a limit of --at-most: raise it, or begin with another one")
     return choice
 
 
@@ -204,7 +207,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
             answer = replace(answer, choice=answer.choice.with_digital(problem))
     choice = answer.choice
     if not keeps_limits(problem, choice.copies):
-        words = "does not keep to the copies that are asked for: leave --copies out, or use --method auto"
+        words = "does not keep to the limits of --copies or --at-most: leave them out, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
     in_steps = problem.one_block and problem.time_unit == "steps"
     # The bound of a method that knows one block is that of copies in equal steps.
@@ -215,6 +218,9 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
         words = f"{answer.proof}; repaired: copies taken away until the rest fits"
         choice = problem.choice(fitting, choice.blocks)
         answer = replace(answer, choice=choice, proof=words, repaired=True)
+    if problem.excess(choice):
+        words = "does not keep to the limits of --at-most: raise them, or use --method auto"
+        raise UnsupportedError(f"method {request.method!r}", words)
     return replace(answer, lower_bound=bound)
 
 
@@ -233,12 +239,16 @@ def keeps_limits(problem: Problem, copies: Replication) -> bool:
 
 
 def objective_of(problem: Problem, request: Request) -> Objective:
-    """Return the objective of a request over a problem."""
-    if request.objective == "arrays":
-        return FewestArrays(problem, request.target)
-    if request.objective == "latency":
-        return Latency(problem, request.inputs)
-    return OBJECTIVES[request.objective](problem)
+    """Return the objective of a request over a problem, under its limits."""
+    objective: Objective
+    match request.objective:
+        case "arrays":
+            objective = FewestArrays(problem, request.target)
+        case "latency":
+            objective = Latency(problem, request.inputs)
+        case name:
+            objective = OBJECTIVES[name](problem)
+    return limited(objective)
 
 
 def checked_allocation(
@@ -253,6 +263,8 @@ def checked_allocation(
     network, hardware = graph.network, case.hardware
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value_of(timing)
+    if problem.excess(problem.choice(timing.replication, graph.blocks, timing.makespan)):
+        raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
     bound = within(value, objective.bound(answer, stop))
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)
@@ -269,6 +281,7 @@ def checked_allocation(
             latency_table=case.measured,
             copies=dict(case.copies) or None,
             start=None if request.start is None else request.start.bare,
+            at_most=dict(case.at_most) or None,
         ),
         objective=request.objective,
         objective_value=value,

@@ -78,6 +78,7 @@ _SHARED: Help = {
     "time_limit_s": ("S", "Stop by the clock, e.g. 30s: machine-dependent."),
     "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
     "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
+    "at_most": ("QUANTITY=X", "Limit, e.g. area_um2=2mm2, energy_pj=5uJ, power_mw=2W, latency_ns=1ms."),
     "copies": ("LAYER=N|A..B", "Hold or limit the copies of layers, e.g. conv1=4."),
     "quiet": (None, "No progress and no notes on stderr."),
 }
@@ -116,6 +117,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "LatencyTableLike | None": str | None,
     "InputShapes | None": list[str] | None,
     "CopiesLike | None": list[str] | None,
+    "AtMostLike | None": list[str] | None,
     "Mapping": MappingName,
     "Mapping | None": MappingName | None,
     "FullyConnected": FullyConnected,
@@ -128,8 +130,8 @@ PANELS = {
     "Problem": "network arrays hardware crossbar mapping fold fc shared latency_table input_shapes "
     "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
-    "Goal": "objective copies against speedup target target_ns target_interval target_throughput reload "
-    "inputs placed bits bits_layers sensitivity align align_outputs rule th1 to check",
+    "Goal": "objective copies at_most against speedup target target_ns target_interval target_throughput "
+    "reload inputs placed bits bits_layers sensitivity align align_outputs rule th1 to check",
     "Search": "start method methods baselines units simulator tool_paths seed seeds work time_limit_s "
     "gap evaluations jobs timeout_s store scheduler clock width least most",
     "Output": "output_format output figure convergence bits_network rows plot status load performance "

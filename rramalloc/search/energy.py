@@ -60,5 +60,11 @@ class EnergyFloor:
         array_ns = max(self.model.leaking_arrays(arrays) * latency_ns, self.array_ns)
         return self.dynamic_pj + leakage_mw * array_ns
 
+    def least_ns(self, arrays: int, power_mw: float) -> float:
+        """Return the least time in which at least `arrays` keep to a power, infinity where they leak more."""
+        leakage_mw = self.model.energy.leakage_mw or 0.0
+        left_mw = power_mw * (1 + _ROUNDING) - leakage_mw * self.model.leaking_arrays(arrays)
+        return self.dynamic_pj / left_mw if left_mw > 0 else math.inf
+
     def _most(self, stage: int) -> int:
         return int(self.problem.lowest[stage]) + self.problem.budget - self.problem.minimum

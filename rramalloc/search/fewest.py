@@ -41,6 +41,17 @@ class Target:
         return [name for name in self.__slots__ if getattr(self, name) is not None]
 
     @property
+    def limits(self) -> dict[str, float]:
+        """The same as limits of an allocation."""
+        named = {
+            "makespan": self.target_steps,
+            "latency_ns": self.target_ns,
+            "interval": self.target_interval,
+            "interval_ns": self.longest_ns,
+        }
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+    @property
     def longest_ns(self) -> float | None:
         """The longest interval in ns that meets it, None for a target of another kind."""
         if self.target_throughput is None:

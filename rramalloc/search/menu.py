@@ -459,6 +459,7 @@ def limited_to(problem: Problem, longest: int) -> Problem:
     Of copies alone these lie between a least and a most number of copies. Raises BudgetError if no
     allocation within the budget has such modes.
     """
+    longest = longest if problem.longest is None else min(longest, problem.longest)
     limited = replace(problem, longest=longest)
     stages = all_modes(limited)
     _check_budget(limited, stages)

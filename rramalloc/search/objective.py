@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -87,11 +88,15 @@ class Quantity(ABC):
 class Objective(Quantity):
     """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
 
-    by_methods: ClassVar[bool] = False
+    by_methods: bool = False
 
     @abstractmethod
     def solve(self, stop: Work, seed: int) -> Answer:
         """Search, as `auto` does. Raises TargetError, SpecError."""
+
+    def at_least(self, arrays: int, latency_ns: float) -> float:
+        """Return a bound at no cost, of allocations with at least so many arrays and so much time."""
+        return 0.0
 
     @abstractmethod
     def bound(self, answer: Answer, stop: Work) -> float:
@@ -147,6 +152,11 @@ class Latency(TimeObjective):
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return latency_ns
+
+    @override
+    def at_least(self, arrays: int, latency_ns: float) -> float:
+        step_time = self.problem.step_time
+        return latency_ns if self.unit == "ns" or step_time is None else latency_ns / step_time.compute_ns
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
@@ -388,7 +398,11 @@ class FewestArrays(Objective):
 
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
-        self._target = target
+        self.target = target
+
+    @override
+    def at_least(self, arrays: int, latency_ns: float) -> float:
+        return arrays
 
     @override
     def value(self, found: Choice) -> float:
@@ -400,7 +414,11 @@ class FewestArrays(Objective):
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
-        target, step_time = self._target, self.problem.step_time
+        target, step_time = self.target, self.problem.step_time
+        if not target.given and self.problem.at_most:
+            menu = Menu.of(self.problem)
+            found = menu.choice(self.problem, menu.smallest)
+            return Answer(found, 1, "the fewest there are", objective_bound=self.problem.minimum)
         if len(target.given) != 1:
             words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
             raise SpecError("target", f"objective 'arrays' {words}")
@@ -427,7 +445,7 @@ class FewestArrays(Objective):
 
     def _for_interval_ns(self, step_time: StepTime, target_ns: float, stop: Work) -> Answer:
         """Return the fewest arrays for an interval in ns, or for a throughput. Raises TargetError."""
-        length_ns, throughput = 1.0, self._target.target_throughput
+        length_ns, throughput = 1.0, self.target.target_throughput
         try:
             if step_time.depends_on_copies:
                 return fewest.for_interval_ns(self.problem, stop, target_ns)
@@ -500,19 +518,32 @@ class RangedByArrays(Objective):
         """Search for the least time of a problem with fewer arrays."""
 
     @override
+    def at_least(self, arrays: int, latency_ns: float) -> float:
+        return self.least(arrays, latency_ns)
+
+    def measure(self, found: Choice) -> float:
+        """Return what a search minimises: the value of an allocation, or more."""
+        return self.value(found)
+
+    @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return self.least(fewest_arrays, latency_ns)
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
+        return self.search(stop, seed, ())
+
+    def search(self, stop: Work, seed: int, starts: Sequence[Choice]) -> Answer:
+        """Search all ranges of arrays, beginning with some allocations and the fewest arrays."""
         menu = Menu.of(self.problem)
-        incumbent, descent = Incumbent(self.problem, self.value), Descent(self.problem, menu, stop)
+        incumbent, descent = Incumbent(self.problem, self.measure), Descent(self.problem, menu, stop)
         model = _ByArrays(self, incumbent, descent, stop, seed)
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
             model.keep(menu.choice(self.problem, start))
-        if (given := self.problem.start_within) is not None:
-            model.keep(given)
+        for given in (self.problem.start_within, *starts):
+            if given is not None:
+                model.keep(given)
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
             ranges = LimitRange.of_arrays(KnownTimes(model, incumbent), stop.work)

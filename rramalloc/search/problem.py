@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ Blocks = tuple[Variant, ...]
 """Block of every stage, and its bits where they are chosen, in canonical order."""
 BITS_COLUMN = 10
 """Column of the bits of a weight among the rows of blocks of a menu, before those of an input."""
+_ROUNDING_OF_LIMITS = 1e-12  # part by which a value may exceed a limit that is a sum in another order
 _ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
 
 
@@ -45,6 +46,7 @@ class Problem:
     once: with block_modes, arrays of every stage in its cheapest mode, None for a copy of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
+    at_most: limits of energy_pj, power_mw, latency_ns, interval_ns, makespan and interval.
     Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
     """
 
@@ -57,6 +59,7 @@ class Problem:
     tiles: Tiles | None = None
     block_modes: ModeArrays | None = None
     energy: EnergyModel | None = None
+    at_most: Mapping[str, float] | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
     fed_ns: npt.NDArray[np.float64] | None = None
@@ -247,6 +250,23 @@ class Problem:
     def step_ns(self, copies: Replication, blocks: Blocks) -> float:
         """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
         return self.step_time_in(blocks).step_ns(copies)
+
+    def excess(self, found: Choice, only: str = "") -> float:
+        """Return the part by which an allocation exceeds its worst limit, or only one of them; 0 for none."""
+        limits, over = self.at_most or {}, [0.0]
+        if not limits:
+            return 0.0
+        step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.blocks)
+        latency_ns, energy_pj = found.makespan * step_ns, 0.0
+        if "energy_pj" in limits or "power_mw" in limits:
+            energy_pj = self.measured(found.makespan, found.copies, found.blocks).total.energy_pj or 0.0
+        interval = self.interval(found.copies, found.blocks)
+        values = {
+            "makespan": found.makespan, "interval": interval, "latency_ns": latency_ns,
+            "interval_ns": interval * step_ns, "energy_pj": energy_pj, "power_mw": energy_pj / latency_ns,
+        }  # fmt: skip
+        over += [values[name] / limit - 1 for name, limit in limits.items() if only in ("", name)]
+        return worst if (worst := max(over)) > _ROUNDING_OF_LIMITS else 0.0
 
     def measured(self, makespan: int, copies: Replication, blocks: Blocks) -> Metrics:
         """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""

@@ -18,7 +18,7 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.errors import BudgetError, PlacementError, TargetError, TileError
+from rramalloc.errors import BudgetError, LimitError, PlacementError, TargetError, TileError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
@@ -209,6 +209,46 @@ def test_the_time_of_inputs_that_stream(random: Random) -> None:
     assert found.lower_bound * in_ns <= best * (1 + SAME)
     assert found.objective_value * in_ns == pytest.approx(best, rel=SAME)
     assert (found.makespan + (inputs - 1) * found.interval) * step_ns == pytest.approx(best, rel=SAME)
+
+
+LIMITED = {
+    "area_um2": "area",
+    "energy_pj": "energy",
+    "latency_ns": "latency_ns",
+    "interval_ns": "interval_ns",
+}
+
+
+@pytest.mark.parametrize("objective", ["latency", "interval", "energy", "edp", "arrays"])
+@settings(max_examples=8)
+@given(random=randoms)
+def test_limits_of_quantities_are_kept_and_bounds_hold_under_them(objective: Any, random: Random) -> None:
+    """No bound is above the best of the allocations that keep to all; what is proven to be empty is empty."""
+    case, names = random_case(random), random.sample([*LIMITED, "power_mw"], random.randint(1, 2))
+    for way in case.ways:
+        way["power_mw"] = way["energy"] / way["latency_ns"]
+    fields = {name: LIMITED.get(name, name) for name in names}
+    limits = {}
+    for name, named in fields.items():
+        values = sorted({way[named] for way in case.ways if way[named]})
+        limits[name] = random.choice(values or [1.0]) * random.choice((1.0, 1.0, 1.0, 0.999))
+    kept = [w for w in case.ways if all(w[fields[n]] <= x * (1 + SAME) for n, x in limits.items())]
+    named = {"latency": "latency_ns", "interval": "interval_ns"}.get(objective, objective)
+    options = case.options() | {"at_most": limits, "objective": objective, "work": 20}
+    try:
+        found = rramalloc.optimize(case.network, case.budget, **options)
+    except (LimitError, TargetError) as error:
+        proven = error.proven
+        found = None
+    if found is None:
+        assert not (proven and kept)
+        return
+    step_ns = found.step_ns or found.tick_ns or 0.0
+    in_ns = step_ns if found.objective_unit in ("steps", "ticks") else 1.0
+    best = best_of(kept, named)[named]
+    assert found.lower_bound * in_ns <= best * (1 + SAME)
+    assert found.objective_value * in_ns >= best * (1 - SAME)
+    assert found.objective_value * in_ns <= best * 1.5, "a tiny problem is searched to its end"
 
 
 @settings(max_examples=15)

@@ -36,6 +36,7 @@ class CompareOptions(MappingOptions):
     time_limit_s: float | None
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
     inputs: Count | None = Field(None, exclude_if=absent)
 
 

@@ -74,6 +74,9 @@ def pareto(
     check_effort(seed, work, time_limit_s)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
     case = Case.of(network, given)
+    if set(case.at_most) - {"area_um2"}:
+        words = "fronts take a limit of area_um2 alone: put another quantity on an axis, with --against"
+        raise SpecError("at_most", words)
     with followed(on_progress, progress, of_front) as callback:
         most = case.budget(arrays)
         problem = case.problem(most)
@@ -97,6 +100,7 @@ def pareto(
             gap=ending.gap,
             latency_table=case.measured,
             copies=dict(case.copies) or None,
+            at_most=dict(case.at_most) or None,
         ),
         objective=objective,
         unit=along.unit,

@@ -32,6 +32,7 @@ class ParetoOptions(MappingOptions):
     gap: float
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
 
 
 class FrontPoint(LayerModes):

@@ -17,7 +17,7 @@ from rramalloc.allocation.optimize import (
 )
 from rramalloc.choices import FullyConnected, ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
-from rramalloc.commands.sweep.spec import Changes, NetworkText, SweepPoint, machine_of
+from rramalloc.commands.sweep.spec import Changes, Limits, NetworkText, SweepPoint, machine_of
 from rramalloc.errors import WorkerError
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
@@ -59,7 +59,8 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
     try:
         check_method(cast("ObjectiveName", point.objective), point.method)
         mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
-        case = _case(network, hardware, point.changes, mapping)
+        limits = tuple((name, limit) for name, limit in point.at_most)
+        case = _case(network, hardware, point.changes, mapping, limits)
         inputs["minimum"] = case.minimum
         inputs["arrays"] = case.budget(point.arrays)
         return SweepRow(**inputs, **_result(case, point, inputs["arrays"]))
@@ -95,11 +96,19 @@ def _stages(source: NetworkText, fc: FullyConnected) -> StageGraph:
 
 
 @lru_cache(maxsize=64)
-def _case(source: NetworkText, hardware: str, changes: Changes, mapping: MappingOptions) -> Case:
+def _case(
+    source: NetworkText,
+    hardware: str,
+    changes: Changes,
+    mapping: MappingOptions,
+    limits: Limits,
+) -> Case:
     """Return what points share that differ in budget, objective, method or seed only."""
     network, machine = _network(source), machine_of(hardware, changes).hardware
     measured = measured_steps(source.measured, network, mapping.fc, machine)
-    return Case(network, machine, mapping, measured).with_stages(_stages(source, mapping.fc))
+    return Case(network, machine, mapping, measured, at_most=dict(limits)).with_stages(
+        _stages(source, mapping.fc)
+    )
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
+from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
 from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import RramallocError, SpecError
@@ -49,6 +50,10 @@ class Changes(NamedTuple):
     clock: str | None = None
 
 
+Limits = tuple[tuple[str, float], ...]
+"""Quantities and their limits."""
+
+
 class SweepPoint(NamedTuple):
     """One point of the grid, of plain values so that it travels as JSON; fields in the order of `LISTS`.
 
@@ -74,6 +79,7 @@ class SweepPoint(NamedTuple):
     seed: int
     work: int
     inputs: int = 1
+    at_most: Limits = ()
 
     @property
     def changes(self) -> Changes:
@@ -111,6 +117,13 @@ def _arrays(value: Any) -> Any:
     return value
 
 
+def _at_most(value: dict[str, float | str]) -> dict[str, float]:
+    try:
+        return at_most_of(value)
+    except RramallocError as error:
+        raise fault(str(error)) from None
+
+
 def _crossbar(value: Any) -> Any:
     if not isinstance(value, str):
         raise fault('must be a text such as "128x128"')
@@ -143,8 +156,9 @@ class Spec(Record):
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
     replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
     advance together instead of making a product; work: units of search of each point; inputs: how many
-    stream, whose time the objective latency then is; latency_table: file of measured step times of all
-    points, instead of those of the hardware. Raises SpecError.
+    stream, whose time the objective latency then is; at_most: limits of quantities by their names;
+    latency_table: file of measured step times of all points, instead of those of the hardware.
+    Raises SpecError.
     """
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -166,6 +180,7 @@ class Spec(Record):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
     inputs: Annotated[int, Field(ge=1, le=MOST_INPUTS)] | None = None
+    at_most: Annotated[dict[str, float | str], AfterValidator(_at_most)] | None = None
     latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
@@ -237,7 +252,8 @@ class Spec(Record):
         for group in reversed(self.groups):
             number, position = divmod(number, len(self._values[group[0]]))
             chosen |= {name: self._values[name][position] for name in group}
-        return SweepPoint._make((*chosen.values(), self.work, self.inputs or 1))
+        limits = tuple((name, float(limit)) for name, limit in (self.at_most or {}).items())
+        return SweepPoint._make((*chosen.values(), self.work, self.inputs or 1, limits))
 
     def points(self) -> Iterator[SweepPoint]:
         """Yield all points in the order of the grid."""
@@ -328,6 +344,7 @@ def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
         values.append(network.measured.sha256)
     if point.inputs > 1:
         values.append(f"{point.inputs} inputs")
+    values += [f"{name}={limit!r}" for name, limit in point.at_most]
     return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 

@@ -1,0 +1,192 @@
+"""An objective under limits of other quantities: energy, power, latency, interval (docs/sources/model.md 15).
+
+What the objective finds without the limits is the answer where it keeps to them, and its bound holds in any
+case. Else allocations that keep to them are sought over ranges of arrays: a range whose floor of a limited
+quantity is above the limit is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from typing_extensions import override
+
+from rramalloc.errors import BudgetError, LimitError, SpecError
+from rramalloc.search.energy import EnergyFloor
+from rramalloc.search.fewest import Target
+from rramalloc.search.menu import Menu, limited_to
+from rramalloc.search.objective import (
+    FewestArrays,
+    Interval,
+    Latency,
+    LeastEnergy,
+    Objective,
+    RangedByArrays,
+    gap_of,
+    steps_within,
+)
+from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.ranges import FasterThan
+from rramalloc.search.work import Work
+
+_BROKEN = 1e200
+"""Value of allocations that break a limit, times how far: more than any value that keeps to all."""
+_ROUNDING = 1e-9
+"""Part of a limit by which a bound of the same quantity may exceed it."""
+_MINIMISED: Mapping[str, type[Objective]] = {
+    "latency_ns": Latency,
+    "interval_ns": Interval,
+    "energy_pj": LeastEnergy,
+}
+"""Objective that finds the least of a limited quantity."""
+
+
+class UnderLimits(RangedByArrays):
+    """An objective over a problem with limits."""
+
+    label = "under limits"
+
+    def __init__(self, inner: Objective) -> None:
+        super().__init__(inner.problem)
+        self.inner, self.unit, self.by_methods = inner, inner.unit, inner.by_methods
+        energy = self.problem.energy
+        self._energy = None if energy is None else EnergyFloor(self.problem, energy)
+        self._bound = 0.0
+
+    @override
+    def value(self, found: Choice) -> float:
+        return self.inner.value(found)
+
+    @override
+    def measure(self, found: Choice) -> float:
+        excess = self.problem.excess(found)
+        return _BROKEN * (1 + excess) if excess else self.inner.value(found)
+
+    @override
+    def least(self, arrays: int, latency_ns: float) -> float:
+        limits = self.problem.at_most or {}
+        if self._energy is not None and "power_mw" in limits:
+            latency_ns = max(latency_ns, self._energy.least_ns(arrays, limits["power_mw"]))
+        if latency_ns > limits.get("latency_ns", _BROKEN) * (1 + _ROUNDING):
+            return math.inf
+        if self._energy is not None and "energy_pj" in limits:
+            energy_pj = self._energy.energy_pj(arrays, latency_ns)
+            if energy_pj > limits["energy_pj"] * (1 + _ROUNDING):
+                return math.inf
+        return max(self._bound, self.inner.at_least(arrays, latency_ns))
+
+    @override
+    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
+        latency = Latency(problem)
+        try:
+            answer = latency.solve(stop, seed)
+        except BudgetError:  # modes that are short enough for the interval need more arrays
+            return FasterThan(None, math.inf)
+        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
+
+    @override
+    def solve(self, stop: Work, seed: int) -> Answer:
+        share = stop.nested(stop.work)
+        answer = self.inner.solve(share, seed)
+        self._bound = self.inner.bound(answer, share)
+        stop.charge(share.taken())
+        if not self.problem.excess(answer.choice):
+            return replace(answer, objective_bound=self._bound)
+        starts = [answer.choice]
+        for name in self.problem.at_most or {}:
+            kind = _MINIMISED.get(name)
+            if kind is not None and self.problem.excess(answer.choice, name):
+                starts.append(self._least_of(kind(self.problem), name, share, seed))
+                stop.charge(share.taken())
+        found = self.search(share, seed, starts)
+        stop.charge(share.taken())
+        bound = found.objective_bound or 0.0
+        if self.unit in ("steps", "ticks", "arrays") and bound < _BROKEN:
+            bound = math.ceil(bound * (1 - _ROUNDING))
+        found = replace(found, objective_bound=bound)
+        worst = self.problem.excess(found.choice)
+        if worst:
+            name = max(self.problem.at_most or {}, key=lambda each: self.problem.excess(found.choice, each))
+            limit = (self.problem.at_most or {})[name]
+            known = limit * (1 + self.problem.excess(found.choice, name))
+            raise LimitError(name, limit, known, proven=bound >= _BROKEN)
+        if gap_of(self.inner.value(found.choice), bound) <= _ROUNDING:
+            return replace(found, proof=f"proven optimal under the limits: {found.proof}")
+        return replace(found, proof=f"bounded, stopped after the work allowed: {found.proof}")
+
+    def _least_of(self, objective: Objective, name: str, share: Work, seed: int) -> Choice:
+        """Return the allocation with the least of a quantity. Raises LimitError if that is too much."""
+        answer, limit = objective.solve(share, seed), (self.problem.at_most or {})[name]
+        least = objective.bound(answer, share)
+        if isinstance(objective, Latency | Interval):
+            least = objective.in_ns(least)
+        if least > limit * (1 + _ROUNDING):
+            raise LimitError(name, limit, least, proven=True)
+        return answer.choice
+
+    @override
+    def bound(self, answer: Answer, stop: Work) -> float:
+        return self.inner.bound(answer, stop)
+
+
+def limited(objective: Objective) -> Objective:
+    """Return the objective under the limits of its problem, if there are any; a target is one of them."""
+    limits = dict(objective.problem.at_most or {})
+    if not limits:
+        return objective
+    if isinstance(objective, FewestArrays):
+        target = objective.target
+        if not target.given:
+            latency_ns = limits.get("latency_ns")
+            interval_ns = limits.get("interval_ns") if latency_ns is None else None
+            target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
+        for name, limit in target.limits.items():
+            limits[name] = min(limit, limits.get(name, limit))
+        objective = FewestArrays(replace(objective.problem, at_most=limits), target)
+    return UnderLimits(objective)
+
+
+def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
+    """Return the problem with its limits: of area as a budget, of the interval also as one of its modes.
+
+    Raises LimitError where one copy of everything is too large, or no allocation streams so fast; SpecError
+    for a quantity that the hardware does not give.
+    """
+    _check_given(problem, limits)
+    area_um2, interval_ns = limits.get("area_um2"), limits.get("interval_ns")
+    if area_um2 is not None and problem.energy is not None:
+        area_of = problem.energy.area_um2
+        low, high = problem.minimum - 1, problem.budget
+        while low < high:  # area rises with the arrays
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if (area_of(middle) or 0.0) <= area_um2 else (low, middle - 1)
+        if low < problem.minimum:
+            raise LimitError("area_um2", area_um2, area_of(problem.minimum) or 0.0, proven=True)
+        problem = replace(problem, budget=low)
+    if interval_ns is not None and problem.step_time is not None:
+        # The shortest step of all allocations, so no mode is lost that a longer step would allow.
+        step_ns = problem.step_time.compute_ns
+        try:
+            problem = limited_to(problem, max(1, steps_within(interval_ns, step_ns)))
+        except BudgetError:
+            least = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
+            raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
+    left = {name: limit for name, limit in limits.items() if name != "area_um2"}
+    return replace(problem, at_most=left) if left else problem
+
+
+def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:
+    """Raise SpecError for a limit of what the hardware does not give."""
+    energy = None if problem.energy is None else problem.energy.energy
+    has_energy = energy is not None and None not in (energy.read_pj, energy.leakage_mw)
+    needs = {
+        "area_um2": (energy is not None and energy.area_um2 is not None, "area_um2 in [energy]"),
+        "energy_pj": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
+        "power_mw": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
+    }
+    for name in limits:
+        known, words = needs.get(name, (True, "[timing] or a latency table"))
+        if not known or (name != "area_um2" and problem.step_time is None):
+            raise SpecError("at_most", f"{name}: the hardware does not give it: it needs {words}")
