@@ -146,9 +146,7 @@ OPTIMIZED: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 INSPECTED: dict[str, tuple[Callable[[], Nodes], int]] = {
     "10,000 convs": (lambda: conv_chain(10_000), 0),
-    "50,000 convs": (lambda: conv_chain(MANY), 1),
     "cycle of 50,000": (cycle, 1),
-    "concat, 20,000 stages": (lambda: dense(20_000), 1),
     "huge pools": (lambda: pools(1000), 0),
     "too many huge grids": (lambda: wide_grids(8), 1),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,27 @@ def test_macs_are_those_of_torchvision(name: str) -> None:
 
 ONNX = ("densenet121", "inception_v1", "shufflenet", "squeezenet", "vgg19")
 """Networks whose convolutions and connections equal those of a light_*.onnx in the onnx package."""
+
+
+@pytest.mark.parametrize("name", ONNX)
+def test_convolutions_equal_the_onnx_graph(name: str) -> None:
+    """Kernel, stride, pads, groups, weight and output shapes, and which convolutions feed each one."""
+    network = load(name)
+    feeds = feeding_convs({node.name: (node.inputs, isinstance(node, Conv)) for node in network.nodes})
+    ours = [
+        (
+            list(node.kernel),
+            list(node.stride),
+            list(node.pads),
+            node.groups,
+            [node.out_channels, network.input_shape(node).channels // node.groups],
+            list(network.shapes[node.name]),
+            feeds[node.name],
+        )
+        for node in network.nodes
+        if isinstance(node, Conv)
+    ]
+    assert ours == list(onnx_convs(name))
 
 
 def test_every_network_is_checked() -> None:
@@ -187,3 +209,44 @@ def channels(network: Network, node: Node | Stage) -> int:
 
 def macs(network: Network) -> int:
     return sum(counts.macs(network, stage) for stage in network.stages)
+
+
+def feeding_convs(graph: dict[str, tuple[tuple[str, ...], bool]]) -> dict[str, set[int]]:
+    """Numbers of the convolutions from which each node's inputs come without another one between.
+
+    graph: inputs of every node and whether it is a convolution, producers first.
+    """
+    feeds: dict[str, set[int]] = {}
+    passes_on: dict[str, set[int]] = {}
+    number = 0
+    for name, (inputs, is_conv) in graph.items():
+        feeds[name] = set().union(*(passes_on.get(producer, set()) for producer in inputs))
+        passes_on[name] = {number} if is_conv else feeds[name]
+        number += is_conv
+    return feeds
+
+
+def onnx_convs(name: str) -> Iterator[tuple[object, ...]]:
+    """The convolutions of a graph in the onnx package, in file order, with shapes inferred by onnx."""
+    import onnx
+
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    graph = onnx.shape_inference.infer_shapes(onnx.load(folder / f"light_{name}.onnx")).graph
+    tensors = [*graph.input, *graph.value_info, *graph.output]
+    shapes = {item.name: [axis.dim_value for axis in item.type.tensor_type.shape.dim] for item in tensors}
+    feeds = feeding_convs(
+        {node.output[0]: (tuple(node.input), node.op_type == "Conv") for node in graph.node}
+    )
+    for node in graph.node:
+        if node.op_type != "Conv":
+            continue
+        fields = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        yield (
+            fields["kernel_shape"],
+            fields["strides"],
+            fields["pads"],
+            fields.get("group", 1),
+            shapes[node.input[1]][:2],
+            shapes[node.output[0]][1:],
+            feeds[node.output[0]],
+        )
