@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import statistics
 import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -206,7 +207,8 @@ TRADES = """\
 Bits chosen layer by layer, together with the copies: INT8 has sensitivity 0, the bits of a policy as much as
 it loses (1 or 5 a layer), and the sum has a limit (`--bits --sensitivity`). These numbers stand in for
 measured sensitivities, which CIM-AQ does not publish. Arrays of INT8, mapping im2col, default work, seed 0;
-the bound is of all choices of bits and copies.
+the bound is of all choices of bits and copies. 17 and 83 are the sums of ResNet-18's policies of 1 and 5 %,
+65 that of VGG-16's.
 """
 
 
@@ -235,7 +237,8 @@ def page(rows: list[Row], trades: list[Trade]) -> str:
                 with_gap(point.latency, point.gap), f"**{first.once / point.latency:.1f}**",
             ]
         )  # fmt: skip
-    shown = [TRADES, *markdown(points)] if trades else []
+    gap = statistics.median(point.gap for point in trades) if trades else 0.0
+    shown = [TRADES, f"The gap is {gap:.1%} in the median.", "", *markdown(points)] if trades else []
     return "\n".join([INTRODUCTION, *markdown(table), *shown]).rstrip() + "\n"
 
 
