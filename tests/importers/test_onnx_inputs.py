@@ -71,6 +71,12 @@ def test_open_axes_need_a_shape(dims: tuple[Any, ...]) -> None:
     assert str(load(proto, {"x": (1, 3, 8, 10)}).shapes["conv"]) == "4 x 6 x 8"
 
 
+def test_the_example_of_a_shape_has_one_input_in_its_batch() -> None:
+    """As states of recurrent layers: 2 layers, a batch, 4 values."""
+    with pytest.raises(UnsupportedError, match=r"--input-shape x=2,1,4 "):
+        load(model([CONV], [info("x", 2, "batch_size", 4)], [W]))
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [

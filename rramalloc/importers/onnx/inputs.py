@@ -306,7 +306,11 @@ def _open(
 def _example(axes: tuple[Axis, ...] | None, first: int) -> str:
     axes = axes if axes is not None else ("", "", "", "")
     usual = (first, 3, 224, 224) if len(axes) == 4 else (first, *[128] * len(axes))
-    return ",".join(str(axis if isinstance(axis, int) else usual[k]) for k, axis in enumerate(axes))
+    shown = list[int]()
+    for size, axis in zip(usual, axes, strict=False):
+        batch = 1 if shown and isinstance(axis, str) and "batch" in axis.lower() else size
+        shown.append(axis if isinstance(axis, int) else batch)
+    return ",".join(map(str, shown))
 
 
 def _listed(data: Mapping[str, tuple[Axis, ...] | None]) -> str:
