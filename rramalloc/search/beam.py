@@ -81,10 +81,9 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
         if id(stage) not in rows_of:
             rows_of[id(stage)] = _modes_of(stage, menu, i, most_length, near)
         each.append(rows_of[id(stage)] + np.array([menu.blocks.first[i], 0, 0, 0]))
-    block, copies, arrays = np.concatenate(each)[:, :3].T.copy()
-    fewest = np.array([rows[0, 2] for rows in each])
-    longest = np.array([rows[:, 3].max() for rows in each])
+    block, copies, arrays, batches = np.concatenate(each).T.copy()
     first_row = np.cumsum([0, *map(len, each)])
+    fewest, longest = arrays[first_row[:-1]], np.maximum.reduceat(batches, first_row[:-1])
     return BeamModes(first_row, block, copies, arrays, fewest.sum() - np.cumsum(fewest)), longest
 
 
@@ -98,8 +97,8 @@ def _modes_of(stage: StageModes, menu: Menu, at: int, most_length: int, near: fl
     for tall in np.unique(m.tall):
         fewest = np.minimum.accumulate(np.where(m.tall <= tall, priced, 2**60)[order])
         wanted |= (m.tall == tall) & (priced <= (1 + near) * fewest[until])
-    rows = np.stack([number[own.block], m.low, priced, m.batches], axis=1)[wanted]
-    return rows[np.lexsort((rows[:, 0], rows[:, 3], rows[:, 2]))]
+    block, low, arrays, batches = (column[wanted] for column in (number[own.block], m.low, priced, m.batches))
+    return np.stack([block, low, arrays, batches], axis=1)[np.lexsort((block, batches, arrays))]
 
 
 def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:

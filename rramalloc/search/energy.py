@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from rramalloc.search.menu import all_modes, listed_modes
-from rramalloc.search.problem import Problem, variants_of
+from rramalloc.search.problem import Column, Problem, variants_of
 from rramalloc.timing.metrics import EnergyModel
 
 _ROUNDING = 1e-9  # relative: a bound must stay below sums of the same numbers in another order
@@ -37,7 +37,7 @@ class EnergyFloor:
         for stage in range(len(graph.stages)):
             listed = listed_modes(problem, stage, self._most(stage))
             every = np.arange(len(listed.blocks))
-            reads = listed.arrays_of(every, listed.blocks[:, 5])
+            reads = listed.arrays_of(every, listed.blocks[:, Column.TOTAL])
             each = [model.slots(stage, variant, 1) for variant in variants_of(listed.blocks)]
             slots.append(int((reads * each).min()))
         reading_pj = np.array(slots) * model.energy.read_pj

@@ -30,7 +30,7 @@ from rramalloc.mapping.modes import (
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.moves import MenuTables, State
-from rramalloc.search.problem import BITS_COLUMN, Choice, Problem, variants_of
+from rramalloc.search.problem import Choice, Column, Problem, variants_of
 from rramalloc.search.sensitivity import (
     MOST_PARTS,
     Option,
@@ -156,8 +156,7 @@ class StageModes:
 
     modes: Modes
     blocks: Ints
-    """Distinct blocks, a row each: tall, wide, top, left, columns, total, groups, sharing, spread, tile, and
-    the fields of a Precision."""
+    """Distinct blocks, a row each, in the columns of `Column`."""
     block: Ints
     """Row of `blocks` of every mode."""
     clock: Clock
@@ -170,7 +169,7 @@ class StageModes:
     def in_bits(self, precision: Precision) -> StageModes:
         """Return the same modes as those of some bits."""
         blocks = self.blocks.copy()
-        blocks[:, BITS_COLUMN:] = precision
+        blocks[:, Column.WEIGHT_BITS :] = precision
         return replace(self, blocks=blocks)
 
     @classmethod
@@ -193,7 +192,7 @@ class StageModes:
     @property
     def sensitivity(self) -> Ints:
         """Sensitivity of every mode, in parts of the limit."""
-        parts: Ints = self.blocks[self.block, -1]
+        parts: Ints = self.blocks[self.block, Column.SENSITIVITY]
         return parts
 
     def priced(self, price: float) -> Ints:
@@ -319,7 +318,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
 
 def _arrays_of(blocks: Ints, copies: Ints | int) -> Ints:
     """Return the arrays that copies of each block take. blocks: rows of `StageModes.blocks`."""
-    groups, sharing, spread, tile = blocks[:, 6:BITS_COLUMN].T
+    groups, sharing, spread, tile = blocks[:, Column.GROUPS : Column.WEIGHT_BITS].T
     stored = -(-copies * groups // np.maximum(sharing, 1)) * spread
     arrays: Ints = -(-stored // tile) * tile
     return arrays
@@ -517,14 +516,14 @@ def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> St
 
 def _listed(blocks: Ints, most: int) -> StageModes:
     """Return all modes with these blocks and up to `most` arrays."""
-    economics = np.ascontiguousarray(blocks[:, 5:BITS_COLUMN])
+    economics = np.ascontiguousarray(blocks[:, Column.TOTAL : Column.WEIGHT_BITS])
     size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
     listed = np.empty((size, 5), dtype=np.int64)
     _list_modes(economics, most, listed)
-    number = listed[:, 0]
-    columns = [blocks[number, :6], listed[:, 1:], np.ones(size, dtype=np.int64)]
-    steps = Clock.of([STEP] * len(blocks))
-    return StageModes(Modes(*np.column_stack(columns).T.copy()), blocks, number, steps)
+    number, low, high, batches, arrays = listed.T.copy()
+    shapes = blocks[number, : Column.GROUPS].T.copy()
+    modes = Modes(*(*shapes, low, high, batches, arrays, np.ones(size, dtype=np.int64)))
+    return StageModes(modes, blocks, number, Clock.of([STEP] * len(blocks)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -753,7 +752,7 @@ class _Kept(NamedTuple):
         steps = np.stack([each.priced(price), modes.length, number[each.block], modes.low], axis=1)
         least, most = each.copies_of_blocks()
         blocks = np.column_stack(
-            [each.blocks[kept], least[kept], most[kept], tolls(price, each.blocks[kept, -1])]
+            [each.blocks[kept], least[kept], most[kept], tolls(price, each.blocks[kept, Column.SENSITIVITY])]
         )
         of_bits = [
             _BitStair(int(own.sensitivity[0]), stair.arrays, stair.length, number[block], stair.low)
@@ -773,7 +772,7 @@ def _kept_blocks(each: StageModes, on_stairs: Ints, price: float) -> Ints:
     np.minimum.at(near, each.block, excess)
     counts = np.zeros(len(each.blocks), dtype=np.int64)
     np.add.at(counts, each.block[excess <= 1 + _NEAR], 1)
-    order = np.lexsort((each.blocks[:, 0], -counts, near))
+    order = np.lexsort((each.blocks[:, Column.TALL], -counts, near))
     rest = [b for b in order.tolist() if near[b] <= 1 + _NEAR and b not in set(on_stairs.tolist())]
     room = max(0, MOST_BLOCKS - len(on_stairs))
     smallest = each.block.min()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
@@ -24,10 +25,29 @@ from rramalloc.units import TimeUnit
 
 Blocks = tuple[Variant, ...]
 """Block of every stage, and its bits where they are chosen, in canonical order."""
-BITS_COLUMN = 10
-"""Column of the bits of a weight among the rows of blocks of a menu, before those of an input."""
 _ROUNDING_OF_LIMITS = 1e-12  # part by which a value may exceed a limit that is a sum in another order
 _ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
+
+
+class Column(IntEnum):
+    """Columns of the rows of blocks of a menu, as in `menu.Blocks`."""
+
+    TALL = 0
+    WIDE = 1
+    TOP = 2
+    LEFT = 3
+    COLUMNS = 4
+    TOTAL = 5
+    GROUPS = 6
+    SHARING = 7
+    SPREAD = 8
+    TILE = 9
+    WEIGHT_BITS = 10
+    INPUT_BITS = 11
+    SENSITIVITY = 12
+
+
+_VARIANT = [Column.TALL, Column.WIDE, Column.WEIGHT_BITS, Column.INPUT_BITS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,12 +389,8 @@ class Problem:
 
 
 def variants_of(blocks: npt.NDArray[np.int64]) -> list[Variant]:
-    """Return the variant of every row: height, width and further columns, the last three of a Precision.
-
-    Bits are 0 where they are not chosen.
-    """
-    columns = [0, 1, *range(BITS_COLUMN, BITS_COLUMN + 2)]
-    rows: list[list[int]] = blocks[:, columns].tolist()
+    """Return the variant of every row of `Column`s; bits are 0 where they are not chosen."""
+    rows: list[list[int]] = blocks[:, _VARIANT].tolist()
     return [tuple(row) if row[-1] else (row[0], row[1]) for row in rows]
 
 

@@ -220,7 +220,7 @@ class DrawnModes:
 
     @property
     def blocks(self) -> tuple[tuple[int, int], ...]:
-        return self.menu.blocks_of(self.state)
+        return self.menu.choice(self.problem, self.state).blocks
 
     @property
     def arrays(self) -> int:

@@ -265,7 +265,7 @@ def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) ->
     if problem.block_modes is None or not problem.chooses_blocks:
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
-    blocks = [problem.block_modes.of(stage, (int(tall), int(wide))) for tall, wide in listed.blocks[:, :2]]
+    blocks = [problem.block_modes.of(stage, (int(tall), int(wide))) for tall, wide, *_ in listed.blocks]
     each = [
         own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
         for own in blocks

@@ -16,7 +16,7 @@ from rramalloc.search.bound.lookups import Checkpoints, Reach, checkpoints, cloc
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
-from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, OpenBoxes, refute
+from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, LastBox, OpenBoxes, refute
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of
@@ -319,9 +319,8 @@ class Bounder:
         rules, room = self._rules(intervals), self.problem.limits.room
         low, high = box or (np.empty_like(found), np.empty_like(found))
         pricing = Pricing.of(self._stages, len(self._reach.producer), intervals)
-        outcome, nodes, price = refute(
-            rules, room, target, low, high, most_nodes, found, boxes, times, pricing
-        )
+        last = LastBox(low, high, found)
+        outcome, nodes, price = refute(rules, room, target, most_nodes, last, boxes, times, pricing)
         return outcome, nodes, price
 
 

@@ -299,10 +299,11 @@ class _Walk:
             np.empty(choices.base.shape[1], dtype=np.int64),
         )
         limits, at, count = self._limits(stage, choices), np.zeros(2, dtype=np.int64), 0
+        turn = kernels.Turn(at, self._work)
         # The slack that the last stage needed is the first guess; half of it, as merging should stay tight.
         self._slack //= 2
         while True:
-            count = kernels.expand(choices, limits, states, layer.carry, table, new, count, at, self._work)
+            count = kernels.expand(choices, limits, states, layer.carry, table, new, count, turn)
             merged = self._merged(new, count, layer.telling)
             if at[0] == len(states.arrays):
                 break

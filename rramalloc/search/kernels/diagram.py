@@ -311,16 +311,23 @@ def _keep_paces(choices: Any, old: Any, carry: Any, s: int, c: int, new: Any, j:
         new.ticks[j, g] = min(new.ticks[j, g], choices.ticks[c])
 
 
+class Turn(NamedTuple):
+    """Where `expand` goes on, (state, choice), and the candidates and points that it has looked at; int64."""
+
+    at: Any
+    work: Any
+
+
 @thoroughly
 @compiled
 def expand(
-    choices: Any, limits: Any, old: Any, carry: Any, table: Any, new: Any, count: int, at: Any, work: Any
+    choices: Any, limits: Any, old: Any, carry: Any, table: Any, new: Any, count: int, turn: Any
 ) -> int:
-    """Add the successors of all states to the `count` in `new`, from at = (state, choice) on; how many then.
+    """Add the successors of all states to the `count` in `new`, from where a turn is; how many then.
 
-    Ends early where `new` is full, with `at` where to go on. work: int64, candidates and points looked at are
-    added to it.
+    Ends early where `new` is full, with the turn where to go on.
     """
+    at, work = turn.at, turn.work
     s, c, room = at[0], at[1], len(new.arrays)
     while s < len(old.arrays):
         while c < len(choices.low):

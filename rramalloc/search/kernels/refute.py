@@ -20,6 +20,14 @@ _MOST_ENTRIES = 2**22
 """Copies on the stack of open boxes, where there are many stages; depth 64 per stage where there are few."""
 
 
+class LastBox(NamedTuple):
+    """Low and high of the box that was looked at last, and an allocation where one was found; int64."""
+
+    low: Any
+    high: Any
+    found: Any
+
+
 class OpenBoxes(NamedTuple):
     """Low and high of boxes still to be searched, and the price that bound best around each.
 
@@ -97,27 +105,19 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 
 @compiled
 def refute(
-    rules: Any,
-    room: Any,
-    target: int,
-    low: Any,
-    high: Any,
-    most_nodes: int,
-    found: Any,
-    boxes: Any,
-    times: Any,
-    pricing: Any,
+    rules: Any, room: Any, target: int, most_nodes: int, box: Any, boxes: Any, times: Any, pricing: Any
 ) -> tuple[int, int, int]:
     """Depth-first search of the open boxes for an allocation that meets the target: (outcome, nodes, price).
 
-    With most_nodes = 0 a box is not split: low and high are what propagation leaves of it, and `times`
-    tells more; else they are scratch. price: number of the one that bounds the last box best.
+    With most_nodes = 0 a box is not split: `box` is what propagation leaves of it, and `times` tells more;
+    else it is scratch. price: number of the one that bounds the last box best.
 
-    room: TileRoom or None. Outcome: NO_ALLOCATION (proven), FOUND: one is in `found`, UNDECIDED after
-    most_nodes nodes, where another call goes on, or because it is not clear whether the one in `found` can be
-    placed in tiles. All allocations in a box have at least the copies of its lower corner: where that cannot
+    room: TileRoom or None. Outcome: NO_ALLOCATION (proven), FOUND: one is in `box.found`, UNDECIDED after
+    most_nodes nodes, where another call goes on, or because it is not clear whether that one can be placed
+    in tiles. All allocations in a box have at least the copies of its lower corner: where that cannot
     be placed none can.
     """
+    low, high, found = box
     at, stack, near, starts, first, packing = boxes
     depth, doubt = at
     nodes, price = 0, -1
