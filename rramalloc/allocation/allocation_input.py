@@ -78,9 +78,9 @@ class AllocationInput:
     network
         The network it was made for; None for bare copies and where a file does not say.
     objective
-        What it was optimised for; "latency" of bare copies.
-    limits
-        The fewest and the most copies of layers that were held or limited.
+        What it was optimised for, "interval" also of a target of it; "latency" of bare copies.
+    limits, at_most
+        The fewest and the most copies of layers that were held or limited, and limits of other quantities.
     transfer_ns
         Time in which the outputs of a step of each layer reach their readers' tiles, where it was placed.
     """
@@ -96,6 +96,7 @@ class AllocationInput:
     network: NetworkId | None = None
     objective: ObjectiveName = "latency"
     limits: CopyLimits = field(default_factory=dict)
+    at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
 
     @property
@@ -229,6 +230,10 @@ class _FileOptions(MappingOptions):
 
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = None
+    target_interval: Count | None = None
+    target_interval_ns: float | None = None
+    target_throughput: float | None = None
+    at_most: dict[str, float] | None = None
 
 
 class _FileNetwork(_Lenient):
@@ -269,6 +274,10 @@ def _of_document(document: Any, where: str) -> AllocationInput:
     return _of_whole(whole, None if sha256 is None else NetworkId(name=name, sha256=sha256), where)
 
 
+_OF_INTERVAL = "target_interval", "target_interval_ns", "target_throughput"
+"""Targets of the fewest arrays that are of the interval."""
+
+
 def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: str) -> AllocationInput:
     """Return the input that a whole allocation states, of its layers on arrays."""
     delays = () if whole.placed is None else whole.placed.delays or ()
@@ -283,8 +292,11 @@ def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: s
         options=whole.options.changed(),
         measured=whole.options.latency_table,
         network=network,
-        objective=whole.objective,
+        objective="interval"
+        if any(getattr(whole.options, name) for name in _OF_INTERVAL)
+        else whole.objective,
         limits=whole.options.copies or {},
+        at_most=whole.options.at_most or {},
         transfer_ns={} if whole.placed is None else whole.placed.transfer_ns,
     )
 

@@ -32,6 +32,7 @@ from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.measured_steps import LatencyTableLike
 from rramalloc.version import __version__
 
+_AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
 _PLACED = "the points beside it, and what faster takes, are without the transfer between tiles"
 
 
@@ -115,7 +116,11 @@ def explain(
         faster=neighbours.faster(),
         speedup=None if speedup is None else neighbours.speedup(speedup),
         coverage=Coverage.of(source, timing.graph.names),
-        warnings=(*case.warnings(neighbours.arrays), *((_PLACED,) if own.transfer_ns or own.delays else ())),
+        warnings=(
+            *case.warnings(neighbours.arrays),
+            *((_PLACED,) if own.transfer_ns or own.delays else ()),
+            *((_AT_MOST,) if own.at_most else ()),
+        ),
     )
 
 
