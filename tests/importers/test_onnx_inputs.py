@@ -219,6 +219,26 @@ def test_a_second_input_is_no_weight() -> None:
     ] == [2, 1]
 
 
+@pytest.mark.parametrize("kind", [FLOAT, TensorProto.INT64, TensorProto.BOOL])
+def test_masks_of_tokens_are_data(kind: int) -> None:
+    """Tokens are looked up; a mask of them is added to the scores, as in BERT."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["h"]),
+        helper.make_node("MatMul", ["h", "m"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Unsqueeze", ["mask", "one"], ["row"]),
+        helper.make_node("Cast", ["row"], ["added"], to=FLOAT),
+        helper.make_node("Add", ["s", "added"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, (1, 6))]
+    inputs += [helper.make_tensor_value_info("mask", kind, (1, 6))]
+    for order in (inputs, inputs[::-1]):
+        network = load(model(nodes, order, [weight("table", 9, 8), weight("m", 8, 8), ints("one", 1)]))
+        assert {node.name for node in network.nodes if node.op == "input"} == {"ids", "mask"}
+        assert network.warnings == ()
+
+
 def test_weights_are_never_read() -> None:
     """External or stripped data, of whatever length it claims to be."""
     external = weight("w", 4, 3, 3, 3)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import onnx
+
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, lettered
 from rramalloc.importers.onnx.graph import Graph
@@ -52,6 +54,9 @@ _MOVES = frozenset(
     "Unsqueeze".split()
 )
 _COMBINED = frozenset((*SUMS, *PRODUCTS))
+
+_NO_WEIGHTS = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
+"""Element types of tokens, places and masks."""
 
 Axis = int | str
 """Length of an axis, or what the file calls it ("" if nothing) where the length is open."""
@@ -192,16 +197,20 @@ def _weights(graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None]) -> l
 
     They stand where an operator takes weights, or computed values are multiplied with them, or look them up,
     and they have no batch: the first axis is longer than 1, and another input is likelier to be the data.
-    A vector that is combined with computed values counts as a bias or scale.
+    A vector that is combined with computed values counts as a bias or scale, unless it has a batch, as masks
+    of tokens do; whole numbers of 64 bits and truth values are data.
     """
-    static = {n: [int(axis) for axis in axes] for n, axes in declared.items() if axes and _is_fixed(axes)}
+    fixed = {n: [int(axis) for axis in axes] for n, axes in declared.items() if axes and _is_fixed(axes)}
     free = _free(graph)
-    rest = [name for name in declared if name not in static or name in free]
-    vectors = {n for n, dims in static.items() if sum(size > 1 for size in dims) < 2}
-    likely = [n for n in rest if n not in static or (len(static[n]) > 1 and static[n][0] == 1)]
+    rest = [name for name in declared if name not in fixed or name in free]
+    vectors = {n for n, dims in fixed.items() if sum(size > 1 for size in dims) < 2}
+    likely = [n for n in rest if n not in fixed or (len(fixed[n]) > 1 and fixed[n][0] == 1)]
     likely.sort(key=lambda name: name in vectors)
     data, weights = set((likely or rest)[:1]), set[str]()
-    lead = [static[name][0] for name in data if name in static]
+    lead = [fixed[name][0] for name in data if name in fixed]
+    kinds_of = {info.name: info.type.tensor_type.elem_type for info in graph.proto.input}
+    static = {n: dims for n, dims in fixed.items() if kinds_of[n] not in _NO_WEIGHTS}
+    vectors = {n for n in vectors & static.keys() if len(static[n]) != 2 or static[n][0] > 1}
     matrices = {n for n, dims in static.items() if len(dims) == 2 or (len(dims) > 2 and dims[:1] != lead)}
     matrices = {name for name in matrices if static[name][0] > 1}
     made: dict[str, frozenset[str] | None] = {name: frozenset((name,)) for name in declared}
