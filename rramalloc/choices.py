@@ -82,6 +82,8 @@ class MappedArguments(NetworkArguments, total=False):
     fc: FullyConnected
 
 
+Divided = Literal["width", "windows"]
+"""Number that copies must divide: windows (blocks, with modes) of a row of the output, or all of them."""
 CopiesLike = Sequence[str] | MappingOf[str, int | str | Sequence[int]]
 """Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8"}."""
 
@@ -94,13 +96,14 @@ class CaseArguments(MappedArguments, total=False):
     """Arguments of an allocation.
 
     latency_table: measured step times, or their file, instead of the hardware's; copies: of layers, by name
-    or pattern, that are held or limited; at_most: limits of area_um2, energy_pj, power_mw, latency_ns and
-    interval_ns (docs/sources/model.md 15).
+    or pattern, that are held or limited; copies_divide: of what copies must be a divisor; at_most: limits of
+    area_um2, energy_pj, power_mw, latency_ns and interval_ns (docs/sources/model.md 15).
     """
 
     latency_table: LatencyTableLike | None
     copies: CopiesLike | None
     at_most: AtMostLike | None
+    copies_divide: Divided | None
 
 
 class SearchArguments(CaseArguments, total=False):
@@ -134,6 +137,7 @@ DEFAULTS: SearchArguments = {
     "latency_table": None,
     "copies": None,
     "at_most": None,
+    "copies_divide": None,
     "seed": 0,
     "work": DEFAULT_WORK,
     "time_limit_s": None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import Divided, ObjectiveName
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
@@ -63,8 +63,9 @@ class Options(MappingOptions):
 
     inputs: how many stream, where objective latency is the time of several; latency_table: measured step
     times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
-    limited; start: the allocation that the search began with; bits: the weight bits, input bits and
-    sensitivity that layers could have, sensitivity: the limit of its sum; None where bits were given.
+    limited; copies_divide: of what they had to be divisors; start: the allocation that the search began with;
+    bits: the weight bits, input bits and sensitivity that layers could have, sensitivity: the limit of its
+    sum; None where bits were given.
     """
 
     work: int
@@ -78,6 +79,7 @@ class Options(MappingOptions):
     inputs: Count | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    copies_divide: Divided | None = Field(None, exclude_if=absent)
     start: BareReplication | None = Field(None, exclude_if=absent)
     bits: dict[Name, tuple[tuple[Count, Count, float], ...]] | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)

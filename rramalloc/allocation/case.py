@@ -11,9 +11,9 @@ import numpy as np
 
 from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
-from rramalloc.allocation.copy_limits import CopyLimits, copy_limits
+from rramalloc.allocation.copy_limits import CopyLimits, copy_limits, divisors_within
 from rramalloc.allocation.layer_bits import BitTable
-from rramalloc.choices import DEFAULTS, MappedArguments, SearchArguments
+from rramalloc.choices import DEFAULTS, Divided, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import as_hardware
@@ -56,7 +56,7 @@ class Case:
     """A network on a hardware.
 
     measured: the time of a step of every stage instead of the hardware's; copies, at_most: limits that a user
-    holds; bits: that layers choose from.
+    holds; divide: of what copies must be a divisor; bits: that layers choose from.
     """
 
     network: Network
@@ -66,6 +66,7 @@ class Case:
     copies: CopyLimits = field(default_factory=dict)
     bits: BitTable | None = None
     at_most: MappingOf[str, float] = field(default_factory=dict)
+    divide: Divided | None = None
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
@@ -75,7 +76,8 @@ class Case:
         source = network_of(network, given)
         machine = as_hardware(every["hardware"], every["crossbar"])
         measured = measured_steps(every["latency_table"], source, options.fc, machine)
-        case = cls(source, machine, options, measured, at_most=at_most_of(every["at_most"]))
+        at_most, divide = at_most_of(every["at_most"]), every["copies_divide"]
+        case = cls(source, machine, options, measured, at_most=at_most, divide=divide)
         if not every["copies"]:
             return case
         return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
@@ -149,14 +151,14 @@ class Case:
         bits, step_time = self._bit_modes, StepTime.of(graph, hardware, self.measured)
         demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
         taken = once(network, graph.stages, hardware, mapping)
-        modes, sizes = modes_of_stages(network, graph.stages, hardware, mapping), demand
+        modes, sizes = modes_of_stages(network, graph.stages, hardware, mapping, self.divide), demand
         if bits is not None:
             sizes = np.array([demands(network, stages, hardware, mapping) for stages in bits.every])
             demand, step_time = sizes.min(axis=0), bits.step_time(step_time)
             every = [once(network, stages, hardware, mapping) for stages in bits.every]
             taken = np.array(every, dtype=np.int64).min(axis=0).tolist()
             alone = None if mapping.mapping == "sdk" else demand
-            modes = ModeArrays(network, graph.stages, hardware, alone, mapping)
+            modes = ModeArrays(network, graph.stages, hardware, alone, self.divide, mapping)
         _check_chips(graph, hardware, taken)
         left = self._left_by_classifiers(taken, arrays)
         least, most = self._limits()
@@ -171,7 +173,7 @@ class Case:
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
             bits=bits,
         )
-        if (least is not None or hardware.own_tiles is not None) and not problem.one_block:
+        if problem.block_modes and (least is not None or not problem.block_modes.is_chosen_freely):
             problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
             return under_limits(problem, self.at_most)
@@ -204,10 +206,15 @@ class Case:
 
     def _limits(self) -> tuple[Replication | None, Replication | None]:
         """Return the fewest and the most copies of every stage; None where nothing is held."""
-        if not self.copies:
+        if not self.copies and self.divide is None:
             return None, None
         every = zip(self.graph.names, self.graph.most_copies.tolist(), strict=True)
         limits = [self.copies.get(name, (1, most)) for name, most in every]
+        if self.divide is not None and self.mapping.mapping != "sdk":
+            for stage, (grid, name) in enumerate(zip(self.graph.grids, self.graph.names, strict=True)):
+                whole = grid.columns if self.divide == "width" else grid.total
+                low, high = limits[stage]
+                limits[stage] = divisors_within(low, high, whole, name)
         least, most = np.array(limits, dtype=np.int64).T
         return least, np.minimum(most, self.graph.most_copies)
 

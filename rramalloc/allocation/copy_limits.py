@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from rramalloc.allocation.budgets import MAX_ARRAYS
 from rramalloc.choices import CopiesLike
 from rramalloc.errors import SpecError, suggestion
+from rramalloc.mapping.modes import divisors
 from rramalloc.records import brief
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -45,6 +46,15 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
                 raise SpecError("copies", f"{words}: no number is in both")
             limits[name] = both
     return limits
+
+
+def divisors_within(low: int, high: int, whole: int, name: str) -> tuple[int, int]:
+    """Return the least and the largest divisor of `whole` from low to high. Raises SpecError for none."""
+    among = [count for count in divisors(whole) if low <= count <= high]
+    if not among:
+        words = f"{name[:60]!r} is to have {low}..{high} copies that divide {whole}: no number does"
+        raise SpecError("copies_divide", words)
+    return among[0], among[-1]
 
 
 def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:

@@ -50,7 +50,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import ExactTiming, Replication, blocks_by_name, replication_by_name
+from rramalloc.timing.simulate import ExactTiming, blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -138,7 +138,10 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
     copies = replication_by_name(graph.in_blocks(blocks), given.replication, where)
     for stage, name in enumerate(graph.names):
-        low = int(problem.smallest[stage])
+        low, whole = int(problem.smallest[stage]), problem.divided(stage, blocks[stage])
+        if whole % int(copies[stage]):
+            words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {whole}"
+            raise SpecError(where, f"start: {words}")
         high = None if problem.most is None else int(problem.most[stage])
         if copies[stage] < low or (high is not None and copies[stage] > high):
             wanted = f"{low}..{'' if high is None else high}"
@@ -206,9 +209,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
         if problem.on_arrays is not problem:
             answer = replace(answer, choice=answer.choice.with_digital(problem))
     choice = answer.choice
-    if not keeps_limits(problem, choice.copies):
-        words = "does not keep to the limits of --copies or --at-most: leave them out, or use --method auto"
-        raise UnsupportedError(f"method {request.method!r}", words)
+    _check_limits(problem, choice, request.method)
     in_steps = problem.one_block and problem.time_unit == "steps"
     # The bound of a method that knows one block is that of copies in equal steps.
     known = answer.lower_bound if in_steps or choice.blocks != problem.graph.blocks else 1
@@ -217,6 +218,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     if fitting is not choice.copies:
         words = f"{answer.proof}; repaired: copies taken away until the rest fits"
         choice = problem.choice(fitting, choice.blocks)
+        _check_limits(problem, choice, request.method)
         answer = replace(answer, choice=choice, proof=words, repaired=True)
     if problem.excess(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
@@ -232,10 +234,12 @@ def check_inputs(inputs: int, objective: ObjectiveName) -> None:
         raise SpecError("inputs", f"is for objective 'latency' only, the objective is {objective!r}")
 
 
-def keeps_limits(problem: Problem, copies: Replication) -> bool:
-    """Return whether every stage has a number of copies that is allowed."""
-    over = False if problem.most is None else bool((copies > problem.most).any())
-    return not over and bool((copies >= problem.smallest).all())
+def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
+    """Raise UnsupportedError if a method gives copies that are not allowed."""
+    if not problem.keeps_limits(choice.copies, choice.blocks):
+        limits = "--copies, --copies-divide or --at-most"
+        words = f"does not keep to the limits of {limits}: leave them out, or use --method auto"
+        raise UnsupportedError(f"method {method!r}", words)
 
 
 def objective_of(problem: Problem, request: Request) -> Objective:
@@ -280,6 +284,7 @@ def checked_allocation(
             inputs=request.inputs if request.inputs > 1 else None,
             latency_table=case.measured,
             copies=dict(case.copies) or None,
+            copies_divide=case.divide,
             start=None if request.start is None else request.start.bare,
             at_most=dict(case.at_most) or None,
         ),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 import typer
 
-from rramalloc.choices import FullyConnected, signature_of
+from rramalloc.choices import Divided, FullyConnected, signature_of
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
@@ -80,6 +80,7 @@ _SHARED: Help = {
     "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
     "at_most": ("QUANTITY=X", "Limit, e.g. area_um2=2mm2, energy_pj=5uJ, power_mw=2W, latency_ns=1ms."),
     "copies": ("LAYER=N|A..B", "Hold or limit the copies of layers, e.g. conv1=4."),
+    "copies_divide": (None, "Only divisors of the output's width, or of its windows, as copies."),
     "quiet": (None, "No progress and no notes on stderr."),
 }
 OF_ALLOCATION: Help = {
@@ -118,6 +119,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "InputShapes | None": list[str] | None,
     "CopiesLike | None": list[str] | None,
     "AtMostLike | None": list[str] | None,
+    "Divided | None": Divided | None,
     "Mapping": MappingName,
     "Mapping | None": MappingName | None,
     "FullyConnected": FullyConnected,
@@ -130,8 +132,9 @@ PANELS = {
     "Problem": "network arrays hardware crossbar mapping fold fc shared latency_table input_shapes "
     "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
-    "Goal": "objective copies at_most against speedup target target_ns target_interval target_throughput "
-    "reload inputs placed bits bits_layers sensitivity align align_outputs rule th1 to check",
+    "Goal": "objective copies copies_divide at_most against speedup target target_ns target_interval "
+    "target_throughput reload inputs placed bits bits_layers sensitivity align "
+    "align_outputs rule th1 to check",
     "Search": "start method methods baselines units simulator tool_paths seed seeds work time_limit_s "
     "gap evaluations jobs timeout_s store scheduler clock width least most",
     "Output": "output_format output figure convergence bits_network rows plot status load performance "

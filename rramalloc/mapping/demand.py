@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import MAPPINGS, Mapping
+from rramalloc.choices import MAPPINGS, Divided, Mapping
 from rramalloc.errors import SpecError, TileError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
@@ -156,13 +156,15 @@ class ModeArrays:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
 
     demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen;
-    options: for the copies of stages whose bits are chosen.
+    divide: of what copies must be a divisor, None if any number will do; options: for the copies of stages
+    whose bits are chosen.
     """
 
     network: Network
     stages: tuple[TimedNode, ...]
     hardware: Hardware
     demand: Ints | None = None
+    divide: Divided | None = None
     options: MappingOptions = DEFAULT_MAPPING
     _known: dict[tuple[str, Variant], BlockArrays] = field(default_factory=dict, repr=False)
     _counts: dict[tuple[int, Variant], ArrayCount] = field(default_factory=dict, repr=False)
@@ -170,14 +172,19 @@ class ModeArrays:
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> ModeArrays:
         """Return the modes of those stages that are chosen."""
         demand = None if self.demand is None else self.demand[chosen]
-        return ModeArrays(self.network, stages, self.hardware, demand, self.options)
+        return ModeArrays(self.network, stages, self.hardware, demand, self.divide, self.options)
+
+    @property
+    def is_chosen_freely(self) -> bool:
+        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
+        return self.divide is None and self.hardware.own_tiles is None
 
     def of_copies(self, demand: Ints, *, always: bool = False) -> ModeArrays | None:
-        """Return the modes of copies alone, of `demand` arrays each; None if they take just these.
+        """Return the modes of copies alone, of `demand` arrays each; None if any number takes just these.
 
         always: also then.
         """
-        if self.hardware.own_tiles is None and not always:
+        if self.is_chosen_freely and not always:
             return None
         return replace(self, demand=demand, _counts={})
 
@@ -185,8 +192,7 @@ class ModeArrays:
     def in_free_tiles(self) -> ModeArrays:
         """The same modes where any arrays of a tile can be used."""
         chip = self.hardware.chip and self.hardware.chip.model_copy(update={"sharing": "free"})
-        hardware = self.hardware.model_copy(update={"chip": chip})
-        return ModeArrays(self.network, self.stages, hardware, self.demand, self.options)
+        return replace(self, hardware=self.hardware.model_copy(update={"chip": chip}), _counts={})
 
     def of(self, stage: int, block: Variant) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""
@@ -237,15 +243,19 @@ class ModeArrays:
 
 
 def modes_of_stages(
-    network: Network, stages: tuple[TimedNode, ...], hardware: Hardware, options: MappingOptions
+    network: Network,
+    stages: tuple[TimedNode, ...],
+    hardware: Hardware,
+    options: MappingOptions,
+    divide: Divided | None = None,
 ) -> Modes:
     """Return the arrays of the modes of these stages. Raises SpecError."""
     if options.mapping == "sdk":
-        return ModeArrays(network, stages, hardware)
+        return ModeArrays(network, stages, hardware, None, divide)
     one_copy = demands(network, stages, hardware, options)
-    if hardware.own_tiles is None:
+    if hardware.own_tiles is None and divide is None:
         return CopyModes(np.array(one_copy, dtype=object))  # any number of copies can be simulated
-    return ModeArrays(network, stages, hardware, np.array(one_copy, dtype=np.int64))
+    return ModeArrays(network, stages, hardware, np.array(one_copy, dtype=np.int64), divide)
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -254,6 +255,12 @@ def input_step(stage: Stage, axis: int, count: int) -> int:
         return 1
     stride = stage.stride[axis]
     return count // stride if isinstance(stage, ConvTranspose) else count * stride
+
+
+@lru_cache(maxsize=4096)
+def divisors(whole: int) -> tuple[int, ...]:
+    """Divisors of a number, rising."""
+    return tuple((np.flatnonzero(whole % np.arange(1, whole + 1) == 0) + 1).tolist())
 
 
 def breakpoints(windows: int, largest: int) -> npt.NDArray[np.int64]:

@@ -5,13 +5,14 @@ The value of every neighbour is exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
 import numpy as np
 
-from rramalloc.mapping.modes import Variant
+from rramalloc.mapping.modes import Variant, divisors
 from rramalloc.search import cost
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Blocks, Choice, Problem
@@ -113,13 +114,17 @@ class Descent:
         fewer, more = -(-total // (batches + 1)), -(-total // max(batches - 1, 1))
         half, twice = -(-2 * total // max(batches, 1)), -(-total // (2 * batches))
         modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total)]
+        if whole := problem.divided(stage, block):
+            modes = [(block, count) for count in divisors(whole)]
         modes += self._other_blocks(stage, block, length)
         least, most = problem.copies_allowed(stage, block)
         for shape, count in dict.fromkeys(modes):
             if shape != block:
                 least, most = problem.copies_allowed(stage, shape)
-            kept = min(max(count, least), most)
-            if (shape, kept) != (block, copies):
+            kept, whole = min(max(count, least), most), problem.divided(stage, shape)
+            if whole and whole % kept:
+                kept = math.gcd(whole, kept)
+            if (shape, kept) != (block, copies) and kept >= least:
                 yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
 
     def _other_blocks(self, stage: int, block: Variant, length: int) -> list[tuple[Variant, int]]:

@@ -16,13 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.choices import Divided
 from rramalloc.compiled import compiled
-from rramalloc.errors import BudgetError
+from rramalloc.errors import BudgetError, SpecError
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import (
     ArrayCount,
     Variant,
     breakpoints,
+    divisors,
     input_extents,
     largest_block,
     smallest_block,
@@ -206,7 +208,9 @@ class StageModes:
 
     def clock_by(self, ticks: Callable[[Variant], BatchTicks]) -> Clock:
         """Return the clock of batches that last `ticks` by their block."""
-        return Clock.of([ticks(variant) for variant in variants_of(self.blocks)])
+        every = variants_of(self.blocks)
+        known = {variant: ticks(variant) for variant in dict.fromkeys(every)}
+        return Clock.of([known[variant] for variant in every])
 
     def with_clock(self, clock: Clock) -> StageModes:
         """Return the same modes with this clock."""
@@ -235,6 +239,25 @@ class StageModes:
         np.minimum.at(least, self.block, self.modes.low)
         np.maximum.at(most, self.block, self.modes.high)
         return least, most
+
+    def dividing(self, divide: Divided, most: int) -> StageModes:
+        """Return the modes with up to `most` arrays whose copies divide the blocks of a row, or all blocks.
+
+        Each has a row of `blocks` of its own, so that no search meets a number in between.
+        """
+        of, rows, copies = self.blocks[:, 4 if divide == "width" else 5], list[Ints](), list[Ints]()
+        for number in np.unique(of).tolist():
+            own = np.flatnonzero(of == number)
+            rows.append(np.repeat(own, len(divisors(number))))
+            copies.append(np.tile(divisors(number), len(own)))
+        blocks, low = self.blocks[np.concatenate(rows)], np.concatenate(copies)
+        arrays = _arrays_of(blocks, low)
+        order = np.lexsort((low, np.concatenate(rows)))
+        order = order[arrays[order] <= most]
+        blocks, low, arrays = blocks[order], low[order], arrays[order]
+        columns = [blocks[:, :6], low, low, -(-blocks[:, 5] // low), arrays, np.ones_like(low)]
+        modes = Modes(*np.column_stack(columns).T.copy())
+        return StageModes(modes, blocks, np.arange(len(low)), Clock.of([STEP] * len(low)))
 
     def fewest(self, price: float = 0.0) -> Ints:
         """Return the rows of `modes` on the staircase: least cost for the length, the cheapest first."""
@@ -361,6 +384,8 @@ def _listed_in(problem: Problem, stage: int, most: int, bits: Variant) -> StageM
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage, all in one step a batch."""
     each = listed_modes(problem, stage, most)
+    if problem.block_modes is not None and problem.block_modes.divide is not None:
+        each = each.dividing(problem.block_modes.divide, most)
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
@@ -377,17 +402,23 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 
 def cheapest_of_each(problem: Problem) -> Ints:
-    """Return the fewest arrays that the allowed modes of every stage take, int64."""
-    most = problem.arrays_of_stages(problem.smallest).tolist()
-    if problem.bits is not None:
-        every = enumerate(zip(problem.graph.blocks, problem.smallest.tolist(), strict=True))
-        most = [
-            max(problem.arrays_of_stage(i, (*block, *bits), n) for bits in problem.bits.of(i))
-            for i, (block, n) in every
-        ]
-    fewest = [
-        _untimed_modes_of(problem, stage, arrays).modes.arrays.min() for stage, arrays in enumerate(most)
-    ]
+    """Return the fewest arrays of the allowed modes of every stage, int64. Raises SpecError for none."""
+    fewest, graph = [], problem.graph
+    for stage, (block, copies) in enumerate(zip(graph.blocks, problem.smallest.tolist(), strict=True)):
+        bits = [()] if problem.bits is None else problem.bits.of(stage)
+        total = graph.grids[stage].total
+        most, end = (
+            max(problem.arrays_of_stage(stage, (*block, *own), count) for own in bits)
+            for count in (copies, max(copies, total))
+        )
+        # Where copies must be divisors, more than the fewest may be needed.
+        while not len((own := _untimed_modes_of(problem, stage, most).modes).low):
+            if most >= end:
+                raise SpecError(
+                    "copies_divide", f"{graph.names[stage][:60]!r} has no divisor within its --copies"
+                )
+            most = min(2 * most, end)
+        fewest.append(own.arrays.min())
     return np.array(fewest, dtype=np.int64)
 
 
@@ -595,8 +626,12 @@ class Menu:
         """
         numbers = []
         for i, block in enumerate(blocks):
-            first, end = int(self.blocks.first[i]), int(self.blocks.first[i + 1])
-            numbers.append(first + [self.block(number) for number in range(first, end)].index(block))
+            known, count = range(int(self.blocks.first[i]), int(self.blocks.first[i + 1])), int(copies[i])
+            alike = [number for number in known if self.block(number) == block]
+            allowed = [n for n in alike if self.blocks.least[n] <= count <= self.blocks.most[n]]
+            if (len(alike) > 1 and not allowed) or not alike:
+                raise ValueError(f"{count} copies of block {block} are not in the menu")
+            numbers.append((allowed or alike)[0])
         return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
 
     def known_state(self, blocks: Sequence[Variant], copies: Ints) -> State | None:

@@ -157,7 +157,8 @@ class Problem:
 
         Also None where the arrays of copies are not proportional to their number, or these are all there is.
         """
-        if self.in_whole_tiles or (self.bits is not None and not self.chooses_blocks):
+        free = self.block_modes is None or self.block_modes.is_chosen_freely
+        if not free or (self.bits is not None and not self.chooses_blocks):
             return None
         try:
             alone = self.block_modes and self.block_modes.of_copies(self.demand, always=self.bits is not None)
@@ -224,6 +225,19 @@ class Problem:
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
         most = 1 if alone else self.total(stage, block)
         return int(self.smallest[stage]), most if self.most is None else min(most, int(self.most[stage]))
+
+    def divided(self, stage: int, block: Variant) -> int:
+        """Return the number of which copies of a block must be a divisor, 0 if any number will do."""
+        divide = None if self.block_modes is None else self.block_modes.divide
+        grid = self.graph.grids[stage].recut(block)
+        return 0 if divide is None else grid.columns if divide == "width" else grid.total
+
+    def keeps_limits(self, copies: Replication, blocks: Blocks) -> bool:
+        """Return whether every stage has a number of copies that is allowed."""
+        over = self.most is not None and bool((copies > self.most).any())
+        each = enumerate(zip(copies.tolist(), blocks, strict=True))
+        divides = all(self.divided(stage, block) % count == 0 for stage, (count, block) in each)
+        return divides and not over and bool((copies >= self.smallest).all())
 
     def access_ns(self, stage: int, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Time that the memory needs in a step per copy of each of these blocks (height, width, ...)."""
@@ -332,8 +346,7 @@ class Problem:
         if self.start is None or self.is_limited:
             return None
         blocks, copies = self.start
-        over = self.most is not None and bool((copies > self.most).any())
-        if over or (copies < self.smallest).any() or (self.one_block and blocks != self.graph.blocks):
+        if not self.keeps_limits(copies, blocks) or (self.one_block and blocks != self.graph.blocks):
             return None
         return self.choice(copies, blocks) if self.holds(copies, blocks) else None
 

@@ -9,8 +9,9 @@ import pytest
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.copy_limits import copy_limits
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.network.network import Network
 
 ALEXNET = Case(rramalloc.load("alexnet"), load_hardware("plain")).graph
 MOST = dict(zip(ALEXNET.names, ALEXNET.most_copies.tolist(), strict=True))
@@ -81,3 +82,31 @@ def test_every_method_keeps_the_limits_or_says_that_it_cannot() -> None:
         assert row.replication["conv2"] <= 5, row.method
     assert all("--copies" in left.reason for left in compared.skipped if "copies" in left.reason)
     assert {"auto", "bottleneck"} <= {row.method for row in compared.rows}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "divide", "copies", "steps"),
+    [(5, None, 5, 5), (5, "width", 4, 6), (7, "width", 4, 6), (5, "windows", 4, 6), (7, "windows", 6, 4)],
+)
+def test_copies_divide_by_hand(arrays: int, divide: Any, copies: int, steps: int) -> None:
+    """One array a copy, 6 x 4 windows: divisors of 4 in a row, of 24 in all."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [1, 6, 4]}]
+    nodes.append({"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1, "out_channels": 2})
+    network = Network.build("one", nodes)
+    found = rramalloc.optimize(network, arrays, copies_divide=divide)
+    assert (found.replication, found.makespan, found.gap) == ({"c": copies}, steps, 0)
+    assert found.options.copies_divide == divide
+    blocks = rramalloc.optimize(network, arrays, copies_divide=divide, mapping="sdk").layers[0]
+    high, wide = blocks.block or (1, 1)
+    whole = -(-4 // wide) * (1 if divide == "width" else -(-6 // high))
+    assert divide is None or whole % blocks.replication == 0
+
+
+def test_copies_that_divide_nothing_are_named() -> None:
+    with pytest.raises(SpecError, match=r"'conv1' is to have 3\.\.3 copies that divide 55: no number does"):
+        rramalloc.optimize("alexnet", 500, copies=["conv1=3"], copies_divide="width")
+    with pytest.raises(UnsupportedError, match="limits of --copies, --copies-divide or --at-most"):
+        rramalloc.optimize("alexnet", 500, copies_divide="width", method="gain")
+    limits: dict[str, Any] = {"copies": ["conv1=3024"], "copies_divide": "windows", "mapping": "sdk"}
+    with pytest.raises(SpecError, match=r"'conv1' has no divisor within its --copies"):
+        rramalloc.optimize("alexnet", "x50", **limits)

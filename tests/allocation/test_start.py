@@ -27,13 +27,14 @@ def test_never_worse_than_the_start(random: Random) -> None:
     every = random_case(random)
     objective = random.choice(("latency", "interval", "energy", "edp"))
     options = MappingOptions(mapping=every.mapping)
-    problem = Case(every.network, every.hardware, options, copies=every.copies).problem(every.budget)
+    limits: dict[str, Any] = {"copies": every.copies, "divide": every.divide}
+    problem = Case(every.network, every.hardware, options, **limits).problem(every.budget)
     copies = problem.smallest.copy()
     for _ in range(6):  # a walk within the budget
         more = copies + np.array([random.random() < 0.4 and w for w in problem.graph.weighted])
-        if (more <= problem.largest).all() and problem.holds(more):
+        if problem.keeps_limits(more, problem.graph.blocks) and problem.fits(more):
             copies = more
-    if not problem.holds(copies):
+    if not (problem.holds(copies) and problem.keeps_limits(copies, problem.graph.blocks)):
         return
     each = zip(problem.graph.names, problem.graph.weighted, copies.tolist(), strict=True)
     start = {name: count for name, weighted, count in each if weighted}
@@ -78,6 +79,7 @@ def test_a_target_that_the_start_meets_is_met() -> None:
         (HELD | {"conv1": 3000}, {}, "takes 9420 arrays, the budget is 500; 'conv1' takes most, 9000"),
         (HELD, {"copies": ["conv1=4"]}, r"'conv1' has 26 copies, --copies says 4\.\.4"),
         ({"replication": HELD, "block": {"conv1": (2, 2)}}, {}, "use --mapping sdk"),
+        (HELD, {"copies_divide": "width"}, "'conv1' has 26 copies, --copies-divide wants divisors of 55"),
         (HELD, {"method": "gain"}, "is for method 'auto'"),
     ],
 )

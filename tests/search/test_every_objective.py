@@ -18,9 +18,9 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.errors import BudgetError, LimitError, PlacementError, TargetError, TileError
+from rramalloc.errors import BudgetError, LimitError, PlacementError, SpecError, TargetError, TileError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.modes import largest_block, smallest_block
+from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
@@ -42,9 +42,15 @@ class Enumerated(NamedTuple):
     budget: int
     ways: list[dict[str, float]]
     copies: dict[str, tuple[int, int]]
+    divide: Any = None
 
     def options(self) -> dict[str, Any]:
-        return {"hardware": self.hardware, "mapping": self.mapping, "copies": self.copies}
+        return {
+            "hardware": self.hardware,
+            "mapping": self.mapping,
+            "copies": self.copies,
+            "copies_divide": self.divide,
+        }
 
 
 def random_network(random: Random) -> Network:
@@ -104,12 +110,13 @@ def random_case(random: Random) -> Enumerated:
             case = Case(network, hardware, options)
             least = case.problem(36).minimum
             limits = random_limits(case.graph, random) if random.random() < 0.5 else {}
+            divide = random.choice((None, None, "width", "windows"))
             budget = least + random.randint(0, 6) + len(limits)
-            ways = all_ways(case.problem(budget), budget, limits)
-        except (BudgetError, TileError, PlacementError):
+            ways = all_ways(case.problem(budget), budget, limits, divide)
+        except (BudgetError, SpecError, TileError, PlacementError):
             continue
         if len(ways) >= 3:
-            return Enumerated(network, hardware, mapping, budget, ways, limits)
+            return Enumerated(network, hardware, mapping, budget, ways, limits, divide)
 
 
 def random_limits(graph: StageGraph, random: Random) -> dict[str, tuple[int, int]]:
@@ -122,7 +129,9 @@ def random_limits(graph: StageGraph, random: Random) -> dict[str, tuple[int, int
     return limits
 
 
-def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) -> list[dict[str, float]]:
+def all_ways(
+    problem: Problem, budget: int, limits: dict[str, tuple[int, int]], divide: str | None = None
+) -> list[dict[str, float]]:
     """The quantities of all allocations within a budget and limits, none where there are too many."""
     graph, modes = problem.graph, list[list[tuple[tuple[int, int], int]]]()
     for stage, node in enumerate(graph.stages):
@@ -131,7 +140,10 @@ def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) 
         blocks = list(product(*sides)) if problem.chooses_blocks else [graph.blocks[stage]]
         low, high = limits.get(node.name, (1, 2**40))
         totals = [(block, graph.grids[stage].recut(block).total) for block in blocks]
-        modes.append([(b, d) for b, total in totals for d in range(low, min(high, total) + 1)])
+        every = [(b, d, total) for b, total in totals for d in range(low, min(high, total) + 1)]
+        if divide is not None:
+            every = [each for each in every if divides(graph.grids[stage], divide, *each)]
+        modes.append([(b, d) for b, d, _ in every])
     if math.prod(map(len, modes)) > MOST_ALLOCATIONS:
         return []
     ways = []
@@ -151,6 +163,11 @@ def all_ways(problem: Problem, budget: int, limits: dict[str, tuple[int, int]]) 
             "energy": metrics.total.energy_pj, "edp": metrics.total.edp, "area": metrics.total.area_um2,
         })  # fmt: skip
     return ways
+
+
+def divides(grid: BlockGrid, divide: str, block: tuple[int, int], copies: int, total: int) -> bool:
+    """Whether copies divide the blocks of a row, or all (docs/sources/model.md 15)."""
+    return (-(-(grid.width + grid.phase[1]) // block[1]) if divide == "width" else total) % copies == 0
 
 
 def arrays_taken(problem: Problem, blocks: tuple[tuple[int, int], ...], copies: Any) -> int:

@@ -78,7 +78,7 @@ def compare(
         **dict(case.mapping), methods=competitors(methods, case.mapping), seed=seed, seeds=seeds,
         work=limits.work, time_limit_s=limits.time_limit_s, latency_table=case.measured,
         copies=dict(case.copies) or None, inputs=inputs if inputs > 1 else None,
-        at_most=dict(case.at_most) or None,
+        at_most=dict(case.at_most) or None, copies_divide=case.divide,
     )  # fmt: skip
     sizes = case.budgets(arrays)
     with followed(on_progress, progress, of_comparison) as callback:

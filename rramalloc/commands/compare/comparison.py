@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.choices import Divided
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -37,6 +38,7 @@ class CompareOptions(MappingOptions):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
+    copies_divide: Divided | None = Field(None, exclude_if=absent)
     inputs: Count | None = Field(None, exclude_if=absent)
 
 

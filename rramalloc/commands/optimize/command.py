@@ -40,7 +40,7 @@ _TABLE = table_of(
 )
 _WITH_RELOAD = ("reload", "output_format", "output", "quiet")
 """Options of the command itself that --reload goes with."""
-_NOT_WITH_RELOAD = ("fold", "latency_table", "copies", "at_most")
+_NOT_WITH_RELOAD = ("fold", "latency_table", "copies", "copies_divide", "at_most")
 """Shared arguments that it does not go with."""
 OPTIMIZE: Help = {
     "arrays": (

@@ -101,6 +101,7 @@ def pareto(
             latency_table=case.measured,
             copies=dict(case.copies) or None,
             at_most=dict(case.at_most) or None,
+            copies_divide=case.divide,
         ),
         objective=objective,
         unit=along.unit,

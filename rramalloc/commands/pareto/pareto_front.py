@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
-from rramalloc.choices import FrontAgainst, FrontObjective
+from rramalloc.choices import Divided, FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -24,7 +24,8 @@ FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
 class ParetoOptions(MappingOptions):
     """Options beyond network, hardware and budget; latency_table: measured step times.
 
-    copies: the fewest and the most of layers that were held or limited.
+    copies: the fewest and the most of layers that were held or limited; copies_divide: of what they had to be
+    divisors.
     """
 
     work: int
@@ -33,6 +34,7 @@ class ParetoOptions(MappingOptions):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
+    copies_divide: Divided | None = Field(None, exclude_if=absent)
 
 
 class FrontPoint(LayerModes):

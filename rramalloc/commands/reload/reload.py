@@ -121,8 +121,9 @@ def optimize_reload(
 def _checked(case: Case) -> Write:
     """Return the hardware's figures of writing. Raises SpecError for what segments cannot have."""
     hardware = case.hardware
-    if case.mapping.fold or case.measured is not None or case.copies or case.at_most:
-        given = {"copies": case.copies, "at_most": case.at_most, "fold": case.mapping.fold}
+    limited = case.copies or case.divide
+    if case.mapping.fold or case.measured is not None or limited or case.at_most:
+        given = {"copies": limited, "at_most": case.at_most, "fold": case.mapping.fold}
         what = next((name for name, value in given.items() if value), "latency table")
         raise SpecError(what, "is not for --reload: leave it out")
     where = f"hardware {hardware.name[:60]!r}"
