@@ -34,6 +34,7 @@ COMMON: Mapping[str, str] = {
     "arrays": "crossbar arrays",
     "arrays_asked": "budget as the sweep asks for it",
     "arrays_per_tile": "arrays that a tile holds",
+    "at_most": "limits of other quantities",
     "b_ns_per_byte": "time for each byte written",
     "bandwidth_between": "bandwidth between chiplets",
     "bandwidth_chip_gb_s": "bandwidth of a link between chips",

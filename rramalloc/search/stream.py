@@ -28,6 +28,8 @@ from rramalloc.search.ranges import (
 )
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 
+_WORTH_DESCENT = 1.2
+"""Ratio to the best value up to which allocations are improved, as for the latency in ns."""
 _DESCENT_SHARE = 0.1
 """Part of the work allowed that one descent may take."""
 
@@ -55,6 +57,8 @@ class _ByInterval:
         except PlacementError as error:
             return FasterThan(None, math.inf if error.proven else 1)
         share = self.stop.nested(work)
+        if share.time_limit_s is not None:  # other intervals follow: each search takes half of what is left
+            share.time_limit_s -= max(0.0, share.time_limit_s - share.seconds) / 2
         answer = solve_makespan(within, share, self.seed)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         menu = Menu.of(within)
@@ -62,9 +66,10 @@ class _ByInterval:
         return FasterThan(problem.choice(answer.choice.copies, answer.choice.blocks), answer.lower_bound)
 
     def keep(self, found: Choice) -> None:
-        """Keep an allocation and those that a descent from it finds."""
+        """Keep an allocation and those that a descent from it finds, where it is nearly the best."""
         self.incumbent.offer(found)
-        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        if self.incumbent.value_of(found) < _WORTH_DESCENT * self.incumbent.value:
+            self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
 
 def steps_of(found: Choice, inputs: int) -> int:
@@ -87,7 +92,8 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
     share = stop.nested(stop.work)
     lengths = Intervals(replace(problem, tiles=None), incumbent, share).lengths
     model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
-    model.keep(menu.choice(problem, menu.smallest))
+    for start in (menu.smallest, menu.cheapest(menu.smallest_interval(problem))[0]):
+        incumbent.offer(menu.choice(problem, start))
     bound = model.floor(0, 1)
     if not stop.out_of_time:
         known, last = KnownTimes(model, incumbent), len(lengths) - 1
