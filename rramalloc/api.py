@@ -98,8 +98,8 @@ def optimize(
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     check_method(objective, method)
     case = Case.of(network, given)
-    if (placed or bits is not None) and (inputs > 1 or case.at_most):
-        raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed or --bits")
+    if placed and (inputs > 1 or case.at_most):
+        raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed")
     request = Request(objective=objective, method=method, seed=seed, target=wanted, inputs=inputs)
     if start is not None:
         if placed or bits is not None or method != "auto":

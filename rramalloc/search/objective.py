@@ -570,7 +570,10 @@ class _ByArrays:
     def fastest(self, limit: int, work: int) -> FasterThan:
         """Return the fastest allocation, as `LimitModel.fastest`."""
         share = self.stop.nested(work)
-        found = self.objective.fastest(replace(self.incumbent.problem, budget=limit), share, self.seed)
+        try:
+            found = self.objective.fastest(replace(self.incumbent.problem, budget=limit), share, self.seed)
+        except BudgetError:  # modes within the limit of an interval, or of sensitivities, need more arrays
+            found = FasterThan(None, math.inf)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         return found
 

@@ -17,7 +17,7 @@ import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.allocation.optimize import Request, optimize
-from rramalloc.errors import BudgetError, SpecError
+from rramalloc.errors import BudgetError, LimitError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.network.network import Network
@@ -61,7 +61,7 @@ SHARED = MEMORY | {"scope": "shared"}
 
 
 @pytest.mark.parametrize(
-    ("mapping", "clock", "objective", "memory"),
+    ("mapping", "clock", "objective", "more"),
     [
         ("im2col", "shared", "latency", None),
         ("im2col", "shared", "latency", MEMORY),
@@ -75,21 +75,30 @@ SHARED = MEMORY | {"scope": "shared"}
         ("sdk", "own", "latency", None),
         ("sdk", "shared", "interval", MEMORY),
         ("sdk", "own", "energy", None),
+        ("im2col", "own", "latency", {"inputs": 4}),
+        ("im2col", "shared", "energy", {"at_most": {"interval_ns": 600}}),
+        ("sdk", "shared", "latency", {"copies": {"a": "2.."}}),
     ],
 )
 @settings(max_examples=3)
 @given(random=randoms)
 def test_against_every_choice(
-    mapping: Any, clock: str, objective: Any, memory: dict[str, Any] | None, random: Random
+    mapping: Any, clock: str, objective: Any, more: dict[str, Any] | None, random: Random
 ) -> None:
-    """Every choice of bits within the limit, each with all copies and blocks as a problem of its own."""
-    timing = {"timing": {"read_ns": 5.0, "dac_bits": 1, "clock": clock}}
-    hardware = machine(**timing, **({} if memory is None else {"memory": memory}))
+    """Every choice of bits within the limit, each with all copies and blocks as a problem of its own.
+
+    more: a [memory] or arguments of the call.
+    """
+    asked = dict(more or {})
+    memory = {"memory": asked} if "scope" in asked else {}
+    hardware = machine(timing={"read_ns": 5.0, "dac_bits": 1, "clock": clock}, **memory)
     network, rows = chain(random), table(random)
     by_layer = [[choice for layer, choice in rows if layer == name] for name in "ab"]
     limit = sum(min(choice.sensitivity for choice in choices) for choices in by_layer) + random.randint(0, 6)
     arrays = random.choice((8, 20, 60))
-    given: dict[str, Any] = {"hardware": hardware, "mapping": mapping, "objective": objective, "work": 5}
+    asked = {} if memory else asked
+    request = Request(objective=objective, inputs=asked.get("inputs", 1))
+    given: dict[str, Any] = {"hardware": hardware, "mapping": mapping, **asked}
 
     def value_of(found: rramalloc.Allocation) -> float:
         """Return the objective in a unit that all choices share."""
@@ -101,18 +110,19 @@ def test_against_every_choice(
     for choices in itertools.product(*by_layer):
         if sum(choice.sensitivity for choice in choices) <= limit:
             with_bits = network.with_bits(dict(zip("ab", (choice[:2] for choice in choices), strict=True)))
-            with contextlib.suppress(BudgetError):
-                found = rramalloc.optimize(with_bits, arrays, **given)
+            with contextlib.suppress(BudgetError, LimitError):
+                found = rramalloc.optimize(with_bits, arrays, objective=objective, work=5, **given)
                 values.append(value_of(found))
                 bounds.append(values[-1] * (1 - found.gap))
     choices_by_name = {name: tuple(some) for name, some in zip("ab", by_layer, strict=True)}
     bits = BitTable(choices_by_name).within(limit)
-    case = Case.of(network, {"hardware": hardware, "mapping": mapping}).choosing(bits)
+    given.pop("inputs", None)
+    case = Case.of(network, given).choosing(bits)
     if not values:
-        with pytest.raises(BudgetError):
-            optimize(case, arrays, Request(objective=objective), Work(work=5))
+        with pytest.raises((BudgetError, LimitError)):
+            optimize(case, arrays, request, Work(work=5))
         return
-    best = optimize(case, arrays, Request(objective=objective), Work(work=50))
+    best = optimize(case, arrays, request, Work(work=50))
     value = value_of(best)
     assert best.sensitivity is not None
     assert best.sensitivity <= limit
