@@ -84,8 +84,11 @@ class MappedArguments(NetworkArguments, total=False):
 
 Divided = Literal["width", "windows"]
 """Number that copies must divide: windows (blocks, with modes) of a row of the output, or all of them."""
-CopiesLike = Sequence[str] | MappingOf[str, int | str | Sequence[int]]
-"""Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8"}."""
+CopiesLike = Sequence[str] | MappingOf[str, object]
+"""Limits of copies: ["conv1=4", "conv*=2..8"], or {"conv1": 4, "conv*": "2..8", "fc": (1, 2)}.
+
+Any object as a limit, so that a wrong one is named with its layer.
+"""
 
 
 AtMostLike = Sequence[str] | MappingOf[str, float | str]

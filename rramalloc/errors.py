@@ -111,14 +111,18 @@ class BudgetError(RramallocError):
 
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
-    reload: what --reload would need in the hardware file, none if it would work, None if nothing helps.
+    reload: what --reload would need in the hardware file, none if it would work, None if nothing helps;
+    held: whether layers must have more copies than one, so that `need` is of the fewest that are allowed.
     """
 
     reload: Sequence[str] | None = None
 
-    def __init__(self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0) -> None:
+    def __init__(
+        self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0, *, held: bool = False
+    ) -> None:
         super().__init__(need, have, tuple(demands), chip)
         self.need, self.have, self.demands, self.chip = need, have, tuple(demands), chip
+        self.held = held
 
     @property
     def largest(self) -> str:
@@ -143,13 +147,20 @@ class BudgetError(RramallocError):
                 f"{chips:,} chips of {self.chip:,}, chips = [1, {chips}]"
             )
         else:
+            stored = "in the fewest copies that are asked for" if self.held else "stored once"
             short = (
-                f"needs {self.need} arrays with every layer stored once, the budget is {self.have}; "
+                f"needs {self.need} arrays with every layer {stored}, the budget is {self.have}; "
                 f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
                 f"--arrays {self.need}"
             )
-        reload = ", or --reload to write and run the layers in segments" if self.reload is not None else ""
-        if self.reload:
+        if self.held:
+            short += "; or lower the --copies of layers"
+        reload = (
+            ", or --reload to write and run the layers in segments"
+            if self.reload is not None and not self.held
+            else ""
+        )
+        if self.reload and not self.held:
             reload += f" (needs {' and '.join(self.reload)} in the hardware file)"
         return (
             f"{short}, or use larger crossbars or more bits per cell{reload}\n"

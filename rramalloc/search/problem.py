@@ -93,7 +93,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
-            raise BudgetError(self.minimum, self.budget, self._needs())
+            held = self.least is not None and bool((self.least > 1).any())
+            raise BudgetError(self.minimum, self.budget, self._needs(), held=held)
         if self.tiles is not None:
             if self.tiles.too_large(self.demand):
                 each = zip(self.graph.names, self.demand.tolist(), strict=True)

@@ -110,3 +110,17 @@ def test_copies_that_divide_nothing_are_named() -> None:
     limits: dict[str, Any] = {"copies": ["conv1=3024"], "copies_divide": "windows", "mapping": "sdk"}
     with pytest.raises(SpecError, match=r"'conv1' has no divisor within its --copies"):
         rramalloc.optimize("alexnet", "x50", **limits)
+
+
+@pytest.mark.parametrize("wrong", [1.5, None, [1, 2, 3], "x", True])
+def test_a_wrong_limit_is_named_by_its_layer(wrong: Any) -> None:
+    with pytest.raises(SpecError, match="copies: 'conv1': must be a number such as 4, or a range"):
+        rramalloc.optimize("alexnet", 500, copies={"conv1": wrong})
+
+
+def test_a_budget_below_the_copies_that_are_held_says_so() -> None:
+    """161 arrays store every layer once, conv1 takes 3 of them: 461 with 101 copies of it."""
+    words = "needs 461 arrays with every layer in the fewest copies .* --arrays 461; or lower the --copies"
+    with pytest.raises(BudgetError, match=words):
+        rramalloc.optimize("alexnet", 400, copies={"conv1": 101})
+    assert rramalloc.optimize("alexnet", 461, copies={"conv1": 101}, work=1).arrays.used == 461
