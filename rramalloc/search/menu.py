@@ -716,7 +716,7 @@ class Menu:
         if problem.bits is None:
             return menu
         options = menu._options(menu.smallest_interval(replace(problem, tiles=None)))
-        return cls._joined(stages, price_of_limit(options), by_bits=True)
+        return cls._joined(stages, price_of_limit(options)[0], by_bits=True)
 
     @classmethod
     def _joined(cls, stages: tuple[StageModes, ...], price: float, *, by_bits: bool) -> Menu:

@@ -119,15 +119,10 @@ def cheapest_options(options: Sequence[Sequence[Option]]) -> tuple[list[int], in
     for parent, option in reversed(history):
         chosen.append(int(option[at]))
         at = int(parent[at])
-    return chosen[::-1], int(arrays[0]) if exact else min(int(arrays[0]), _priced(options).bound)
+    return chosen[::-1], int(arrays[0]) if exact else min(int(arrays[0]), price_of_limit(options)[1])
 
 
-class _Priced(NamedTuple):
-    price: float
-    bound: int
-
-
-def _priced(options: Sequence[Sequence[Option]]) -> _Priced:
+def price_of_limit(options: Sequence[Sequence[Option]]) -> tuple[float, int]:
     """Return the price at which the cheapest options just keep to the limit, and the bound that it proves."""
     first = np.cumsum([0, *map(len, options)])
     arrays, parts = np.array([own for some in options for own in some], dtype=np.float64).T
@@ -146,12 +141,7 @@ def _priced(options: Sequence[Sequence[Option]]) -> _Priced:
         middle = (low + high) / 2
         low, high = (middle, high) if cheapest(middle)[1] > 1.0 else (low, middle)
     price = high if cheapest(low)[1] > 1.0 else low
-    return _Priced(price, int(np.ceil(cheapest(price)[0] * (1 - 1e-9))))
-
-
-def price_of_limit(options: Sequence[Sequence[Option]]) -> float:
-    """Return the arrays for which the limit is sold where each stage takes its cheapest option."""
-    return _priced(options).price
+    return price, int(np.ceil(cheapest(price)[0] * (1 - 1e-9)))
 
 
 def tolls(price: float, sensitivity: Ints) -> Ints:
