@@ -129,16 +129,24 @@ class Descent:
 
     def _other_blocks(self, stage: int, block: Variant, length: int) -> list[tuple[Variant, int]]:
         """Return modes of about a length with other blocks of the menu, those with the fewest arrays."""
-        problem, blocks = self.problem, self.menu.blocks
+        problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.block_modes
         modes = list[tuple[Variant, int]]()
         for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
             shape, total = self.menu.block(number), int(blocks.total[number])
             ticks = problem.ticks(stage, shape, 1)
             if shape != block:
                 longest = max(1, length // ticks)
-                modes += [(shape, -(-total // batches)) for batches in (longest, longest + 1)]
-        modes.sort(key=lambda mode: problem.arrays_of_stage(stage, *mode))
-        return modes[:_OTHER_BLOCKS]
+                counts = [-(-total // batches) for batches in (longest, longest + 1)]
+                if whole := problem.divided(stage, shape):
+                    counts = [max(d for d in divisors(whole) if d <= count) for count in counts]
+                modes += [(shape, count) for count in counts]
+
+        def size(mode: tuple[Variant, int]) -> tuple[int, int]:
+            # Of modes that take as many arrays, as in whole tiles, those that read fewer cost less energy.
+            stored = 1 if arrays is None else arrays.of(stage, mode[0]).arrays(1)
+            return problem.arrays_of_stage(stage, *mode), stored * problem.total(stage, mode[0])
+
+        return sorted(modes, key=size)[:_OTHER_BLOCKS]
 
     def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""

@@ -171,7 +171,7 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
             least = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
     left = {name: limit for name, limit in limits.items() if name != "area_um2"}
-    return replace(problem, at_most=left) if left else problem
+    return replace(problem, at_most=left) if limits else problem  # empty: the area is in the budget
 
 
 def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:

@@ -415,7 +415,7 @@ class FewestArrays(Objective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         target, step_time = self.target, self.problem.step_time
-        if not target.given and self.problem.at_most:
+        if not target.given and self.problem.at_most is not None:
             menu = Menu.of(self.problem)
             found = menu.choice(self.problem, menu.smallest)
             return Answer(found, 1, "the fewest there are", objective_bound=self.problem.minimum)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.copy_limits import copy_limits
 from rramalloc.allocation.optimize import (
     Request,
     check_inputs,
@@ -15,7 +16,7 @@ from rramalloc.allocation.optimize import (
     propose,
     utilisation_of_all,
 )
-from rramalloc.choices import FullyConnected, ObjectiveName
+from rramalloc.choices import Divided, FullyConnected, ObjectiveName
 from rramalloc.commands.sweep.rows import SweepRow, failed_row, inputs_of
 from rramalloc.commands.sweep.spec import Changes, Limits, NetworkText, SweepPoint, machine_of
 from rramalloc.errors import WorkerError
@@ -60,7 +61,8 @@ def row_of(point: SweepPoint, network: NetworkText, hardware: str) -> SweepRow:
         check_method(cast("ObjectiveName", point.objective), point.method)
         mapping = DEFAULT_MAPPING.changed(mapping=point.mapping, fc=point.fc)
         limits = tuple((name, limit) for name, limit in point.at_most)
-        case = _case(network, hardware, point.changes, mapping, limits)
+        held = tuple(point.copies), point.copies_divide
+        case = _case(network, hardware, point.changes, mapping, limits, held)
         inputs["minimum"] = case.minimum
         inputs["arrays"] = case.budget(point.arrays)
         return SweepRow(**inputs, **_result(case, point, inputs["arrays"]))
@@ -102,13 +104,16 @@ def _case(
     changes: Changes,
     mapping: MappingOptions,
     limits: Limits,
+    held: tuple[tuple[str, ...], Divided | None],
 ) -> Case:
     """Return what points share that differ in budget, objective, method or seed only."""
     network, machine = _network(source), machine_of(hardware, changes).hardware
     measured = measured_steps(source.measured, network, mapping.fc, machine)
-    return Case(network, machine, mapping, measured, at_most=dict(limits)).with_stages(
-        _stages(source, mapping.fc)
+    stages, (copies, divide) = _stages(source, mapping.fc), held
+    case = Case(
+        network, machine, mapping, measured, copy_limits(copies, stages), at_most=dict(limits), divide=divide
     )
+    return case.with_stages(stages)
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_
 
 from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
-from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping, SweptObjective
+from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping, SweptObjective
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive
@@ -80,6 +80,8 @@ class SweepPoint(NamedTuple):
     work: int
     inputs: int = 1
     at_most: Limits = ()
+    copies: tuple[str, ...] = ()
+    copies_divide: Divided | None = None
 
     @property
     def changes(self) -> Changes:
@@ -157,6 +159,7 @@ class Spec(Record):
     replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
     advance together instead of making a product; work: units of search of each point; inputs: how many
     stream, whose time the objective latency then is; at_most: limits of quantities by their names;
+    copies, copies_divide: as those of `optimize`, of layers that every network has;
     latency_table: file of measured step times of all points, instead of those of the hardware.
     Raises SpecError.
     """
@@ -181,6 +184,8 @@ class Spec(Record):
     work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
     inputs: Annotated[int, Field(ge=1, le=MOST_INPUTS)] | None = None
     at_most: Annotated[dict[str, float | str], AfterValidator(_at_most)] | None = None
+    copies: Annotated[tuple[_Text, ...], BeforeValidator(_listed)] | None = None
+    copies_divide: Divided | None = None
     latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
@@ -253,7 +258,9 @@ class Spec(Record):
             number, position = divmod(number, len(self._values[group[0]]))
             chosen |= {name: self._values[name][position] for name in group}
         limits = tuple((name, float(limit)) for name, limit in (self.at_most or {}).items())
-        return SweepPoint._make((*chosen.values(), self.work, self.inputs or 1, limits))
+        return SweepPoint._make(
+            (*chosen.values(), self.work, self.inputs or 1, limits, self.copies or (), self.copies_divide)
+        )
 
     def points(self) -> Iterator[SweepPoint]:
         """Yield all points in the order of the grid."""
@@ -345,6 +352,9 @@ def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
     if point.inputs > 1:
         values.append(f"{point.inputs} inputs")
     values += [f"{name}={limit!r}" for name, limit in point.at_most]
+    values += [f"copies {limit}" for limit in point.copies]
+    if point.copies_divide is not None:
+        values.append(f"copies divide {point.copies_divide}")
     return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
