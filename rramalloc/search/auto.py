@@ -14,9 +14,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.bound.mode_prover import OVERTIME_S
-from rramalloc.search.bound.provers import prover_of
+from rramalloc.search.bound.provers import has_boxes, prover_of
 from rramalloc.search.bound.turns import LowerSide, ProofTurn
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
@@ -77,6 +78,9 @@ class WarmStart:
 
 
 COLD_START = WarmStart()
+_TIE_WORK = 4  # units of one search for fewer arrays at a proven makespan over modes
+_TIE_S = 0.5
+"""Most counted seconds of all these searches."""
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:
@@ -114,6 +118,35 @@ def solve_to_target(
     else:
         best = trim(problem, search.menu, search.best, stop)
     return Answer(best, search.bound, words)
+
+
+def with_fewest_modes(problem: Problem, answer: Answer, stop: Work, seed: int) -> Answer:
+    """Return an answer over modes with fewer arrays at its proven makespan, where short searches find one.
+
+    The budget falls below the arrays of the best one; copies alone have a proof of their own (ties.py).
+    """
+    best, end_s = answer.choice, stop.spent_s + min(_TIE_S, stop.work_s)
+    if has_boxes(problem) or answer.lower_bound < best.makespan:
+        return answer
+    proven = best.arrays <= problem.minimum
+    while not proven and stop.spent_s < end_s and not stop.out_of_time:
+        share = stop.nested(_TIE_WORK)
+        try:
+            trial = solve_to_target(replace(problem, budget=best.arrays - 1), share, seed, best.makespan)
+        except BudgetError:  # no allocation has so few arrays
+            proven = True
+            break
+        except (PlacementError, TileError):
+            break
+        finally:
+            stop.charge(share.spent_s)
+        if trial.choice.makespan > best.makespan:
+            proven = trial.lower_bound > best.makespan
+            break
+        best = trial.choice
+        proven = best.arrays <= problem.minimum
+    words = "; no other is as fast with fewer arrays" if proven else ""
+    return replace(answer, choice=best, proof=answer.proof + words)
 
 
 @dataclass(eq=False)

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from rramalloc.errors import BudgetError
-from rramalloc.search import cost
+from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.search import auto, cost
 from rramalloc.search.menu import (
     Menu,
     StageModes,
@@ -33,6 +33,10 @@ from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
+_PLACING = 0.3
+"""Part of the work allowed that may look for intervals whose cheapest modes tiles do not hold."""
+_PLACING_ONCE = 0.05
+"""Part of the work allowed for one such interval."""
 _SAME = 1e-12
 """A product that is longer than a target by less than this, relatively, meets it."""
 
@@ -50,7 +54,8 @@ class Intervals:
 
     def __post_init__(self) -> None:
         self.menu = Menu.of(self.problem)
-        self.shortest = self.menu.smallest_interval(self.problem)
+        # Without tiles: where the cheapest modes for an interval cannot be placed, others may be.
+        self.shortest = self.menu.smallest_interval(replace(self.problem, tiles=None))
 
     @cached_property
     def lengths(self) -> Ints:
@@ -89,16 +94,21 @@ class Intervals:
     def search(self, longest: int) -> float:
         """Offer the allocation with the shortest step for an interval; return a bound of its step."""
         self.stop.charge(cost.INTERVAL_STAGE * len(self.problem.demand))
-        self.incumbent.offer(self.menu.choice(self.problem, self.menu.cheapest(longest)[0]))
+        cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
+        self.incumbent.offer(cheapest)
         least_ns = self.shortest_step_ns(longest)
         # The offered allocation attains the bound then: nothing is left to search.
         if self.problem.one_block:  # the fewest copies take the fewest arrays and the least access
             return least_ns
-        limited = limited_to(self.problem, longest)
+        if not self.problem.holds(cheapest.copies, cheapest.blocks):
+            found = placed_within(self.problem, longest, self.stop)
+            if found is not None:
+                self.incumbent.offer(found)
+        limited = limited_to(replace(self.problem, tiles=None), longest)
         if step_time_of(self.problem).shared:
-            found = least_access(limited, self.stop.nested(self.stop.work))
-            self.incumbent.offer(found.choice)
-            return max(least_ns, found.objective_bound or 0.0)
+            fed = least_access(limited, self.stop.nested(self.stop.work))
+            self.incumbent.offer(fed.choice)
+            return max(least_ns, fed.objective_bound or 0.0)
         return max(least_ns, self._least_longest_access(limited, least_ns))
 
     def _least_longest_access(self, problem: Problem, least_ns: float) -> float:
@@ -250,6 +260,41 @@ def fewest_words(least: int, found: int, target: str) -> str:
     """Words for the proof of the fewest arrays."""
     end = ", so this is the fewest" if least >= found else ""
     return f"at least {least} arrays are needed for {target}{end}"
+
+
+def placed_within(problem: Problem, longest: int, stop: Work) -> Choice | None:
+    """Return an allocation with at most this interval that tiles hold, if a short search finds one."""
+    if stop.out_of_time or stop.spent_s >= _PLACING * stop.work_s:
+        return None
+    try:
+        limited = limited_to(problem, longest)
+    except (BudgetError, PlacementError, TileError):
+        return None
+    share = stop.nested(max(1, round(_PLACING_ONCE * stop.work)))
+    found = auto.solve(limited, share, 0).choice
+    stop.charge(share.spent_s)
+    short = problem.interval(found.copies, found.blocks) <= longest
+    return found if short and problem.holds(found.copies, found.blocks) else None
+
+
+def smallest_placed(problem: Problem, menu: Menu, stop: Work) -> tuple[int, Choice]:
+    """Return the smallest interval that was found of allocations that tiles hold, and one that has it."""
+    steps = menu.smallest_interval(problem)
+    best = menu.choice(problem, menu.cheapest(steps)[0])
+    if problem.tiles is None or problem.one_block:  # more copies than the fewest take more tiles
+        return steps, best
+    shortest = menu.smallest_interval(replace(problem, tiles=None))
+    own = np.unique(np.concatenate([each.modes.length for each in all_modes(problem)]))
+    own = own[(own >= shortest) & (own < steps)]
+    low, high = 0, len(own)
+    while low < high:
+        middle = (low + high) // 2
+        found = placed_within(problem, int(own[middle]), stop)
+        if found is None:
+            low = middle + 1
+        else:
+            best, steps, high = found, problem.interval(found.copies, found.blocks), middle
+    return steps, best
 
 
 def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:

@@ -17,7 +17,7 @@ from typing_extensions import override
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
 from rramalloc.errors import BudgetError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential, stream
-from rramalloc.search.auto import AutoSearch
+from rramalloc.search.auto import AutoSearch, with_fewest_modes
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.bound.boxes import bounder_of
 from rramalloc.search.bound.provers import has_boxes, quick_bound
@@ -161,7 +161,10 @@ class Latency(TimeObjective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         if self.by_step is None or not self.by_step.moves:
-            return self.of_steps(stream.solve(self.problem, stop, seed, self.inputs))
+            answer = stream.solve(self.problem, stop, seed, self.inputs)
+            if self.inputs == 1:
+                answer = with_fewest_modes(self.problem, answer, stop, seed)
+            return self.of_steps(answer)
         return self.solve_by_step(stop, seed)
 
     def of_steps(self, answer: Answer) -> Answer:
@@ -215,7 +218,8 @@ class Makespan(Latency):
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
-        return self.of_steps(solve_makespan(self.problem, stop, seed))
+        answer = solve_makespan(self.problem, stop, seed)
+        return self.of_steps(with_fewest_modes(self.problem, answer, stop, seed))
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
@@ -344,16 +348,18 @@ class Interval(TimeObjective):
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
             menu = Menu.of(problem)
-            steps = menu.smallest_interval(problem)
-            answer = solve_makespan(limited_to(problem, steps), stop, seed)
+            steps, placed = interval.smallest_placed(problem, menu, stop)
+            limited, bound = limited_to(problem, steps), self._least(stop)
+            answer = with_fewest_modes(limited, solve_makespan(limited, stop, seed), stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.blocks
             if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
-                answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
+                answer = replace(answer, choice=placed)
+            tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"
             words = (
-                f"interval {steps} proven best by trying every one; makespan at that interval, at least "
+                f"{tried} by trying every one; makespan at that interval, at least "
                 f"{answer.lower_bound} {problem.time_unit}: {answer.proof}"
             )
-            return replace(answer, lower_bound=1, objective_bound=self._least(stop), proof=words)
+            return replace(answer, lower_bound=1, objective_bound=bound, proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + _ROUNDING)
         model = _LatencyByStep.of(problem, stop, seed, reached_ns)
