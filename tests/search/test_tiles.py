@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.registry import method_named
+from rramalloc.network.network import Network
 from rramalloc.search import auto, fewest, interval, repair, sequential
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
@@ -125,3 +127,32 @@ def test_beams_whose_finds_cannot_be_placed_leave_work_for_annealing(monkeypatch
     same = improver.run(best, 1, 3.0, Work())
     assert same is best
     assert len(annealed) > 5
+
+
+def test_the_bound_of_an_interval_holds_where_tiles_refuse_the_cheapest_modes() -> None:
+    """The cheapest modes with an interval of 2 need arrays of three in tiles of two; others have it too.
+
+    Copies 3 3 2 2 2 of single windows take 12 arrays, 2 batches and steps of 19 ns.
+    """
+    conv = {"op": "conv", "kernel": 3, "pads": 1}
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [1, 1, 3]},
+        {"name": "a", "inputs": ["in"], "out_channels": 1} | conv,
+        {"name": "b", "op": "linear", "inputs": ["a"], "out_features": 2},
+        {"name": "c", "op": "linear", "inputs": ["b"], "out_features": 3},
+        {"name": "d", "inputs": ["c"], "out_channels": 1} | conv,
+        {"name": "e", "op": "conv", "inputs": ["d"], "out_channels": 2, "kernel": 1},
+    ]
+    hardware = Hardware.model_validate({
+        "crossbar": {"wordlines": 16, "bitlines": 8, "cell_bits": 4},
+        "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        "timing": {"read_ns": 1.0, "dac_bits": 1, "adc_ns": 0.5, "columns_per_adc": 4},
+        "memory": {"bandwidth_gb_s": 3.0, "reuse": "row", "scope": "shared"},
+        "chip": {"arrays_per_tile": 2, "straddle": False, "tiles": [3, 3], "chips": [1, 1]},
+    })  # fmt: skip
+    network = Network.build("five", nodes)
+    options: dict[str, Any] = {"hardware": hardware, "mapping": "sdk", "objective": "interval", "work": 20}
+    held = dict(zip("abcde", (3, 3, 2, 2, 2), strict=True))
+    one = rramalloc.optimize(network, 14, copies=held, **options)
+    assert (one.objective_value, one.interval, one.step_ns) == (38.0, 2, 19.0)
+    assert rramalloc.optimize(network, 14, copies={"a": 3, "b": 3}, **options).lower_bound <= 38.0
