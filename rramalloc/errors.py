@@ -311,8 +311,8 @@ class TargetError(RramallocError):
         goal, best, easier = _GOALS[self.goal]
         return (
             f"the {goal} of {self.target:.10g} {self.unit} {what}: no allocation within {limit} {best} "
-            f"{self.bound:.10g} {self.unit}; {remedy}{'' if self.proven else ', more --work'} or a {easier} "
-            f"target"
+            f"{self.bound:.10g} {self.unit}; {remedy}{'' if self.proven else ', more --work'}, "
+            f"or give a {easier} target"
         )
 
 
