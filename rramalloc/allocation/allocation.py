@@ -64,7 +64,7 @@ class Options(MappingOptions):
     inputs: how many stream, where objective latency is the time of several; latency_table: measured step
     times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
     limited; copies_divide: of what they had to be divisors; start: the allocation that the search began with;
-    bits: the weight bits, input bits and sensitivity that layers could have, sensitivity: the limit of its
+    bits: the weight bits, input bits and sensitivity that layers could have; sensitivity: the limit of its
     sum; None where bits were given.
     """
 

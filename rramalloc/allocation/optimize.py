@@ -87,7 +87,10 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     try:
         answer = _from_start(problem, request, stop) if request.start else propose(problem, request, stop)
     except TargetError as error:
-        error.chip = problem.budget if case.problem(MAX_ARRAYS).budget == problem.budget else None
+        largest = case.problem(MAX_ARRAYS).budget
+        error.chip = largest if largest == problem.budget else None
+        # More arrays than the chips have are advice only where the chips are the limit.
+        error.need = None if error.chip is None and (error.need or 0) > largest else error.need
         raise
     if case.bits is not None:
         return _of_chosen_bits(case, case.bits, arrays, request, stop, answer)

@@ -205,9 +205,9 @@ class Memory(Record):
 class Chip(Record):
     """Arrays in tiles, tiles in chips. tiles, chips: (rows, columns) of tiles per chip and of chips.
 
-    straddle: may the arrays of one copy span tiles? sharing: "free", which None also means, if a tile may
-    hold arrays of several layers, "layer" if of one only; hop_ns_*, bandwidth_*: one hop between neighbouring
-    tiles or chips; None where the source does not give it.
+    straddle: whether the arrays of one copy may span tiles; sharing: "free", which None also means, if a tile
+    may hold arrays of several layers, "layer" if of one only; hop_ns_*, bandwidth_*: one hop between
+    neighbouring tiles or chips; None where the source does not give it.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
     """
 

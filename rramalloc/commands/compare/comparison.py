@@ -27,7 +27,8 @@ class CompareOptions(MappingOptions):
     """Options beyond network, hardware and budgets; time_limit_s and work are those of every single run.
 
     latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
-    of layers that were held or limited; inputs: how many stream, where latency is the time of several.
+    of layers that were held or limited; at_most: limits of quantities; copies_divide: of what they had
+    to be divisors; inputs: how many stream, where latency is the time of several.
     """
 
     methods: tuple[str, ...]

@@ -211,7 +211,7 @@ def test_reader_that_leaves_early(start: Start) -> None:
 
 @pytest.mark.parametrize("arguments", [("--target", 100), ("--target-ns", 5.0)])
 def test_a_target_is_not_ignored(run: Run, arguments: tuple[object, ...]) -> None:
-    outcome = run("optimize", "alexnet", "--arrays", 400, *arguments)
+    outcome = run("optimize", "alexnet", "--arrays", 400, "--objective", "latency", *arguments)
     assert outcome.code == 1
     assert "'arrays'" in outcome.err
 

@@ -274,7 +274,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
             objective = search.objective((first, first + length))
             candidate = objective.solve(Work(work=random.choice([1, 4])), 0)
             assert objective.bound(candidate, Work()) <= best * (1 + 1e-9)
-            assert objective.value_of(objective.problem.timing(candidate)) >= best * (1 - 1e-9)
+            assert objective.value_of(objective.problem.timing(candidate.choice)) >= best * (1 - 1e-9)
 
 
 def chain(*channels: int, extent: int = 4, kernel: int = 1) -> Network:

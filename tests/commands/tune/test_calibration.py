@@ -28,7 +28,7 @@ ALEXNET_GRAPH = StageGraph.build(ALEXNET, "host")
 def allocations(count: int, seed: int = 0) -> list[np.ndarray]:
     problem = Case(ALEXNET, load_hardware("plain")).problem(512)
     near = Neighbourhood(problem, seed)
-    found = [propose(problem, Request(), Work(work=20)).replication]
+    found = [propose(problem, Request(), Work(work=20)).choice.copies]
     while len(found) < count:
         found.append(near.near(found[near.choose(len(found))]))
     return found
