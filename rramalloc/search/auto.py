@@ -23,7 +23,7 @@ from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ties import trim, with_fewest_arrays
+from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
@@ -78,9 +78,9 @@ class WarmStart:
 
 
 COLD_START = WarmStart()
-_TIE_WORK = 4  # units of one search for fewer arrays at a proven makespan over modes
 _TIE_S = 0.5
-"""Most counted seconds of all these searches."""
+"""Most counted seconds of searches for fewer arrays over modes, where none is sure of a proof."""
+_TIE_WORK = 4  # units of one of these searches
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:
@@ -120,31 +120,29 @@ def solve_to_target(
     return Answer(best, search.bound, words)
 
 
-def with_fewest_modes(problem: Problem, answer: Answer, stop: Work, seed: int) -> Answer:
-    """Return an answer over modes with fewer arrays at its proven makespan, where short searches find one.
+def solve_with_ties(problem: Problem, stop: Work, seed: int) -> Answer:
+    """Minimise the makespan, and of modes, too, the arrays at a proven makespan (docs/sources/model.md 8)."""
+    answer = solve(problem, stop, seed)
+    if has_boxes(problem) or answer.lower_bound < answer.choice.makespan:
+        return answer  # boxes have their own proof of the fewest arrays
 
-    The budget falls below the arrays of the best one; copies alone have a proof of their own (ties.py).
-    """
-    best, end_s = answer.choice, stop.spent_s + min(_TIE_S, stop.work_s)
-    if has_boxes(problem) or answer.lower_bound < best.makespan:
-        return answer
-    proven = best.arrays <= problem.minimum
-    while not proven and stop.spent_s < end_s and not stop.out_of_time:
+    def attempt(best: Choice, left_s: float) -> tuple[Choice | None, bool]:
+        if left_s <= 0.0:
+            return None, False
         share = stop.nested(_TIE_WORK)
         try:
             trial = solve_to_target(replace(problem, budget=best.arrays - 1), share, seed, best.makespan)
         except BudgetError:  # no allocation has so few arrays
-            proven = True
-            break
+            return None, True
         except (PlacementError, TileError):
-            break
+            return None, False
         finally:
             stop.charge(share.spent_s)
         if trial.choice.makespan > best.makespan:
-            proven = trial.lower_bound > best.makespan
-            break
-        best = trial.choice
-        proven = best.arrays <= problem.minimum
+            return None, trial.lower_bound > best.makespan
+        return trial.choice, False
+
+    best, proven = lower_budgets(answer.choice, problem.minimum, stop, _TIE_S, attempt)
     words = "; no other is as fast with fewer arrays" if proven else ""
     return replace(answer, choice=best, proof=answer.proof + words)
 
@@ -201,7 +199,7 @@ class AutoSearch:
         """Return the side of the bounds after first allocations and bounds; None if the time is up."""
         problem, menu = self.problem, self.menu
         self.best = menu.choice(problem, menu.smallest)
-        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(replace(problem, tiles=None)))
+        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem, placed=False))
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
             starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))

@@ -144,7 +144,7 @@ def for_interval(problem: Problem, longest: int) -> Answer:
     menu = Menu.of(problem)
     state, fewest = menu.cheapest(longest)
     if fewest > problem.budget:
-        least = menu.smallest_interval(replace(problem, tiles=None))
+        least = menu.smallest_interval(problem, placed=False)
         raise _unreachable(problem, longest, least)
     found = menu.choice(problem, state)
     if not problem.holds(found.copies, found.blocks):

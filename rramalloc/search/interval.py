@@ -19,7 +19,6 @@ from rramalloc.errors import BudgetError, PlacementError, TileError
 from rramalloc.search import auto, cost
 from rramalloc.search.menu import (
     Menu,
-    StageModes,
     access_of_modes,
     all_modes,
     fed_by,
@@ -54,28 +53,21 @@ class Intervals:
 
     def __post_init__(self) -> None:
         self.menu = Menu.of(self.problem)
-        # Without tiles: where the cheapest modes for an interval cannot be placed, others may be.
-        self.shortest = self.menu.smallest_interval(replace(self.problem, tiles=None))
 
     @cached_property
     def lengths(self) -> Ints:
         """Every length of a stage that can be the interval, the shortest first."""
-        own = np.unique(np.concatenate([each.modes.length for each in self._listed]))
-        return np.unique(np.append(own[own >= self.shortest], self.shortest))
-
-    @cached_property
-    def _listed(self) -> tuple[StageModes, ...]:
-        return all_modes(self.problem)
+        return self.menu.intervals(self.problem)
 
     @cached_property
     def _access_ns(self) -> list[Floats]:
         """Access of every mode of every stage, or the step that it needs where the memory is its own."""
         needed = access_of_modes if step_time_of(self.problem).shared else step_of_modes
-        return [needed(self.problem, i, own) for i, own in enumerate(self._listed)]
+        return [needed(self.problem, i, own) for i, own in enumerate(self.menu.stages)]
 
     @cached_property
     def _stages(self) -> list[ByLength]:
-        return [ByLength.of(*each) for each in zip(self._listed, self._access_ns, strict=True)]
+        return [ByLength.of(*each) for each in zip(self.menu.stages, self._access_ns, strict=True)]
 
     def floor(self, first: int, last: int) -> float:
         """Return a value that no allocation with an interval from `first` to `last` undercuts."""
@@ -173,9 +165,8 @@ class ArraysForInterval(Intervals):
     @cached_property
     def lengths(self) -> Ints:
         """Every length of a stage that can be the interval and meets the target with the shortest step."""
-        own = np.unique(np.concatenate([each.modes.length for each in self._listed]))
-        shortest = self.menu.smallest_interval(replace(self.problem, tiles=None))
-        return own[(own >= shortest) & (own * step_time_of(self.problem).compute_ns <= self._most_ns)]
+        own = self.menu.intervals(self.problem)
+        return own[own * step_time_of(self.problem).compute_ns <= self._most_ns]
 
     @property
     def _most_ns(self) -> float:
@@ -195,12 +186,12 @@ class ArraysForInterval(Intervals):
 
     @override
     def work_out(self, length: int) -> float:
-        self.stop.charge(cost.INTERVAL_STAGE * len(self._listed))
+        self.stop.charge(cost.INTERVAL_STAGE * len(self.menu.stages))
         chosen = self._fewest(length, self._most_ns / length)
         fewest = sum(arrays for arrays, _ in chosen)
         rows = [row for _, row in chosen]
-        blocks = tuple(own.variant(row) for own, row in zip(self._listed, rows, strict=True))
-        copies = [int(own.modes.low[row]) for own, row in zip(self._listed, rows, strict=True)]
+        blocks = tuple(own.variant(row) for own, row in zip(self.menu.stages, rows, strict=True))
+        copies = [int(own.modes.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
         found = self.problem.choice(np.array(copies), blocks)
         self.incumbent.offer(found)
         if math.isfinite(self.value(found)) or self.problem.one_block:
@@ -227,7 +218,7 @@ class ArraysForInterval(Intervals):
         """
         options = list[list[Option]]()
         every = list[list[int]]()
-        for own, access_ns in zip(self._listed, self._access_ns, strict=True):
+        for own, access_ns in zip(self.menu.stages, self._access_ns, strict=True):
             modes, parts = own.modes, own.sensitivity
             rows = np.flatnonzero((modes.length <= longest) & (access_ns <= step_ns))
             order = rows[np.lexsort((modes.length[rows], access_ns[rows], modes.arrays[rows], parts[rows]))]
@@ -283,9 +274,8 @@ def smallest_placed(problem: Problem, menu: Menu, stop: Work) -> tuple[int, Choi
     best = menu.choice(problem, menu.cheapest(steps)[0])
     if problem.tiles is None or problem.one_block:  # more copies than the fewest take more tiles
         return steps, best
-    shortest = menu.smallest_interval(replace(problem, tiles=None))
-    own = np.unique(np.concatenate([each.modes.length for each in all_modes(problem)]))
-    own = own[(own >= shortest) & (own < steps)]
+    own = menu.intervals(problem)
+    own = own[own < steps]
     low, high = 0, len(own)
     while low < high:
         middle = (low + high) // 2
@@ -322,7 +312,7 @@ def even_copies(problem: Problem) -> Replication:
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Fewest copies that reach the smallest interval. The interval itself bounds the makespan."""
     copies = even_copies(problem)
-    bound = Menu.of(problem).smallest_interval(replace(problem, tiles=None))
+    bound = Menu.of(problem).smallest_interval(problem, placed=False)
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
     stop.charge(cost.INTERVAL_STAGE * looks * len(copies))

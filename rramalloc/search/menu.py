@@ -603,21 +603,33 @@ class Menu:
         blocks = tuple(self.block(number) for number in state.block.tolist())
         return problem.choice(state.copies.copy(), blocks)
 
-    def smallest_interval(self, problem: Problem) -> int:
-        """Shortest length of all stages with which the cheapest modes fit budget and tiles, by bisection."""
+    def smallest_interval(self, problem: Problem, *, placed: bool = True) -> int:
+        """Shortest length of all stages with which the cheapest modes fit the budget, by bisection.
+
+        placed: they fit the tiles too. Without that it is a bound: where tiles cannot hold the cheapest modes
+        for an interval, they may hold others.
+        """
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         if self.by_bits is not None:
             high = max(int(own.length[0]) for some in self.by_bits for own in some)
         while low < high:
             middle = (low + high) // 2
             state, arrays = self.cheapest(middle)
-            found = self.choice(problem, state)
             fits = arrays <= problem.budget
-            if fits and (problem.tiles is None or problem.holds(found.copies, found.blocks)):
+            if fits and placed and problem.tiles is not None:
+                found = self.choice(problem, state)
+                fits = problem.holds(found.copies, found.blocks)
+            if fits:
                 high = middle
             else:
                 low = middle + 1
         return low
+
+    def intervals(self, problem: Problem) -> Ints:
+        """Return every length of a stage that can be the interval, whatever the tiles, the shortest first."""
+        own = np.unique(np.concatenate([each.modes.length for each in self.stages]))
+        shortest = self.smallest_interval(problem, placed=False)
+        return np.unique(np.append(own[own >= shortest], shortest))
 
     def state(self, blocks: Sequence[Variant], copies: Ints) -> State:
         """Return an allocation in the form that the local search changes.
@@ -715,7 +727,7 @@ class Menu:
         menu = cls._joined(stages, 0.0, by_bits=problem.bits is not None)
         if problem.bits is None:
             return menu
-        options = menu._options(menu.smallest_interval(replace(problem, tiles=None)))
+        options = menu._options(menu.smallest_interval(problem, placed=False))
         return cls._joined(stages, price_of_limit(options)[0], by_bits=True)
 
     @classmethod

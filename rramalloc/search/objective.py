@@ -17,8 +17,7 @@ from typing_extensions import override
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
 from rramalloc.errors import BudgetError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential, stream
-from rramalloc.search.auto import AutoSearch, with_fewest_modes
-from rramalloc.search.auto import solve as solve_makespan
+from rramalloc.search.auto import AutoSearch, solve_with_ties
 from rramalloc.search.bound.boxes import bounder_of
 from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
@@ -49,8 +48,6 @@ _MOST_STEPS = 2**53 - 2
 """Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
 """Units of search for a bound that no search was made for."""
-_WORTH_DESCENT = 1.2
-"""Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
 _DESCENT_SHARE = 0.2
 """Part of the work allowed that one descent may take."""
 
@@ -161,10 +158,9 @@ class Latency(TimeObjective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         if self.by_step is None or not self.by_step.moves:
-            answer = stream.solve(self.problem, stop, seed, self.inputs)
             if self.inputs == 1:
-                answer = with_fewest_modes(self.problem, answer, stop, seed)
-            return self.of_steps(answer)
+                return self.of_steps(solve_with_ties(self.problem, stop, seed))
+            return self.of_steps(stream.solve(self.problem, stop, seed, self.inputs))
         return self.solve_by_step(stop, seed)
 
     def of_steps(self, answer: Answer) -> Answer:
@@ -218,8 +214,7 @@ class Makespan(Latency):
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
-        answer = solve_makespan(self.problem, stop, seed)
-        return self.of_steps(with_fewest_modes(self.problem, answer, stop, seed))
+        return self.of_steps(solve_with_ties(self.problem, stop, seed))
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
@@ -288,9 +283,7 @@ class _LatencyByStep:
 
     def keep(self, found: Choice) -> None:
         """Offer an allocation, and what a descent from it finds."""
-        self.incumbent.offer(found)
-        if self.incumbent.value_of(found) < self.incumbent.value * _WORTH_DESCENT:
-            self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.keep(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the steps of a bound that takes no search, times the length of a step."""
@@ -306,7 +299,7 @@ class _LatencyByStep:
                 self.incumbent.offer(menu.choice(self.problem, start))
         least = quick_bound(within, self.stop)
         if self.inputs > 1:
-            least += (self.inputs - 1) * Menu.of(within).smallest_interval(replace(within, tiles=None))
+            least += (self.inputs - 1) * Menu.of(within).smallest_interval(within, placed=False)
         return max(least, steps) * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
@@ -350,7 +343,7 @@ class Interval(TimeObjective):
             menu = Menu.of(problem)
             steps, placed = interval.smallest_placed(problem, menu, stop)
             limited, bound = limited_to(problem, steps), self._least(stop)
-            answer = with_fewest_modes(limited, solve_makespan(limited, stop, seed), stop, seed)
+            answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.blocks
             if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
                 answer = replace(answer, choice=placed)

@@ -15,7 +15,7 @@ import numpy as np
 from rramalloc.errors import PlacementError
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.descent import Descent
-from rramalloc.search.interval import Intervals, Ints
+from rramalloc.search.interval import Ints
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
@@ -28,8 +28,6 @@ from rramalloc.search.ranges import (
 )
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 
-_WORTH_DESCENT = 1.2
-"""Ratio to the best value up to which allocations are improved, as for the latency in ns."""
 _DESCENT_SHARE = 0.1
 """Part of the work allowed that one descent may take."""
 
@@ -67,9 +65,7 @@ class _ByInterval:
 
     def keep(self, found: Choice) -> None:
         """Keep an allocation and those that a descent from it finds, where it is nearly the best."""
-        self.incumbent.offer(found)
-        if self.incumbent.value_of(found) < _WORTH_DESCENT * self.incumbent.value:
-            self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.keep(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
 
 def steps_of(found: Choice, inputs: int) -> int:
@@ -90,7 +86,7 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
         return replace(answer, objective_bound=answer.lower_bound)
     menu, incumbent = Menu.of(problem), Incumbent(problem, partial(steps_of, inputs=inputs))
     share = stop.nested(stop.work)
-    lengths = Intervals(replace(problem, tiles=None), incumbent, share).lengths
+    lengths = menu.intervals(problem)
     model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
     for start in (menu.smallest, menu.cheapest(menu.smallest_interval(problem))[0]):
         incumbent.offer(menu.choice(problem, start))

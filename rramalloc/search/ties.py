@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -60,22 +60,39 @@ def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterat
             yield block, copies
 
 
+Attempt = Callable[[Choice, float], tuple[Choice | None, bool]]
+"""Return a choice as fast with fewer arrays, found in some counted seconds, or None and if that is proven."""
+
+
 def with_fewest_arrays(problem: Problem, menu: Menu, found: Choice, stop: Work) -> tuple[Choice, bool]:
     """Return the allocation with the fewest arrays at a proven makespan, and whether that is proven.
 
-    Of copies that all step together. The budget falls below the arrays of the best one until branch and bound
-    shows that no allocation is as fast (docs/sources/model.md 8), the search ends, or a limit of work.
+    Of copies that all step together, by branch and bound (docs/sources/model.md 8).
     """
-    best, begun_s = trim(problem, menu, found, stop), stop.spent_s
-    limit_s = min(stop.work_s, _TIE_S)
-    while best.arrays > problem.arrays(problem.smallest):
-        left_s = limit_s - (stop.spent_s - begun_s)
-        if left_s < 0.0 or stop.out_of_time:
-            return best, False
+
+    def attempt(best: Choice, left_s: float) -> tuple[Choice | None, bool]:
         bounder = Bounder(replace(problem, budget=best.arrays - 1))
         affordable = 1 + int(left_s / bounder.node_seconds)
         outcome, _, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
         if outcome is not Outcome.FOUND:
-            return best, outcome is Outcome.REFUTED
-        best = trim(problem, menu, problem.choice(copies), stop)
+            return None, outcome is Outcome.REFUTED
+        return trim(problem, menu, problem.choice(copies), stop), False
+
+    best = trim(problem, menu, found, stop)
+    return lower_budgets(best, problem.arrays(problem.smallest), stop, _TIE_S, attempt)
+
+
+def lower_budgets(
+    best: Choice, minimum: int, stop: Work, most_s: float, attempt: Attempt
+) -> tuple[Choice, bool]:
+    """Lower the budget below the arrays of the best one until an attempt finds none, or a limit of work."""
+    begun_s, limit_s = stop.spent_s, min(stop.work_s, most_s)
+    while best.arrays > minimum:
+        left_s = limit_s - (stop.spent_s - begun_s)
+        if left_s < 0.0 or stop.out_of_time:
+            return best, False
+        fewer, proven = attempt(best, left_s)
+        if fewer is None:
+            return best, proven
+        best = fewer
     return best, True

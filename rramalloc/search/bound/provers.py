@@ -5,8 +5,6 @@ Both stay: on copies alone labels leave gaps of 5-6 % where boxes and diagrams l
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rramalloc.search.bound.box_prover import BoxProver
 from rramalloc.search.bound.boxes import Bounder, bounder_of
 from rramalloc.search.bound.labels import ModeBounder
@@ -41,4 +39,4 @@ def quick_bound(problem: Problem, stop: Work) -> int:
         return 1
     if has_boxes(problem):
         return bounder_of(problem).root_bound(stop)
-    return Menu.of(problem).smallest_interval(replace(problem, tiles=None))
+    return Menu.of(problem).smallest_interval(problem, placed=False)
