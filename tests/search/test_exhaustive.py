@@ -248,7 +248,7 @@ def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.Da
     assume(target >= 1)
     if target < case.optimum:
         with pytest.raises(TargetError) as caught:
-            fewest.solve(case.problem, Work(work=10), 0, target)
+            fewest.solve(case.problem, Work(work=40), 0, target)
         assert caught.value.bound <= case.optimum
         assert caught.value.proven
         return
