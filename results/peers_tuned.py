@@ -333,60 +333,45 @@ def _write(rows: dict[Key, Row]) -> None:
 ABOUT = """\
 `RRAMALLOC_PEERS=FOLDER python results/peers_tuned.py`: `tune` with {evaluations} evaluations in each tool,
 against random and genetic search that begin with the tool's own choice, move copies in the same way and ask
-as often. Figures in ms, where there are several runs their medians. Arrays are the budget as the export
-counts the convolutions, for PIMCOMP, whose own choice is that of its genetic search (the median of {genetic}
-runs), what that takes with classifiers, for NeuroSim those of the copies of its rule; MNSIM's own choice is
-one copy of each layer, on a quarter of the budget, and PIMSYN's takes 1 % more arrays than it is asked for,
-so all searches begin with fewer copies.
-PIMSYN draws 40 designs for every allocation, as its config.json says, and reports the time of the one with
-the best power efficiency: its figure jumps with the draw. `before`: ours with the fewest steps. `rank,
-others`: rank correlation of the model, fitted to what `tune` asked, with {held_out} allocations that only
-the other searches asked about; `rank, drawn`: with {held_out} drawn from all that any search asked about,
-fitted to the rest. `residual`: what the clocks of the model alone leave.
+as often. Figures in ms; medians where there are several runs.
+
+- arrays: the budget as the export counts the convolutions; for PIMCOMP what its genetic search (the median
+  of {genetic} runs) takes with classifiers; for NeuroSim those of the copies of its rule. MNSIM's own
+  choice is one copy of each layer on a quarter of the budget. PIMSYN's takes 1 % more arrays than it is
+  asked for, so all searches begin with fewer copies.
+- PIMSYN draws 40 designs for every allocation and reports the time of the one with the best power
+  efficiency: its figure jumps with the draw.
+- `before`: ours with the fewest steps. `residual`: what the clocks of the model alone leave.
+- `rank, others`: rank correlation of the model, fitted to what `tune` asked, with {held_out} allocations
+  that only the other searches asked about; `rank, drawn`: with {held_out} drawn from all that any search
+  asked about, fitted to the rest.
 """
 
 
 LACKS = """\
-Where there is one run, differences of 1 % say little: three runs were made of MNSIM's quickest cases. How
-`tune` proposes was chosen on models of answers of MNSIM, of PIMCOMP with low latency, and of PIMSYN for
-alexnet_todaes. That it draws further away where its model expects no improvement was added after NeuroSim's
-two cases had been lost with {evaluations} evaluations, and all rows count with it: it changed neither of them
-(with two other seeds `tune` then reached 0.43 and 0.4293 ms for alexnet, 0.5068 and 0.5072 ms for
-alexnet_todaes). PIMCOMP was measured after that, with the cores that the export says; its genetic search,
-which chooses copies and cores, is its own choice here, and ours with the fewest steps is faster before any
-tuning. Until then the tool filled cores in the order of the layers, figures were two to five times as high,
-and `tune` was better than both other searches in all six cases measured then; now figures of near allocations
-differ less, and so do the searches.
-
-What the model lacks: what waits for whom on the way between cores (PIMCOMP, pimsim-nn), which makes figures
-jump by a tenth where a copy goes to another core; the draw of designs (PIMSYN), and copies beyond an output
-row, which MNSIM does not use. How many reads the fullest core starts, and in how many cores a layer lies,
-told nothing more of 296 allocations of SqueezeNet and 269 of ShuffleNet (rank correlation of left-out answers
-0.73 with and without, 0.85 and 0.84) and little of 291 of AlexNet (0.95 and 0.93). These are left to
-interpolation between answers: it ranks allocations that are drawn from where the searches went, and much
-worse those of searches that went elsewhere. NeuroSim's cycle for AlexNet falls by 0.1 % with each number of
-batches less of the first layer and rises by 2 % beyond an edge, at 121 copies, or at 105 if the second layer
-has two: one answer beyond it keeps the model away.
-
-PIMCOMP reads memory that it has not written: another setting of the allocator of memory made it report 1.643
-in place of 1.609 ms for an allocation of AlexNet. All figures are with the default of glibc, which repeats
-them. MNSIM was imported once for all of its allocations: 18 of 18 figures were those of its run.py. PIMSYN
-takes more than ten minutes to choose copies for SqueezeNet, and ResNet-18 was not measured there. pimsim-nn
-takes 228 s of a core for one allocation of SqueezeNet and 218 s for one of AlexNet (one copy of each layer on
-images of 64 x 64 was at 40 % after 99 s), so three searches take days and it is not in the table. One run was
-made, with cores filled by the tool, `rramalloc tune squeezenet --arrays 3180 --simulator pimsim --evaluations
-11`: 30.9 ms, where PIMCOMP's rule comes to 70.95 ms on 2156 arrays and, told to give away fewer, to 35.9 ms
-on 3180, and ours with the fewest steps to 60.11 ms, with the cores that the export says now to 16.87 ms. The
-best was asked about again and repeated itself. Each of the ten different answers left out of the fit in turn,
-the model has a rank correlation of 0.68 with them, steps alone 0.18: ten answers say little of 26 stages, and
-the mesh it does not know.
-
-Tried in the tools with 40 evaluations and left out, since they won no further case: half of the proposals
-chosen from five children in place of up to 300, so that errors of the model choose less, with small moves of
-the three best in the last third (in seven cases: the same figure in three, and up to 1.5 % worse in three
-others); and small moves alone (AlexNet in NeuroSim with two other seeds: they improved nothing). In models of
-the answers alone: bad figures counted as less bad, deviations scaled by left-out answers, and a length of its
-own for every coordinate.
+- Where there is one run, differences of 1 % say little; MNSIM's quickest cases have three.
+- How `tune` proposes was chosen on models of answers of MNSIM, of PIMCOMP with low latency, and of PIMSYN
+  for alexnet_todaes. One rule (draw further away where the model expects no improvement) was added after
+  NeuroSim's two cases had been lost with {evaluations} evaluations; it changed neither of them.
+- PIMCOMP was measured after that, with the cores that the export says. While the tool filled cores in the
+  order of the layers, figures were two to five times as high and `tune` was best in all six cases measured
+  then.
+- The model lacks what waits for whom on the way between cores (PIMCOMP, pimsim-nn), which makes figures
+  jump by a tenth where a copy goes to another core; PIMSYN's draw of designs; and copies beyond an output
+  row, which MNSIM does not use. Interpolation between answers takes their place: it ranks allocations near
+  those that the searches asked about, and others much worse. Reads of the fullest core and cores of a layer
+  told nothing more.
+- NeuroSim's cycle for AlexNet falls by 0.1 % with each batch less of the first layer and rises by 2 % at
+  121 copies, or at 105 if the second layer has two: one answer beyond that edge keeps the model away.
+- PIMCOMP reads memory that it has not written: another setting of the allocator of memory gave 1.643 in
+  place of 1.609 ms. All figures are with the default of glibc, which repeats them. MNSIM was imported once
+  for all of its allocations: 18 of 18 figures were those of its run.py.
+- Left out: ResNet-18 and SqueezeNet in PIMSYN, which takes more than ten minutes to choose copies, and
+  pimsim-nn, which takes four minutes an allocation. In one run of 11 evaluations there (SqueezeNet, 3180
+  arrays, cores filled by the tool) `tune` came to 30.9 ms, PIMCOMP's rule to 35.9 ms, ours with the fewest
+  steps to 60.11 ms, and to 16.87 ms with the cores that the export says now.
+- Tried with 40 evaluations, and no better: half of the proposals from five children in place of up to 300,
+  with small moves of the three best in the last third; small moves alone.
 """
 
 

@@ -323,27 +323,13 @@ def methods_table(table: Table) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
-def cases_table(table: Table) -> Iterator[list[str]]:
-    yield ["network", "lines", "x min", "arrays", "bound", "gap", "first s", "MB",
-           *(series.name for series in SERIES.values())]  # fmt: skip
-    for case, runs in table.items():
-        auto, best = runs.get("auto"), best_of(runs)
-        arrays = next(iter(runs.values())).arrays
-        cells = [case.network, str(case.crossbar), f"{case.factor:g}", str(arrays)]
-        if auto is None:
-            cells += ["-"] * 4
-        else:
-            first = pages.seconds_text(auto.first_s)
-            cells += [str(auto.lower_bound), f"{auto.gap:.1%}", first, f"{auto.peak_mb:.0f}"]
-        yield cells + [answer_cell(runs.get(method), best) for method in SERIES]
-
-
-def answer_cell(row: Row | None, best: int) -> str:
-    """Makespan, bold if no method has a smaller one, and seconds."""
-    if row is None:
-        return "-"
-    steps = "-" if row.makespan is None else str(row.makespan)
-    return f"{f'**{steps}**' if row.makespan == best else steps} ({pages.seconds_text(row.seconds)})"
+def cases(table: Table) -> dict[tuple[str, int, float], str]:
+    """Return makespan and gap of auto for every case."""
+    return {
+        case: f"{row.makespan} (optimal)" if row.proven else f"{row.makespan} ({row.gap:.1%})"
+        for case, runs in table.items()
+        if (row := runs.get("auto"))
+    }
 
 
 def model_words(table: Table) -> str:
@@ -360,24 +346,6 @@ def model_words(table: Table) -> str:
         f"{len(pairs)} cases, CBC in {sum(cbc.proven for _, cbc in pairs)}, both in {len(both)}. "
         f"Optima that differ: {len(differ)}{listed(differ)}. {REMOVED}"
     )
-
-
-def model_table(table: Table) -> Iterator[list[str]]:
-    yield ["network", "lines", "x min", "CBC", "s", "HiGHS", "s"]
-    for case, runs in table.items():
-        cells = [case.network, str(case.crossbar), f"{case.factor:g}"]
-        yield cells + model_cells(runs.get(CBC)) + model_cells(runs.get("milp"))
-
-
-def model_cells(row: Row | None) -> list[str]:
-    """Bound of the model, in brackets where it is not the optimum, and seconds."""
-    if row is None or row.solve_s is None:
-        return ["-", "-"]
-    bound = "-" if row.lower_bound is None else str(row.lower_bound)
-    return [
-        bound if row.proven or row.lower_bound is None else f"({bound})",
-        pages.seconds_text(row.solve_s),
-    ]
 
 
 def draw(table: Table) -> None:
@@ -422,12 +390,8 @@ PuLP + CBC and by PuLP + HiGHS, each for at most {SOLVER_LIMIT_S:.0f} s. Every
 allocation is simulated exactly. interval: fewest arrays with the smallest interval. Peak memory is that of
 the whole process and, for CBC, of the solver it starts. All numbers: `search.csv`."""
 CASES_NOTES = """\
-lines: wordlines and bitlines; x min: budget over the minimum. bound, gap, first s (time to the first answer),
-MB (peak memory): of auto. Then for each method the exact makespan in steps, the best in bold, and in brackets
-the seconds from the network's name to the end."""
-MODEL_NOTES = """\
-Bound of the model's optimum, in brackets where it is not proven to be the optimum, and seconds of the method
-on a problem that was built before: one call, which builds the PuLP model."""
+Makespan of auto in steps and its gap, by network, wordlines and bitlines of an array, and budget over the
+minimum. No method is faster in any of these cases unless the list above says so."""
 REMOVED = """\
 An own solver of this model, `separable`, was removed: it proved all 96 optima, but its allocations, those of
 the model, were up to 1.95 times slower than the best of their case, and no other method used it."""
@@ -461,9 +425,8 @@ def write_page(note: str) -> None:
         "",
     ]
     lines += [*pages.markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE.name})", ""]
-    lines += ["## Cases", "", CASES_NOTES, "", *pages.markdown(cases_table(table))]
+    lines += ["## Cases", "", CASES_NOTES, "", *pages.by_budget(cases(table))]
     lines += ["## The separable model", "", model_words(table), ""]
-    lines += [MODEL_NOTES, "", *pages.markdown(model_table(table))]
     PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     draw(table)
 
