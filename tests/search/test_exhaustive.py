@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -13,10 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from laws.reference import reference
-from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerate_all, enumerated
+from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumerated
 
 from rramalloc.errors import TargetError
-from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, fewest, interval
 from rramalloc.search.bound import diagram, path_program, relaxation
 from rramalloc.search.bound.box_prover import Tightener
@@ -75,22 +73,6 @@ def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataOb
     assert claims == (answer.lower_bound >= reached)
     if claims:
         assert reached == case.optimum
-
-
-@PROBLEMS
-@settings(max_examples=60)
-@given(data=st.data())
-def test_bounds_on_copies_are_kept(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
-    """`least` and `most` shrink the problem; bound and optimum are of the shrunken one."""
-    case = data.draw(enumerated(ops=ops, tick=tick))
-    row = case.allocations[data.draw(st.integers(0, len(case.allocations) - 1))]
-    limits = (np.minimum(row, 2), row) if data.draw(st.booleans()) else (row, case.problem.graph.windows)
-    assume(int((limits[0] * case.problem.demand).sum()) <= case.problem.budget)
-    small = enumerate_all(replace(case.problem, least=limits[0], most=limits[1]))
-    answer = auto.solve(small.problem, Work(work=LITTLE), 0)
-    reached = makespan(small, answer)
-    assert Bounder(small.problem).root_bound(Work()) <= small.optimum
-    assert answer.lower_bound <= small.optimum <= reached
 
 
 @AND_LONG_TIMES
@@ -229,15 +211,6 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
     assert answer.lower_bound <= case.optimum <= makespan(case, answer)
 
 
-@pytest.mark.parametrize("name", ["auto", "interval", "recurrence"])
-@settings(max_examples=40)
-@given(case=enumerated(ops=ANY + ALL_PIXELS))
-def test_every_method_keeps_to_the_problem(name: str, case: Enumerated) -> None:
-    assert name in method_names()
-    answer = method_named(name).solve(case.problem, Work(work=1), 0)
-    assert answer.lower_bound <= case.optimum <= makespan(case, answer)
-
-
 @PROBLEMS
 @settings(max_examples=60)
 @given(data=st.data())
@@ -262,27 +235,3 @@ def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.Da
     assert answer.lower_bound <= makespan(case, answer)
     if "this is the fewest" in answer.proof:
         assert used == least
-
-
-@settings(max_examples=50)
-@given(data=st.data())
-def test_more_arrays_never_cost_steps(data: st.DataObject) -> None:
-    case = data.draw(enumerated())
-    more = replace(case.problem, budget=case.problem.budget + data.draw(st.integers(1, 30)))
-    few = auto.solve(case.problem, Work(work=LITTLE), 0)
-    many = auto.solve(more, Work(work=LITTLE), 0)
-    steps = makespan_of_each(more.graph, np.array([few.choice.copies, many.choice.copies]))
-    if "proven optimal" in many.proof:
-        assert steps[1] <= steps[0]
-    assert many.lower_bound <= case.optimum
-
-
-@settings(max_examples=40)
-@given(case=enumerated(ops=ANY + ALL_PIXELS))
-def test_ties_take_fewer_arrays(case: Enumerated) -> None:
-    """docs/sources/model.md 8."""
-    answer = auto.solve(case.problem, Work(), 0)
-    assume("proven optimal" in answer.proof)
-    best = case.allocations[case.makespans == case.optimum]
-    arrays = best @ case.problem.demand
-    assert int(answer.choice.copies @ case.problem.demand) == int(arrays.min())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +9,9 @@ from laws.strategies import Enumerated, enumerated
 
 from rramalloc.search.archive import Archive
 from rramalloc.search.front import Front, front_of
-from rramalloc.search.objective import FewestArrays, LatencyNs, Makespan, TimeObjective
+from rramalloc.search.objective import FewestArrays, Makespan
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.access import StepTime
 
 
 def staircase(arrays: np.ndarray, values: np.ndarray) -> list[tuple[int, float]]:
@@ -26,9 +23,9 @@ def staircase(arrays: np.ndarray, values: np.ndarray) -> list[tuple[int, float]]
     return points
 
 
-def front(problem: Problem, stop: Work, seed: int = 0, along: type[TimeObjective] = Makespan) -> Front:
-    """The front of arrays and a time."""
-    return front_of(FewestArrays(problem), along(problem), stop, seed)
+def front(problem: Problem, stop: Work, seed: int) -> Front:
+    """The front of arrays and makespan."""
+    return front_of(FewestArrays(problem), Makespan(problem), stop, seed)
 
 
 def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
@@ -36,8 +33,8 @@ def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
     return float(values[case.allocations @ case.problem.demand <= budget].min())
 
 
-@settings(max_examples=60)
-@given(case=enumerated(), seed=st.integers(0, 3), work=st.sampled_from([2, 20]))
+@settings(max_examples=40)
+@given(case=enumerated(), seed=st.integers(0, 3), work=st.sampled_from([2, 20, 2000]))
 def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     case: Enumerated, seed: int, work: int
 ) -> None:
@@ -50,15 +47,9 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     for point, until in zip(found.points, untils, strict=True):
         assert problem.fits(point.found.copies)
         assert point.lower_bound <= least(case, case.makespans, until) <= point.value
-    if all(point.lower_bound == point.value for point in found.points):
-        assert points == staircase(arrays, case.makespans)
-
-
-@settings(max_examples=40)
-@given(case=enumerated())
-def test_enough_work_proves_the_whole_front(case: Enumerated) -> None:
-    found = front(case.problem, Work(work=2000))
-    assert all(point.lower_bound == point.value for point in found.points)
+    proven = all(point.lower_bound == point.value for point in found.points)
+    assert proven or work < 2000
+    assert not proven or points == staircase(arrays, case.makespans)
 
 
 @settings(max_examples=15)
@@ -71,23 +62,6 @@ def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> No
         assert (first.found.copies == second.found.copies).all()
         assert first[1:] == second[1:]
     assert works[0].spent_s == works[1].spent_s
-
-
-@settings(max_examples=20)
-@given(case=enumerated(), data=st.data())
-def test_latency_front_keeps_its_bounds(case: Enumerated, data: st.DataObject) -> None:
-    """docs/sources/model.md 7: latency_ns = makespan * step_ns, the step longer with more copies."""
-    stages = len(case.problem.demand)
-    access = data.draw(st.lists(st.sampled_from([0.0, 1.0, 3.0, 10.0]), min_size=stages, max_size=stages))
-    step_time = StepTime(5.0, np.array(access), data.draw(st.booleans()))
-    latency = case.makespans * np.array([step_time.step_ns(row) for row in case.allocations])
-    found = front(replace(case.problem, step_time=step_time), Work(work=20), along=LatencyNs)
-    used = [case.problem.arrays(point.found.copies) for point in found.points]
-    for point, until in zip(found.points, [*(n - 1 for n in used[1:]), case.problem.budget], strict=True):
-        assert case.problem.fits(point.found.copies)
-        best = least(case, latency, until)
-        assert point.lower_bound <= best * (1 + 1e-9)
-        assert best <= point.value * (1 + 1e-9)
 
 
 @given(case=enumerated(), data=st.data())

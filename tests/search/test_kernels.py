@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
-from itertools import chain
 from random import Random
 from typing import Any
 
@@ -14,8 +12,7 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.reference import windows_of
-from laws.strategies import Clocks, random_blocks, random_network, random_problem, random_replication, randoms
+from laws.strategies import Clocks, random_network, random_problem, random_replication, randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
@@ -29,7 +26,6 @@ from rramalloc.search.bound.boxes import Bounder, WaysToEnd
 from rramalloc.search.bound.diagram import Diagram, least_of_each
 from rramalloc.search.bound.lookups import checkpoints, reach
 from rramalloc.search.kernels import (
-    beam,
     climb,
     cuts,
     deadlines,
@@ -44,7 +40,7 @@ from rramalloc.search.kernels import (
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, run_stage
+from rramalloc.timing.kernel import NEVER, Shapes, run_stage
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -72,69 +68,6 @@ FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 def small(random: Random) -> Problem:
     return random_problem(random, 8, 6, OPS, 6).problem
-
-
-def starts_of(graph: Any, copies: list[int], limit: int = 2**62) -> tuple[list[list[int]], list[int]]:
-    """docs/sources/model.md 4, batch by batch: starts of every stage, batches until the limit is passed."""
-    flat, starts, counted = graph.flat_binding, list[list[int]](), []
-    for i, windows in enumerate(graph.windows.tolist()):
-        own: list[int] = []
-        batches = -(-windows // copies[i])
-        passed = None
-        for batch in range(batches):
-            time = own[-1] + 1 if own else 0
-            last = min((batch + 1) * copies[i], windows) - 1
-            for edge in range(flat.pointer[i], flat.pointer[i + 1]):
-                p, window = int(flat.producer[edge]), int(flat.need[flat.offset[edge] + last])
-                if window >= 0:
-                    time = max(time, starts[p][window // copies[p]] + 1)
-            if passed is None and time + batches - batch > limit:
-                passed = batch
-            own.append(time)
-        starts.append(own)
-        counted.append(batches if passed is None else passed)
-    return starts, counted
-
-
-@settings(max_examples=60, deadline=None)
-@given(random=randoms)
-def test_run_stage(random: Random) -> None:
-    graph = small(random).graph
-    copies = random_replication(random, graph)
-    exact, _ = starts_of(graph, copies.tolist())
-    limit = random.randint(1, max(own[-1] for own in exact) + 2)
-    _, counted = starts_of(graph, copies.tolist(), limit)
-    begin = np.concatenate(([0], np.cumsum(graph.windows)[:-1]))
-    room = np.full(int(graph.windows.sum()), -1, dtype=np.int32)
-    other = room.copy()
-    for i, own in enumerate(exact):
-        finish, batches = RUN_STAGE(
-            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, NEVER, room, None
-        )
-        assert (finish, batches) == (own[-1] + 1, len(own))
-        assert room[begin[i] : begin[i] + len(own)].tolist() == own
-        other[:] = room
-        most = np.int64(limit)
-        cut, batches = RUN_STAGE(
-            graph.flat_binding, None, None, i, copies, begin, begin[i], NEXT_STEP, most, other, None
-        )
-        assert batches == counted[i]
-        assert cut == (finish if finish <= limit else NEVER)
-
-
-@settings(max_examples=60, deadline=None)
-@given(random=randoms)
-def test_run_stage_with_blocks(random: Random) -> None:
-    """Two look-ups in the rows and columns of an edge say the same as its table of needed blocks."""
-    graph = small(random).graph
-    graph = graph.in_blocks(random_blocks(random, graph))
-    copies = random_replication(random, graph)
-    exact = simulate(graph, copies)
-    room = np.full(sum(grid.height * grid.width for grid in graph.grids), -1, dtype=np.int32)
-    first = np.zeros(len(copies) + 1, dtype=np.int64)
-    makespan = batch_starts(graph.flat_extents, Shapes.of(graph.grids), None, copies, NEXT_STEP, room, first)
-    assert makespan == exact.makespan
-    assert room[: first[-1]].tolist() == exact.starts.tolist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -323,122 +256,6 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
     assert kept >= 25 * copies_only
 
 
-@dataclass(eq=False)
-class PlainBeam:
-    """A beam search over pixels and dictionaries; the guide is the state of `drawn`."""
-
-    drawn: DrawnModes
-    search: BeamSearch
-    target: int
-    most: int
-    unit: int
-
-    def __post_init__(self) -> None:
-        self.edges, self.modes = self.drawn.problem.graph.flat_extents, self.search._modes
-        self.grids, self.latest = self.drawn.problem.graph.grids, self.drawn.latest(self.target)
-        self.guide = list(zip(*(column.tolist() for column in self.drawn.state), strict=True))
-        self.ticks = cache(self.ticks_of)
-        self.batches = cache(self.batches_of)
-        self.side = 2 * self.search._beam.reach + 1
-
-    def ticks_of(self, i: int, block: int, copies: int) -> int:
-        """Ticks of a batch of stage i."""
-        blocks, each = list(self.drawn.blocks), self.drawn.state.copies.copy()
-        blocks[i], each[i] = self.drawn.menu.block(block), copies
-        ticks = self.drawn.problem.graph.batch_ticks(each, tuple(blocks))
-        return 1 if ticks is None else int(ticks[i])
-
-    def batches_of(self, i: int, block: int, copies: int) -> list[list[tuple[int, int]]]:
-        """The pixels of every batch of stage i."""
-        blocks = windows_of(self.grids[i].recut(self.drawn.menu.block(block)))
-        return [list(chain(*blocks[first : first + copies])) for first in range(0, len(blocks), copies)]
-
-    def needed(self, edge: int, y: int, x: int) -> tuple[int, int] | None:
-        """The last pixel of its producer that a pixel needs by an edge."""
-        pixel = (
-            int(self.edges.table[self.edges.row[edge] + y]),
-            int(self.edges.table[self.edges.column[edge] + x]),
-        )
-        return pixel if min(pixel) >= 0 else None
-
-    def finish(
-        self, k: int, mode: tuple[int, int], done: list[dict[tuple[int, int], int]]
-    ) -> tuple[int, dict[tuple[int, int], int]]:
-        """When stage k ends, and when each of its pixels is computed, after what is done before."""
-        time, pixels, ticks = 0, dict[tuple[int, int], int](), self.ticks(k, *mode)
-        for batch in self.batches(k, *mode):
-            start = time
-            for edge in range(int(self.edges.pointer[k]), int(self.edges.pointer[k + 1])):
-                for y, x in batch:
-                    needed = self.needed(edge, y, x)
-                    if needed is not None:
-                        ready = done[int(self.edges.producer[edge])][needed]
-                        start = max(start, ready + int(self.edges.lag[edge]))
-            time = start + ticks
-            pixels.update(dict.fromkeys(batch, time))
-        return time, pixels
-
-    def dues(self, p: int, k: int) -> list[tuple[tuple[int, int], int, int]]:
-        """Pixels of stage p that stages after k need, until when, and in which part."""
-        until: dict[tuple[int, int], int] = {}
-        for edge, u in enumerate(self.edges.consumer.tolist()):
-            if int(self.edges.producer[edge]) != p or u <= k:
-                continue
-            before = self.ticks(u, *self.guide[u]) + int(self.edges.lag[edge])
-            for batch, latest in zip(self.batches(u, *self.guide[u]), self.latest[u], strict=True):
-                for y, x in batch:
-                    needed = self.needed(edge, y, x)
-                    if needed is not None:
-                        until[needed] = min(until.get(needed, 2**62), latest - before)
-        kept = {
-            pixel: time
-            for pixel, time in until.items()
-            if not any(
-                other != pixel and other[0] >= pixel[0] and other[1] >= pixel[1] and later <= time
-                for other, later in until.items()
-            )
-        }
-        order = sorted(kept)
-        halves = [int(2 * row >= self.grids[p].height) for row, _ in order[1:]]
-        return [(pixel, kept[pixel], part) for pixel, part in zip(order, [*halves, 2], strict=False)]
-
-    def run(self) -> list[list[int]]:
-        """Arrays of the states that are kept of each stage, the earliest first; up to the one with none."""
-        kept: list[list[int]] = []
-        states: list[tuple[int, list[dict[tuple[int, int], int]]]] = [(0, [])]
-        first, reach = self.modes.first.tolist(), self.search._beam.reach
-        for k in range(len(self.grids)):
-            dues = [(p, *due) for p in range(k + 1) for due in self.dues(p, k)]
-            cells: dict[tuple[int, ...], tuple[int, list[dict[tuple[int, int], int]]]] = {}
-            for used, done in states:
-                for row in range(first[k], first[k + 1]):
-                    total = used + int(self.modes.arrays[row])
-                    if total + int(self.modes.rest[k]) > self.most:
-                        continue
-                    mode = int(self.modes.block[row]), int(self.modes.copies[row])
-                    end, pixels = self.finish(k, mode, done)
-                    after, late = [*done, pixels], [-(2**62)] * 3
-                    for p, pixel, time, part in dues:
-                        late[part] = max(late[part], after[p][pixel] - time)
-                    cell = tuple(max(0, reach + math.ceil(each / self.unit)) for each in late)
-                    better = cell not in cells or total < cells[cell][0]
-                    if better and end <= self.target and max(cell) < self.side:
-                        cells[cell] = total, after
-            states = [
-                state
-                for cell, state in sorted(cells.items(), key=lambda item: item[0])
-                if all(
-                    state[0] <= used
-                    for other, (used, _) in cells.items()
-                    if all(a <= b for a, b in zip(other, cell, strict=True))
-                )
-            ]
-            kept.append([used for used, _ in states])
-            if not states:
-                break
-        return kept
-
-
 def guided(drawn: DrawnModes) -> BeamSearch:
     """A beam search whose modes hold those of the state, which become random ones of them."""
     edges = drawn.problem.graph.flat_extents
@@ -494,34 +311,6 @@ def test_a_beam_never_loses_its_guide(tick: int, random: Random) -> None:
     assert drawn.makespan <= target
 
 
-@pytest.mark.parametrize("tick", [0, 5])
-@settings(max_examples=15, deadline=None)
-@given(random=randoms)
-def test_beams(tick: int, random: Random) -> None:
-    """States, latenesses and what is kept, as by their definition."""
-    drawn = DrawnModes(random, tick)
-    search = guided(drawn)
-    reach, unit = random.choice((1, 2, 3)), random.choice((1, 1, 3))
-    cells = beam.Cells(*np.zeros((4, (2 * reach + 1) ** 3), dtype=np.int64))
-    search._beam = search._beam._replace(reach=reach, cells=cells)
-    target = max(1, drawn.makespan - random.choice((-1, 0, 1, 2, 4)))
-    most = drawn.arrays + random.choice((-2, 0, 3))
-    expected = PlainBeam(drawn, search, target, most, unit).run()
-    edges, before = drawn.problem.graph.flat_extents, drawn.copied
-    scratch = moves.Scratch.of(edges, drawn.tables.room)
-    aim = beam.Aim(target, most, unit)
-    arrays, _ = beam.beam_search(edges, drawn.tables, search._modes, aim, drawn.state, scratch, search._beam)
-    trace = search._beam.trace
-    assert [trace.used[k, : trace.states[k]].tolist() for k in range(len(expected))] == expected
-    assert arrays == min(expected[-1], default=beam.NO_ALLOCATION)
-    if arrays < beam.NO_ALLOCATION:
-        assert drawn.makespan <= target
-        assert arrays == drawn.arrays <= most
-    else:
-        assert (drawn.state.block == before.block).all()
-        assert (drawn.state.copies == before.copies).all()
-
-
 @settings(max_examples=60, deadline=None)
 @given(random=randoms)
 def test_cheapest_modes(random: Random) -> None:
@@ -540,7 +329,8 @@ def test_breakpoints(windows: int) -> None:
     """Fewest copies with a number of batches, tried one by one."""
     batches = [-(-windows // d) for d in range(1, windows + 1)]
     useful = [d for d in range(1, windows + 1) if d == 1 or batches[d - 1] < batches[d - 2]]
-    assert breakpoints(windows, windows).tolist() == useful
+    for largest in (1, windows - 1, windows, windows + 9):
+        assert breakpoints(windows, largest).tolist() == [d for d in useful if d <= max(1, largest)]
     for d in {1, 2, windows // 2, windows} - {0}:
         if d <= windows:
             fewer = [e for e in range(d, windows + 1) if batches[e - 1] < batches[d - 1]]

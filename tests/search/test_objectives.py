@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.strategies import ANY, Enumerated, enumerate_all, random_network, randoms
+from laws.strategies import ANY, Enumerated, enumerate_all, random_network, random_problem, randoms
 
 from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
@@ -21,7 +22,11 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.search.fewest import Target
-from rramalloc.search.objective import steps_within
+from rramalloc.search.objective import Latency, steps_within
+from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.ranges import STEP_RANGES, StepBound, StepRange
+from rramalloc.search.work import Work
+from rramalloc.timing.access import StepTime
 
 STEP_NS = 10.0
 
@@ -65,64 +70,75 @@ def step_times(case: Enumerated) -> npt.NDArray[np.float64]:
 
 
 @MEMORIES
-@settings(max_examples=12)
-@given(random=randoms)
-def test_latency(memory: dict[str, Any] | None, random: Random) -> None:
-    """min makespan * step_ns."""
-    case = case_of(random, machine(memory))
-    found = optimize(case.problem.graph.network, case.problem.budget, hardware=machine(memory), work=30)
-    best = float((case.makespans * step_times(case)).min())
-    assert found.latency_ns is not None
-    assert found.step_ns is not None
-    assert found.latency_ns == pytest.approx(best, rel=1e-3)
-    in_ns = {"steps": found.step_ns, "ns": 1.0}[found.objective_unit]
-    assert found.objective_unit == ("steps" if memory is None else "ns")
-    assert found.objective_value * in_ns == pytest.approx(found.latency_ns)
-    assert found.lower_bound * in_ns <= best * (1 + 1e-9)
-    assert found.gap == (found.objective_value - found.lower_bound) / found.objective_value
-
-
-@MEMORIES
-@pytest.mark.parametrize("method", ["none", "proportional", "bottleneck", "gain", "published", "milp"])
 @settings(max_examples=4)
 @given(random=randoms)
 def test_a_bound_is_of_the_objective_whatever_the_method_minimises(
-    memory: dict[str, Any] | None, method: str, random: Random
+    memory: dict[str, Any] | None, random: Random
 ) -> None:
     """No allocation within the budget is below the bound, and the gap is of what the result is judged by."""
     case = case_of(random, machine(memory))
     network, budget = case.problem.graph.network, case.problem.budget
-    try:
-        found = optimize(network, budget, hardware=machine(memory), method=method, work=2)
-    except UnsupportedError:
-        return
-    values = case.makespans * (1.0 if memory is None else step_times(case))
-    assert found.objective == "latency"
-    assert found.lower_bound <= float(values.min()) * (1 + 1e-9)
-    assert found.objective_value >= float(values.min()) * (1 - 1e-9)
-    assert found.gap == (found.objective_value - found.lower_bound) / found.objective_value
+    best = float((case.makespans * (1.0 if memory is None else step_times(case))).min())
+    for method in (
+        "none",
+        "proportional",
+        "bottleneck",
+        "interval",
+        "recurrence",
+        "gain",
+        "published",
+        "milp",
+    ):
+        try:
+            found = optimize(network, budget, hardware=machine(memory), method=method, work=2)
+        except UnsupportedError:
+            continue
+        assert found.objective == "latency"
+        assert found.lower_bound <= best * (1 + 1e-9), method
+        assert found.objective_value >= best * (1 - 1e-9), method
+        assert found.gap == (found.objective_value - found.lower_bound) / found.objective_value
 
 
-@MEMORIES
-@settings(max_examples=12)
+def with_memory(
+    random: Random, case: Enumerated, *, shared: bool
+) -> tuple[Enumerated, npt.NDArray[np.float64]]:
+    """The case with a step time, and the step of each allocation computed from docs/sources/model.md 7."""
+    compute = random.choice((1.0, 10.0, 30.0))
+    access = np.array([random.choice((0.5, 2.0, 4.0, 7.3)) for _ in case.problem.demand])
+    each = case.allocations * access
+    steps_ns = np.maximum(compute, each.sum(axis=1) if shared else each.max(axis=1))
+    return replace(case, problem=replace(case.problem, step_time=StepTime(compute, access, shared))), steps_ns
+
+
+class NoBound:
+    """A model of step lengths that knows nothing of them."""
+
+    stop = Work()
+
+    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
+        return 0.0
+
+    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
+        return StepBound(0.0, 1)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["per layer", "shared"])
+@settings(max_examples=15)
 @given(random=randoms)
-def test_interval(memory: dict[str, Any] | None, random: Random) -> None:
-    """min interval * step_ns (exact), then latency as tie-break."""
-    case = case_of(random, machine(memory))
-    network, budget = case.problem.graph.network, case.problem.budget
-    found = optimize(network, budget, hardware=machine(memory), objective="interval", work=30)
-    steps = (-(-case.problem.graph.windows // case.allocations)).max(axis=1)
-    streams = steps * step_times(case)
-    assert found.step_ns is not None
-    assert found.latency_ns is not None
-    assert found.interval * found.step_ns == pytest.approx(streams.min())
-    in_ns = found.step_ns if found.objective_unit == "steps" else 1.0
-    assert found.objective_value * in_ns == pytest.approx(streams.min())
-    assert (found.lower_bound, found.gap) == (found.objective_value, 0)
-    if memory is None:
-        ties = streams <= streams.min() * (1 + 1e-9)
-        latency = float((case.makespans * step_times(case))[ties].min())
-        assert found.latency_ns == pytest.approx(latency)
+def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -> None:
+    """Ranges hold the step of every allocation; of all these the search finds the least latency."""
+    case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 4), shared=shared)
+    problem, optimum = case.problem, float((case.makespans * steps_ns).min())
+    ranges = StepRange.all_of(problem, NoBound(), 1, STEP_RANGES)
+    held = [(steps_ns >= each.first * (1 - 1e-9)) & (steps_ns <= each.last * (1 + 1e-9)) for each in ranges]
+    assert np.any(held, axis=0).all()
+    answer = Latency(problem).solve(Work(work=30), 0)
+    number = int(np.flatnonzero((case.allocations == answer.choice.copies).all(axis=1))[0])
+    assert case.makespans[number] * steps_ns[number] == pytest.approx(optimum, rel=1e-3)
+    assert answer.objective_bound is not None
+    assert answer.objective_bound <= optimum * (1 + 1e-9)
+    root_ns = Latency(problem).bound(Answer(problem.smallest, 1, ""), Work())
+    assert 0 < root_ns <= optimum * (1 + 1e-9)
 
 
 @MEMORIES
@@ -163,26 +179,6 @@ def test_sequential_is_what_evaluate_proposes_where_transfers_are_free() -> None
     assert found.lower_bound == found.objective_value == sum(row.batches for row in found.layers)
 
 
-@settings(max_examples=20)
-@given(random=randoms)
-def test_arrays(random: Random) -> None:
-    """Fewest arrays with latency <= a target; a target in ns is one in whole steps."""
-    case = case_of(random, machine(None))
-    network, budget = case.problem.graph.network, case.problem.budget
-    target = random.choice(sorted(set(case.makespans.tolist())))
-    options: dict[str, Any] = {"hardware": machine(None), "objective": "arrays", "work": 30}
-    fewest = int(case.arrays[case.makespans <= target].min())
-    for wish in ({"target": target}, {"target_ns": target * STEP_NS + 9.5}):
-        found = optimize(network, budget, **options, **wish)
-        assert found.makespan <= target
-        assert found.arrays.used == fewest
-        assert (found.objective_value, found.objective_unit) == (fewest, "arrays")
-        assert found.lower_bound <= fewest
-    if case.optimum > 1:
-        with pytest.raises(TargetError):
-            optimize(network, budget, **options, target=case.optimum - 1)
-
-
 def test_fewest_arrays_for_an_interval_by_hand() -> None:
     """MobileNet-v1: sum of demand * ceil(windows / 1000) is 667 arrays (docs/sources/model.md 8)."""
     found = optimize("mobilenet_v1", 1000, target_interval=1000)
@@ -198,7 +194,7 @@ def test_fewest_arrays_for_an_interval_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("network", "arrays", "mapping"),
-    [("alexnet", 400, "im2col"), ("vgg16", 3000, "im2col"), ("squeezenet", 800, "sdk")],
+    [("alexnet", 400, "im2col"), ("squeezenet", 800, "sdk")],
 )
 def test_inputs_that_stream(network: str, arrays: int, mapping: Any) -> None:
     """Neither the answer for the latency nor that for the interval is better; on chains it is proven."""
@@ -230,7 +226,7 @@ def test_a_throughput_is_a_target_of_its_interval(interval_ns: float) -> None:
     assert 1e9 / longest_ns >= 1e9 / interval_ns > 1e9 / math.nextafter(longest_ns, math.inf)
 
 
-@settings(max_examples=2000)
+@settings(max_examples=500)
 @given(steps=st.integers(1, 2**45), step_ns=st.floats(1e-200, 1e200))
 def test_a_latency_is_a_target_of_as_many_steps(steps: int, step_ns: float) -> None:
     """And the float below it is one of a step less: a quotient may round to either side."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cache
@@ -23,11 +20,9 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
-from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.search import auto
@@ -70,7 +65,7 @@ def long_chain(stages: int) -> StageGraph:
     return StageGraph.build(Network.build("chain", nodes, source="generated"))
 
 
-@pytest.mark.parametrize("copies", [2.0, 5.0, 50.0])
+@pytest.mark.parametrize("copies", [5.0, 50.0])
 def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
     """A long chain of equal stages, where every one of the many moves times almost the whole chain.
 
@@ -133,36 +128,17 @@ def test_too_small_a_budget_lists_every_layer() -> None:
     assert optimize("vgg16", 902, work=1).replication == dict.fromkeys(dict(error.demands), 1)
 
 
-@pytest.mark.parametrize(
-    ("windows", "largest", "useful"),
-    [
-        # ceil(10 / d) for d = 1 ... 10: 10 5 4 3 2 2 2 2 2 1
-        pytest.param(10, 10, [1, 2, 3, 4, 5, 10], id="ten"),
-        pytest.param(10, 9, [1, 2, 3, 4, 5], id="limit before the last"),
-        pytest.param(10, 4, [1, 2, 3, 4], id="limit"),
-        pytest.param(1, 1, [1], id="one window"),
-        pytest.param(7, 100, [1, 2, 3, 4, 7], id="limit beyond"),
-    ],
-)
-def test_breakpoints(windows: int, largest: int, useful: list[int]) -> None:
-    assert breakpoints(windows, largest).tolist() == useful
-
-
 def shuffled(network: Network, random: Random) -> Network:
     nodes = list(network.nodes)
     random.shuffle(nodes)
     return Network.build(network.name, nodes, source=network.source)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_order_of_nodes_in_the_file_does_not_matter(name: str) -> None:
-    network = load(name)
+def test_order_of_nodes_in_the_file_does_not_matter() -> None:
+    network = load("shufflenet")
     other = shuffled(network, Random(7))
     assert other.nodes != network.nodes
-    first, second = (optimize(item, 600, work=4) for item in (network, other))
-    assert first.network.sha256 == second.network.sha256
-    assert first.replication == second.replication
-    one, two = first.to_dict(), second.to_dict()
+    one, two = (optimize(item, 600, work=4).to_dict() for item in (network, other))
     assert {k: v for k, v in one.items() if k != "layers"} == {k: v for k, v in two.items() if k != "layers"}
     assert sorted(one["layers"], key=str) == sorted(two["layers"], key=str)
 
@@ -181,29 +157,6 @@ def test_order_does_not_matter_for_random_networks(random: Random) -> None:
         candidate = auto.solve(one, Work(work=1), 3)
         found.append((by_name(one.graph, candidate.choice.copies), candidate.lower_bound, candidate.proof))
     assert found[0] == found[1]
-
-
-def test_same_seed_same_answer_in_any_process() -> None:
-    """STYLE: same inputs and seed, same bytes out; a set's order changes with PYTHONHASHSEED."""
-    script = (
-        "import sys\n"
-        "from rramalloc.api import optimize\n"
-        "from rramalloc.files import to_json\n"
-        "found = optimize('inception_v1', 1024, seed=5, work=6)\n"
-        "sys.stdout.write(to_json(found.to_dict()))\n"
-    )
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-        )
-        for seed in ("1", "4242")
-    ]
-    first, second = (run.communicate(timeout=120)[0] for run in runs)
-    assert first == second
-    here = optimize("inception_v1", 1024, seed=5, work=6)
-    assert to_json(here.to_dict()).encode() == first
 
 
 def finished() -> Work:
@@ -244,7 +197,7 @@ def test_progress_only_improves() -> None:
     assert seen[-1] == (simulate(source.graph, candidate.choice.copies).makespan, candidate.lower_bound)
 
 
-@pytest.mark.parametrize(("name", "arrays"), [("squeezenet", 400), ("resnet18", 3000), ("vgg16", 1500)])
+@pytest.mark.parametrize(("name", "arrays"), [("squeezenet", 400), ("vgg16", 1500)])
 def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
     """The check of a result asks only what the search has not, and gets the bound of asking everything."""
     alone, searched = Bounder(problem(name, arrays)).root_bound(Work()), problem(name, arrays)
@@ -254,16 +207,6 @@ def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
         assert root_bound(problem(name, arrays), Work(), known) == max(known, alone)
     fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound(Work())
     assert bounder_of(searched).within(arrays * 9 // 10).root_bound(Work()) == fewer
-
-
-def test_other_methods_are_bounded_too() -> None:
-    """optimize() gives every method's allocation a proven bound; the makespan decides, not the method."""
-    bound = Bounder(problem("squeezenet", 400)).root_bound(Work())
-    best = optimize("squeezenet", 400, work=4)
-    for name in ("interval", "recurrence"):
-        found = optimize("squeezenet", 400, method=name)
-        assert found.method == name
-        assert bound <= found.lower_bound <= best.makespan <= found.makespan
 
 
 @pytest.mark.parametrize(
@@ -302,9 +245,7 @@ def test_a_target_out_of_reach_says_what_the_limit_is(arrays: int | None, remedy
         optimize("alexnet", arrays, hardware=hardware, objective="arrays", target=40, work=4)
 
 
-@pytest.mark.parametrize(
-    ("network", "arrays"), [("squeezenet", 432), ("vgg16", 14432), ("inception_v1", 1004)]
-)
+@pytest.mark.parametrize(("network", "arrays"), [("squeezenet", 432), ("vgg16", 14432)])
 def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides of the search see only what was known before their turn."""
     answers = []

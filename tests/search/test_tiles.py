@@ -105,11 +105,11 @@ def cores(count: int, arrays: int, *, straddle: bool = False) -> Hardware:
 @pytest.mark.parametrize("name", ["auto", "interval", "recurrence", "milp", "published"])
 def test_every_method_returns_what_can_be_placed(name: str) -> None:
     hardware = cores(10, 150)
-    allocation = rramalloc.optimize("vgg16", 1500, hardware=hardware, method=name, work=20)
+    allocation = rramalloc.optimize("vgg16", 1500, hardware=hardware, method=name, work=4)
     copies = np.array([layer.replication for layer in allocation.layers])
     demand = np.array([layer.demand for layer in allocation.layers])
     assert placeable(Tiles(10, 150), demand, copies)
-    free = rramalloc.optimize("vgg16", 1500, method="auto", work=20)
+    free = rramalloc.optimize("vgg16", 1500, method="auto", work=4)
     assert allocation.makespan >= free.lower_bound
 
 
