@@ -14,6 +14,7 @@ import io
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -30,17 +31,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import onnx
-from hostile.test_mutations import (
-    PIMCOMP,
-    VALUES,
-    archive,
-    as_json,
-    bitten,
-    onnx_bytes,
-    places,
-    toml_of,
-    torch_program,
-)
+from hostile.documents import DOCUMENTS, HARDWARE, archive, onnx_bytes, toml_of, torch_program
 
 from rramalloc.cli.main import main
 
@@ -50,261 +41,130 @@ _NUMBERS = "0.5 -0.0 1e300 1.7e308 5e-324 1e-15 1e13 nan inf -inf"
 EXTREMES = (0, -1, 1, 3, 2**31 - 1, 2**53 + 1, 2**63, 10**18, 10**400, *map(float, _NUMBERS.split()))
 _STRANGE = ("x" * 100_000, "\x00", "\x1b[31mred", "\u202e", "\ud800")
 STRANGE = ("", " ", *_STRANGE, *"../../x =1+1 c1 input 1 nan".split())
+VALUES: tuple[Any, ...] = (
+    None, True, *EXTREMES, -(10**18), "x", "n" * 2000, [], {}, [[]], [1, 2], [1] * 100, {"op": "conv"},
+)  # fmt: skip
 TWICE = "\u2060twice"
 """Behind a key that is to be written a second time, which no dict of Python can say."""
 WRITTEN_TWICE = b'\\u2060twice"'
 OLD = b'{"old": true}\n'
-_COMMON = {
-    "name": "h",
-    "source": "s",
-    "crossbar": {"wordlines": 128, "bitlines": 128, "cell_bits": 2},
-    "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
-    "chip": {
-        "arrays_per_tile": 16,
-        "straddle": True,
-        "tiles": [4, 4],
-        "chips": [2, 1],
-        "hop_ns_tile": 1.0,
-        "hop_ns_chip": 34.0,
-        "bandwidth_tile_gb_s": 32.0,
-        "bandwidth_chip_gb_s": 12.8,
-    },
-    "energy": {"read_pj": 1.0, "leakage_mw": 0.1, "area_um2": 5.0, "pj_per_byte": 0.5, "periphery_um2": 9.0},
-    "write": {"write_ns_per_row": 50.0, "write_pj": 1.0, "parallel": 2},
-    "units": {
-        "processors": 4,
-        "storage_units": 4,
-        "unit_bytes": 65536,
-        "bandwidth_in_gb_s": 8.0,
-        "bandwidth_out_gb_s": 8.0,
-    },
-}
-_MEMORY = {"bandwidth_gb_s": 128.0, "reuse": "row", "scope": "shared"}
-_CLOCKED = {
-    "read_ns": 100.0,
-    "dac_bits": 1,
-    "adc_ns": 1.0,
-    "columns_per_adc": 128,
-    "rows_per_read": 64,
-    "clock": "own",
-    "tick_ns": 10.0,
-}
-HARDWARE: dict[str, dict[str, Any]] = {
-    "h.toml": _COMMON | {"timing": {"step_ns": 100.0}, "memory": _MEMORY},
-    "own.toml": _COMMON | {"timing": _CLOCKED, "digital": {"ns_per_pixel": {"add": 0.5, "maxpool": 0.5}}},
-}
-SWEEP = {
-    "networks": ["n.json"],
-    "arrays": ["x1.5", 40],
-    "crossbars": ["128x128"],
-    "methods": ["interval", "none"],
-    "seeds": [0],
-    "hardware": ["h.toml"],
-    "work": 1,
-}
-BITS = "layer,weight_bits,input_bits,sensitivity\nc1,8,8,0\nc1,4,8,0.5\nc2,8,8,0\nc2,2,4,1.5\n"
-STRATEGY = {
-    "format": "rramalloc-strategy/1",
-    "name": "uneven",
-    "tasks": {
-        "*": [{"compute": [1, 2], "storage": [1, 2]}, {"compute": [3], "storage": [3, 4]}, {"idle": ["C4"]}],
-        "c1": [
-            {"compute": [1, 2, 3], "storage": [1, 2, 3], "share": 0.75},
-            {"compute": [4], "storage": [4], "share": 0.25},
-        ],
-    },
-}
-PAIR = {
-    "chip": {
-        "chiplets": [1, 2],
-        "units": [1, 4],
-        "hop_cycles_inside": 1,
-        "hop_cycles_between": 5,
-        "systolic": 4,
-    },
-    "groups": [["v"], ["u"]],
-    "operators": {
-        "v": {
-            "work": [3, 3, 3],
-            "strategy": 1,
-            "latency": [10, 25],
-            "submesh": [[1, 1], [1, 1]],
-            "first": [[0, 0], [0, 1]],
-        },
-        "u": {
-            "compute": 30,
-            "submesh": [[1, 1], [1, 4]],
-            "first": [[0, 1], [0, 0]],
-            "last": [[0, 1], [0, 3]],
-            "transfers": 100,
-            "reduce_to": "last",
-        },
-    },
-    "edges": [{"from": "v", "to": "u", "latency": [[10], [75]], "transfers": 100}],
-}
-BARE = {"replication": {"c1": 1, "c3": 1}}
-BLOCKS = {"replication": {"c1": 2}, "block": {"c1": [1, 2]}}
-TABLE = (
-    "name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool\n"
-    "c1,3,16,16,16,3,1,1,2,2,0\nc2,16,32,8,8,3,1,1,1,1,0\nc3,32,32,8,8,3,1,1,1,1,0\n"
-)
-NETWORK = {
-    "format": "rramalloc-network/1",
-    "name": "small",
-    "nodes": [
-        {"name": "input", "op": "input", "shape": [3, 12, 12]},
-        {"name": "c1", "op": "conv", "inputs": ["input"], "out_channels": 16, "kernel": [3, 3], "pads": 1},
-        {"name": "p1", "op": "maxpool", "inputs": ["c1"], "kernel": 2, "stride": 2},
-        {"name": "c2", "op": "conv", "inputs": ["p1"], "out_channels": 16, "kernel": 3, "pads": 1},
-        {"name": "c3", "op": "conv", "inputs": ["c2"], "out_channels": 16, "kernel": 1},
-        {"name": "sum", "op": "add", "inputs": ["c3", "p1"]},
-        {"name": "flat", "op": "flatten", "inputs": ["sum"]},
-        {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 10},
-    ],
-}
-ON, OWN, AT = ("--hardware", "h.toml"), ("--hardware", "own.toml"), ("--allocation", "a.json")
-QUICK = ("--work", "1")
-MAKESPAN = r"""sed -n 's/^  "makespan": \([0-9]*\),/\1/p' {allocation}"""
+ON, AT = "--hardware h.toml", "--allocation a.json"
+FORTY = "n.json --arrays 40 --work 1"
+SEGMENTS = "n.json --arrays 8 --work 1 --reload --inputs 2"
+MAKESPAN = r"""'sed -n "s/^  \"makespan\": \([0-9]*\),/\1/p" {allocation}'"""
 """A simulator that says what the allocation says."""
-FORTY = ("n.json", "--arrays", "40", *QUICK)
 RESULTS = {
-    "a.json": ("optimize", *FORTY, *ON),
-    "placed.json": ("place", "n.json", *AT, *ON, *QUICK),
-    "simulated.json": ("simulate", "n.json", *AT),
-    "inspected.json": ("inspect", "n.json", *ON),
-    "verified.json": ("verify", "n.json", *AT),
-    "compared.json": ("compare", *FORTY, "--methods", "none,interval"),
-    "front.json": ("pareto", *FORTY),
-    "measured.json": ("latency", "measure", "n.json", "--device", "simulated", "--most", "20"),
-    "measured.csv": ("latency", "measure", "n.json", "--device", "simulated", "--most", "20"),
-    "plan.json": ("optimize", "n.json", "--arrays", "8", *QUICK, *ON, "--reload", "--inputs", "2"),
-    "folded.json": ("fold", "n.json"),
-    "filter.json": ("fold", "--filter", "64,6,6,4", "--stride", "2,2", "--align", "64"),
-    "evaluated.json": ("evaluate", "n.json", *ON, "--enumerate", "2,2"),
-    "cost.json": ("chiplet", "cost", "pair.json"),
-    "schedule.json": ("chiplet", "optimize", "n.json", *ON, *QUICK),
-    "tuned.json": (
-        "tune",
-        *FORTY[:3],
-        *ON,
-        "--simulator",
-        MAKESPAN,
-        "--evaluations",
-        "3",
-        "--store",
-        "tune.sqlite",
-    ),
-    "swept": ("sweep", "s.toml", "--jobs", "1"),
+    "a.json": f"optimize {FORTY} {ON}",
+    "placed.json": f"place n.json {AT} {ON} --work 1",
+    "simulated.json": f"simulate n.json {AT}",
+    "inspected.json": f"inspect n.json {ON}",
+    "verified.json": f"verify n.json {AT}",
+    "compared.json": f"compare {FORTY} --methods none,interval",
+    "front.json": f"pareto {FORTY}",
+    "measured.json": "latency measure n.json --device simulated --most 20",
+    "measured.csv": "latency measure n.json --device simulated --most 20",
+    "plan.json": f"optimize {SEGMENTS} {ON}",
+    "folded.json": "fold n.json",
+    "filter.json": "fold --filter 64,6,6,4 --stride 2,2 --align 64",
+    "evaluated.json": f"evaluate n.json {ON} --enumerate 2,2",
+    "cost.json": "chiplet cost pair.json",
+    "schedule.json": f"chiplet optimize n.json {ON} --work 1",
+    "tuned.json": f"tune n.json --arrays 40 {ON} --simulator {MAKESPAN} --evaluations 3 --store tune.sqlite",
+    "swept": "sweep s.toml --jobs 1",
 }
 """Files that commands make, in this order, for others to read."""
-COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "n.json": (
-        ("inspect", "n.json"),
-        ("optimize", "n.json", "--arrays", "x2", *QUICK),
-        ("optimize", "n.json", "--arrays", "x2", *QUICK, "--mapping", "sdk"),
-        ("optimize", "n.json", "--arrays", "x2", *QUICK, "--fc", "crossbar"),
-        ("optimize", *FORTY, *OWN),
-        ("convert", "n.json"),
-        ("fold", "n.json"),
-        ("compare", "n.json", "--arrays", "x2", "--methods", "none,interval"),
-        ("latency", "plan", "n.json"),
-        ("simulate", "n.json", "--allocation", "bare.json"),
-        ("chiplet", "optimize", "n.json", *ON, *QUICK),
-        ("evaluate", "n.json", *ON, "--strategies", "strategy.json"),
-        ("verify", "n.json", "--allocation", "bare.json"),
+_READ = f"""
+n.json: inspect n.json
+n.json: optimize n.json --arrays x2 --work 1
+n.json: optimize n.json --arrays x2 --work 1 --mapping sdk
+n.json: optimize n.json --arrays x2 --work 1 --fc crossbar
+n.json: optimize {FORTY} --hardware own.toml
+n.json: convert n.json
+n.json: fold n.json
+n.json: compare n.json --arrays x2 --methods none,interval
+n.json: latency plan n.json
+n.json: simulate n.json --allocation bare.json
+n.json: chiplet optimize n.json {ON} --work 1
+n.json: evaluate n.json {ON} --strategies strategy.json
+n.json: verify n.json --allocation bare.json
+HARDWARE: inspect n.json --hardware HARDWARE
+HARDWARE: optimize {FORTY} --hardware HARDWARE
+HARDWARE: optimize {FORTY} --hardware HARDWARE --mapping sdk
+HARDWARE: optimize {FORTY} --hardware HARDWARE --placed
+HARDWARE: optimize {FORTY} --hardware HARDWARE --objective edp
+HARDWARE: optimize {FORTY} --hardware HARDWARE --objective interval
+HARDWARE: optimize n.json --work 1 --hardware HARDWARE
+HARDWARE: optimize {SEGMENTS} --hardware HARDWARE
+HARDWARE: place n.json --allocation bare.json --hardware HARDWARE --work 1
+HARDWARE: chiplet optimize n.json --hardware HARDWARE --work 1
+HARDWARE: evaluate n.json --hardware HARDWARE --enumerate 2,2
+HARDWARE: compare {FORTY} --hardware HARDWARE --methods none,interval
+HARDWARE: pareto {FORTY} --hardware HARDWARE --objective latency_ns
+a.json: simulate n.json {AT}
+a.json: verify n.json {AT}
+a.json: place n.json {AT} --work 1
+a.json: report a.json
+a.json: export n.json {AT} --to json
+a.json: export n.json {AT} --to csv
+a.json: export n.json {AT} --to pimsyn --check
+bare.json: simulate n.json --allocation bare.json
+bare.json: place n.json --allocation bare.json {ON} --work 1
+bare.json: verify n.json --allocation bare.json --hardware own.toml
+bare.json: evaluate n.json {ON} --allocations bare.json
+blocks.json: simulate n.json --allocation blocks.json
+blocks.json: verify n.json --allocation blocks.json
+placed.json: verify n.json {AT} --placement placed.json
+placed.json: export n.json {AT} --placement placed.json --to csv
+placed.json: report placed.json
+placed.json: chiplet cost n.json {AT} --placement placed.json
+schedule.json: report schedule.json
+schedule.json: chiplet cost schedule.json
+pair.json: chiplet cost pair.json
+pair.json: chiplet optimize pair.json --work 1
+pair.json: chiplet cost pair.json pair.json
+strategy.json: evaluate n.json {ON} --strategies strategy.json
+MEASURED: latency estimate n.json --table MEASURED
+MEASURED: optimize {FORTY} {ON} --latency-table MEASURED
+MEASURED: optimize {FORTY} --hardware own.toml --latency-table MEASURED
+measured.json.samples.jsonl: latency fit measured.json.samples.jsonl --method both
+bits.csv: optimize {FORTY} --bits bits.csv --sensitivity 2 {ON}
+t.csv: inspect t.csv
+t.csv: optimize t.csv --arrays x2 --work 1
+t.csv: convert t.csv
+pimcomp.json: inspect pimcomp.json
+pimcomp.json: optimize pimcomp.json --arrays x2 --work 1
+m.onnx: inspect m.onnx
+m.onnx: convert m.onnx
+m.onnx: verify m.onnx --allocation none.json
+m.pt2: inspect m.pt2
+m.pt2: convert m.pt2
+s.toml: sweep s.toml --jobs 1
+swept: report swept
+swept: sweep s.toml --jobs 1 -o swept
+swept: sweep s.toml --status -o swept
+tune.sqlite: {RESULTS["tuned.json"]}
+REPORTED: report REPORTED
+"""
+_KINDS = {
+    "HARDWARE": tuple(HARDWARE),
+    "MEASURED": ("measured.json", "measured.csv"),
+    "REPORTED": tuple(
+        f"{name}.json" for name in "simulated compared front plan folded filter evaluated cost tuned "
+        "inspected verified".split()
     ),
-    **{
-        name: (
-            ("inspect", "n.json", "--hardware", name),
-            ("optimize", *FORTY, "--hardware", name),
-            ("optimize", *FORTY, "--hardware", name, "--mapping", "sdk"),
-            ("optimize", *FORTY, "--hardware", name, "--placed"),
-            ("optimize", *FORTY, "--hardware", name, "--objective", "edp"),
-            ("optimize", *FORTY, "--hardware", name, "--objective", "interval"),
-            ("optimize", "n.json", *QUICK, "--hardware", name),
-            ("optimize", "n.json", "--arrays", "8", *QUICK, "--hardware", name, "--reload", "--inputs", "2"),
-            ("place", "n.json", "--allocation", "bare.json", "--hardware", name, *QUICK),
-            ("chiplet", "optimize", "n.json", "--hardware", name, *QUICK),
-            ("evaluate", "n.json", "--hardware", name, "--enumerate", "2,2"),
-            ("compare", *FORTY, "--hardware", name, "--methods", "none,interval"),
-            ("pareto", *FORTY, "--hardware", name, "--objective", "latency_ns"),
-        )
-        for name in HARDWARE
-    },
-    "a.json": (
-        ("simulate", "n.json", *AT),
-        ("verify", "n.json", *AT),
-        ("place", "n.json", *AT, *QUICK),
-        ("report", "a.json"),
-        ("export", "n.json", *AT, "--to", "json"),
-        ("export", "n.json", *AT, "--to", "csv"),
-        ("export", "n.json", *AT, "--to", "pimsyn", "--check"),
-    ),
-    "bare.json": (
-        ("simulate", "n.json", "--allocation", "bare.json"),
-        ("place", "n.json", "--allocation", "bare.json", *ON, *QUICK),
-        ("verify", "n.json", "--allocation", "bare.json", *OWN),
-        ("evaluate", "n.json", *ON, "--allocations", "bare.json"),
-    ),
-    "blocks.json": (
-        ("simulate", "n.json", "--allocation", "blocks.json"),
-        ("verify", "n.json", "--allocation", "blocks.json"),
-    ),
-    "placed.json": (
-        ("verify", "n.json", *AT, "--placement", "placed.json"),
-        ("export", "n.json", *AT, "--placement", "placed.json", "--to", "csv"),
-        ("report", "placed.json"),
-        ("chiplet", "cost", "n.json", *AT, "--placement", "placed.json"),
-    ),
-    **{
-        name: (("report", name),)
-        for name in (
-            "simulated.json",
-            "compared.json",
-            "front.json",
-            "plan.json",
-            "folded.json",
-            "filter.json",
-            "evaluated.json",
-            "cost.json",
-            "tuned.json",
-            "inspected.json",
-            "verified.json",
-        )
-    },
-    "schedule.json": (("report", "schedule.json"), ("chiplet", "cost", "schedule.json")),
-    "pair.json": (
-        ("chiplet", "cost", "pair.json"),
-        ("chiplet", "optimize", "pair.json", *QUICK),
-        ("chiplet", "cost", "pair.json", "pair.json"),
-    ),
-    "strategy.json": (("evaluate", "n.json", *ON, "--strategies", "strategy.json"),),
-    **{
-        name: (
-            ("latency", "estimate", "n.json", "--table", name),
-            ("optimize", *FORTY, *ON, "--latency-table", name),
-            ("optimize", *FORTY, *OWN, "--latency-table", name),
-        )
-        for name in ("measured.json", "measured.csv")
-    },
-    "measured.json.samples.jsonl": (("latency", "fit", "measured.json.samples.jsonl", "--method", "both"),),
-    "bits.csv": (("optimize", *FORTY, "--bits", "bits.csv", "--sensitivity", "2", *ON),),
-    "t.csv": (("inspect", "t.csv"), ("optimize", "t.csv", "--arrays", "x2", *QUICK), ("convert", "t.csv")),
-    "pimcomp.json": (("inspect", "pimcomp.json"), ("optimize", "pimcomp.json", "--arrays", "x2", *QUICK)),
-    "m.onnx": (
-        ("inspect", "m.onnx"),
-        ("convert", "m.onnx"),
-        ("verify", "m.onnx", "--allocation", "none.json"),
-    ),
-    "m.pt2": (("inspect", "m.pt2"), ("convert", "m.pt2")),
-    "s.toml": (("sweep", "s.toml", "--jobs", "1"),),
-    "swept": (
-        ("report", "swept"),
-        ("sweep", "s.toml", "--jobs", "1", "-o", "swept"),
-        ("sweep", "s.toml", "--status", "-o", "swept"),
-    ),
-    "tune.sqlite": (RESULTS["tuned.json"],),
-}
+}  # fmt: skip
+
+
+def _commands() -> dict[str, list[tuple[str, ...]]]:
+    commands: dict[str, list[tuple[str, ...]]] = {}
+    for line in _READ.strip().splitlines():
+        kind, _, command = line.partition(": ")
+        for name in _KINDS.get(kind, (kind,)):
+            commands.setdefault(name, []).append(tuple(shlex.split(command.replace(kind, name))))
+    return commands
+
+
+COMMANDS = _commands()
 """The commands that read a file."""
 _ASKED = {
     "optimize": "arrays crossbar mapping fc objective target target-ns method seed work time-limit gap "
@@ -366,27 +226,30 @@ def run(arguments: tuple[str, ...]) -> tuple[int, str]:
 
 def prepare(folder: Path) -> None:
     """Write the undamaged files."""
-    documents = {
-        "n.json": NETWORK,
-        "bare.json": BARE,
-        "blocks.json": BLOCKS,
-        "strategy.json": STRATEGY,
-        "pair.json": PAIR,
-        "pimcomp.json": PIMCOMP,
-        "none.json": {"replication": {}},
-    }
-    for name, document in documents.items():
-        (folder / name).write_bytes(as_json(document))
-    for name, tables in {**HARDWARE, "s.toml": SWEEP}.items():
-        (folder / name).write_text(toml_of(tables))
-    (folder / "t.csv").write_text(TABLE)
-    (folder / "bits.csv").write_text(BITS)
+    for name, text in DOCUMENTS.items():
+        (folder / name).write_text(text)
     (folder / "m.onnx").write_bytes(onnx_bytes())
     (folder / "m.pt2").write_bytes(archive(torch_program()))
     with within(folder):
         for name, command in RESULTS.items():
-            code, said = run((*command, "-o", name, "-q"))
+            code, said = run((*shlex.split(command), "-o", name, "-q"))
             assert code == 0, (name, said)
+
+
+def places(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) of a document."""
+    items: Any = ()
+    if isinstance(document, dict):
+        items = document.items()
+    elif isinstance(document, list):
+        items = enumerate(document)
+    for key, value in list(items):
+        yield document, key
+        yield from places(value)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document).encode()
 
 
 def changed(document: Any, chance: random.Random) -> Any:
@@ -461,24 +324,8 @@ def changed_message(message: Any, chance: random.Random) -> None:
     if chance.random() < 0.2 or field.message_type is not None:
         inner.ClearField(field.name)
         return
-    words = (
-        0,
-        1,
-        -1,
-        2,
-        7,
-        2**31 - 1,
-        -(2**31),
-        2**62,
-        1e300,
-        "",
-        "x",
-        "c",
-        "w1",
-        b"",
-        b"x" * 1000,
-        *STRANGE,
-    )
+    numbers = (0, 1, -1, 2, 7, 2**31 - 1, -(2**31), 2**62, 1e300)
+    words = (*numbers, "x", "c", "w1", b"", b"x" * 1000, *STRANGE)
     for _ in range(20):
         given = chance.choice(words)
         try:
@@ -501,8 +348,24 @@ def changed_store(path: Path, chance: random.Random) -> None:
         cells = list(database.execute(f"SELECT rowid, {name} FROM {table}"))  # noqa: S608
         place, text = chance.choice(cells)
         with contextlib.suppress(ValueError, TypeError):
-            text = as_json(changed(json.loads(text), chance)).decode()
+            text = _json(changed(json.loads(text), chance)).decode()
         database.execute(f"UPDATE {table} SET {name} = ? WHERE rowid = ?", (text, place))  # noqa: S608
+
+
+def bitten(content: bytes, chance: random.Random) -> bytes:
+    """A copy that is cut off, has bytes changed or added, or has a part twice."""
+    place = chance.randrange(len(content))
+    match chance.randrange(4):
+        case 0:
+            return content[:place]
+        case 1:
+            changed = bytearray(content)
+            for _ in range(chance.randrange(1, 20)):
+                changed[chance.randrange(len(changed))] = chance.randrange(256)
+            return bytes(changed)
+        case 2:
+            return content[:place] + chance.randbytes(8) + content[place:]
+    return content[:place] + content[chance.randrange(len(content)) :]
 
 
 def damage(path: Path, seed: int) -> None:
@@ -513,15 +376,15 @@ def damage(path: Path, seed: int) -> None:
         return
     content = path.read_bytes()
     if chance.random() < 0.1:
-        path.write_bytes(bitten(content, seed))
+        path.write_bytes(bitten(content, chance))
         return
     match path.suffix:
         case ".json":
-            path.write_bytes(as_json(changed(json.loads(content), chance)).replace(WRITTEN_TWICE, b'"'))
+            path.write_bytes(_json(changed(json.loads(content), chance)).replace(WRITTEN_TWICE, b'"'))
         case ".jsonl":
             lines = content.splitlines()
             at = chance.randrange(len(lines))
-            lines[at] = as_json(changed(json.loads(lines[at]), chance)).replace(WRITTEN_TWICE, b'"')
+            lines[at] = _json(changed(json.loads(lines[at]), chance)).replace(WRITTEN_TWICE, b'"')
             path.write_bytes(b"\n".join(lines))
         case ".toml":
             text = toml_of(changed(tomllib.loads(content.decode()), chance))
@@ -541,11 +404,8 @@ def command_of(seed: int, folder: Path) -> tuple[str, ...]:
     chance = random.Random(seed)
     if chance.random() < 0.15:
         name = chance.choice(list(OPTIONS))
-        base = {
-            "optimize": ("--arrays", "40", "--work", "2"),
-            "compare": ("--arrays", "40", "--methods", "none"),
-            "pareto": ("--arrays", "30", "--work", "2"),
-        }.get(name, ())
+        base = {"optimize": "--arrays 40 --work 2", "compare": "--arrays 40 --methods none",
+                "pareto": "--arrays 30 --work 2"}.get(name, "").split()  # fmt: skip
         return (name, "n.json", *base, chance.choice(OPTIONS[name]), chance.choice(TEXTS))
     name = chance.choice(list(COMMANDS))
     damage(folder / name, seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import random
@@ -14,7 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hostile.fuzz import COMMANDS, HARDWARE, prepare, run, toml_of, try_case, with_target, within
+from hostile.documents import HARDWARE, with_value
+from hostile.fuzz import COMMANDS, VALUES, prepare, run, try_case, with_target, within
+from hypothesis import given
+from laws.strategies import randoms
+
+from rramalloc.errors import RramallocError
+from rramalloc.network.network import Network
 
 CASES = int(os.environ.get("RRAMALLOC_FUZZ", "120"))
 """Commands with hostile input; 5,000 take half an hour."""
@@ -54,12 +59,25 @@ def test_tiny_numbers_and_ratios_are_refused_by_name(prepared: Path, tmp_path: P
         ("chip", "hop_ns_tile", 5e-324, "chip.hop_ns_tile: must be 0, or at least 1e-09"),
         ("chip", "hop_ns_chip", 1.1e6, "hop_ns_chip is more than 1,000,000 times hop_ns_tile"),
     ):
-        document = copy.deepcopy(HARDWARE["h.toml"])
-        document[table][field] = value
-        (folder / "h.toml").write_text(toml_of(document))
+        (folder / "h.toml").write_text(with_value(HARDWARE["h.toml"], table, field, value))
         with within(folder):
             code, said = run(("place", "n.json", "--allocation", "a.json", "--hardware", "h.toml"))
         assert (code, told in said) == (1, True), said
+
+
+@given(chance=randoms)
+def test_any_fields_of_a_node(chance: random.Random) -> None:
+    """All fields of one node hostile at once: a Network or an error of the package."""
+    names = "kernel stride pads dilation groups shape scale out_channels".split()
+    operators = "conv maxpool upsample barrier linear concat input select".split()
+    node = {"name": "conv1", "op": chance.choice(operators), "inputs": ["input"]}
+    node |= {name: chance.choice(VALUES) for name in chance.sample(names, chance.randrange(1, 4))}
+    told = ""
+    try:
+        Network.build("n", [{"name": "input", "op": "input", "shape": [3, 8, 8]}, node])
+    except RramallocError as error:
+        told = str(error)
+    assert not told or told.startswith("n: ")
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hostile.test_mutations import archive, onnx_bytes, torch_program
+from hostile.documents import archive, onnx_bytes, torch_program
 
 TWO_THREADS = """
 import sys, threading, time
