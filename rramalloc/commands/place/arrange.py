@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
-from rramalloc.commands.place.move_pieces import TileRules, improve
+from rramalloc.commands.place.move_pieces import improve
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.errors import CapacityError, SpecError, TileError
 from rramalloc.hardware.hardware import Chip, Hardware
@@ -51,20 +51,14 @@ from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
 Floats = npt.NDArray[np.float64]
-_LOOK_BACK = 64
-"""Open tiles, the latest first, in which a piece looks for room before it opens another."""
+_LOOK_BACK = 64  # open tiles, the latest first, in which a piece looks for room before it opens another
 
 
-class EqualPieces(NamedTuple):
-    """`copies` equal pieces of a stage, of `arrays` arrays each."""
-
-    stage: int
-    arrays: int
-    copies: int
+Run = tuple[int, int]  # (tile, arrays of one set in it)
+EqualPieces = tuple[int, int, int]  # (stage, arrays of each, how many)
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
+class Filled(NamedTuple):
     """Pieces in tiles, one row per piece: stage, arrays, and the number of its tile along the curve."""
 
     stage: Ints
@@ -74,14 +68,9 @@ class Filled:
     @classmethod
     def of(cls, tiles: Iterable[Iterable[EqualPieces]]) -> Filled:
         """Return the filling from the content of each tile, in order."""
-        rows = [
-            (pieces.stage, pieces.arrays, number, pieces.copies)
-            for number, content in enumerate(tiles)
-            for pieces in content
-        ]
+        rows = [(*pieces[:2], number, pieces[2]) for number, held in enumerate(tiles) for pieces in held]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        stage, arrays, tile = table[:, :3].repeat(table[:, 3], axis=0).T
-        return cls(stage.copy(), arrays.copy(), tile.copy())
+        return cls(*table[:, :3].repeat(table[:, 3], axis=0).T.copy())
 
     def dealt(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the stage, arrays, set and tile of the pieces of every set of `together` arrays of
@@ -99,10 +88,6 @@ class Filled:
         return stage, arrays, number, tile
 
 
-Run = tuple[int, int]
-"""(tile, arrays of one set in it)."""
-
-
 def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
     """Return the runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
     most = max(arrays for _, arrays in runs)
@@ -112,8 +97,7 @@ def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
     alike = len(rest) == (count if left else 0) and all(arrays == left for _, arrays in rest)
     if len(whole) == count * each and alike:
         return [[*whole[k * each : (k + 1) * each], *rest[k : k + 1]] for k in range(count)]
-    sets = [[run] for run in runs if run[1] == demand]
-    short = 0
+    sets, short = [[run] for run in runs if run[1] == demand], 0
     for tile, arrays in runs:
         left = 0 if arrays == demand else arrays
         while left:
@@ -126,95 +110,74 @@ def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
     return sets
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """The copies do not fit; proven: rather than no way was found."""
-
-    proven: bool
-
-
-def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | Misfit:
-    """Place the copies of every stage in tiles, along a curve.
+def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> tuple[Filled | None, bool]:
+    """Place the copies of every stage in tiles, along a curve; None if no way is found, and if none exists.
 
     demand, replication: int64, in canonical order; tiles: of all chips, `count` of them, each with `arrays`.
     """
     too_many = int((demand * replication).sum()) > tiles.count * tiles.arrays
     if too_many or (not straddle and (demand > tiles.arrays).any()):
-        return Misfit(proven=True)
-    pieces = _pieces(demand, replication, tiles.arrays)
+        return None, True
+    pieces: list[EqualPieces] = []  # of a stage those that do not fill a tile first
+    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
+        whole, rest = divmod(arrays, tiles.arrays)
+        pieces += [(stage, rest, copies)] if rest else []
+        pieces += [(stage, tiles.arrays, whole * copies)] if whole else []
     filling = _Filling(Tiles(min(tiles.count, MAX_PLACED), tiles.arrays))
-    for each in pieces:
-        filling.add(each, cut=False)
-    if not filling.left:
-        return Filled.of(filling.contents)
-    whole = [each for each in pieces if each.arrays == tiles.arrays]
-    packed, proven = _packed(whole, [each for each in pieces if each.arrays < tiles.arrays], tiles)
-    if packed is not None:
-        return Filled.of(packed)
-    if not straddle:
-        return Misfit(proven)
-    for each in filling.left:
-        filling.add(each, cut=True)
-    return Filled.of(filling.contents)
+    left = [(stage, arrays, filling.add(stage, arrays, count)) for stage, arrays, count in pieces]
+    if not any(count for *_, count in left):
+        return Filled.of(filling.contents), False
+    packed, proven = _packed(pieces, tiles)
+    if packed is None and straddle:
+        for each in left:
+            filling.cut(*each)
+        packed = filling.contents
+    return None if packed is None else Filled.of(packed), proven
 
 
-def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | Misfit:
-    """As `construct`, every stage in tiles of its own, as few as hold it."""
+def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | None:
+    """As `construct`, every stage in tiles of its own, as few as hold it; None: proven that there is none."""
     first, parts = 0, list[Filled]()
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
         count = -(-arrays * copies // tiles.arrays) if straddle else -(-copies // (tiles.arrays // arrays))
         own = Tiles(count, tiles.arrays)
-        filled = construct(demand[[stage]], replication[[stage]], own, straddle=straddle)
-        if isinstance(filled, Misfit) or first + count > tiles.count:
-            return Misfit(proven=True)
+        filled, _ = construct(demand[[stage]], replication[[stage]], own, straddle=straddle)
+        if filled is None or first + count > tiles.count:
+            return None
         parts.append(Filled(filled.stage + stage, filled.arrays, filled.tile + first))
         first += count
-    return Filled(*(np.concatenate(each) for each in zip(*map(astuple, parts), strict=True)))
-
-
-def _pieces(demand: Ints, replication: Ints, most: int) -> list[EqualPieces]:
-    """Return the pieces of all stages in canonical order, of a stage those that do not fill a tile first."""
-    pieces = []
-    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
-        whole, rest = divmod(arrays, most)
-        pieces += [EqualPieces(stage, rest, copies)] if rest else []
-        pieces += [EqualPieces(stage, most, whole * copies)] if whole else []
-    return pieces
+    return Filled(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 @dataclass(eq=False)
 class _Filling:
-    """Tiles that are filled one after the other. left: pieces for which no tile had room."""
+    """Tiles that are filled one after the other. open: those with room left."""
 
     tiles: Tiles
     contents: list[list[EqualPieces]] = field(default_factory=list)
     room: list[int] = field(default_factory=list)
     open: list[int] = field(default_factory=list)
-    left: list[EqualPieces] = field(default_factory=list)
 
-    def add(self, pieces: EqualPieces, *, cut: bool) -> None:
-        """Place pieces one after the other; those without room are left, or cut."""
-        stage, arrays, count = pieces
+    def add(self, stage: int, arrays: int, count: int) -> int:
+        """Place pieces one after the other; return how many found no room."""
         count = self._to_open(stage, arrays, count, _LOOK_BACK)
         while count and len(self.contents) < self.tiles.count:
             here = min(count, self.tiles.arrays // arrays)
             self.contents.append([])
             self.room.append(self.tiles.arrays)
             self.open.append(len(self.contents) - 1)
-            self._put(self.open[-1], EqualPieces(stage, arrays, here))
+            self._put(self.open[-1], stage, arrays, here)
             count -= here
-        count = self._to_open(stage, arrays, count, len(self.open))
-        if not count:
-            return
-        if not cut:
-            self.left.append(EqualPieces(stage, arrays, count))
-            return
-        for _ in range(count):
+        return self._to_open(stage, arrays, count, len(self.open))
+
+    def cut(self, stage: int, arrays: int, count: int) -> None:
+        """Cut pieces to fill what room there is, the latest tile first."""
+        for _ in range(self._to_open(stage, arrays, count, len(self.open))):
             rest = arrays
             while rest:
                 tile = self.open[-1]
                 part = min(rest, self.room[tile])
-                self._put(tile, EqualPieces(stage, part, 1))
+                self._put(tile, stage, part, 1)
                 rest -= part
 
     def _to_open(self, stage: int, arrays: int, count: int, most: int) -> int:
@@ -222,40 +185,38 @@ class _Filling:
         for tile in self.open[: -most - 1 : -1] if count else ():
             here = min(count, self.room[tile] // arrays)
             if here:
-                self._put(tile, EqualPieces(stage, arrays, here))
+                self._put(tile, stage, arrays, here)
                 count -= here
         return count
 
-    def _put(self, tile: int, pieces: EqualPieces) -> None:
-        self.contents[tile].append(pieces)
-        self.room[tile] -= pieces.arrays * pieces.copies
+    def _put(self, tile: int, stage: int, arrays: int, count: int) -> None:
+        self.contents[tile].append((stage, arrays, count))
+        self.room[tile] -= arrays * count
         if not self.room[tile]:
             self.open.remove(tile)
 
 
-def _packed(
-    whole: list[EqualPieces], smaller: list[EqualPieces], tiles: Tiles
-) -> tuple[list[list[EqualPieces]] | None, bool]:
+def _packed(pieces: list[EqualPieces], tiles: Tiles) -> tuple[list[list[EqualPieces]] | None, bool]:
     """Return a packing in the order of the stages in it, None if there is none; whether that is proven."""
-    spare = Tiles(tiles.count - sum(each.copies for each in whole), tiles.arrays)
+    whole = [(stage, arrays) for stage, arrays, n in pieces if arrays == tiles.arrays for _ in range(n)]
+    smaller = [each for each in pieces if each[1] < tiles.arrays]
+    spare = Tiles(tiles.count - len(whole), tiles.arrays)
     if spare.count < 1 or not smaller:
         return None, True
-    arrays = np.array([each.arrays for each in smaller], dtype=np.int64)
-    packing = spare.pack(arrays, np.array([each.copies for each in smaller], dtype=np.int64))
+    _, arrays, counts = np.array(smaller, dtype=np.int64).T
+    packing = spare.pack(arrays, counts)
     if packing.fit != "fits":
         return None, packing.fit == "does not fit"
-    contents = [[EqualPieces(each.stage, each.arrays, 1)] for each in whole for _ in range(each.copies)]
+    contents = [[(*each, 1)] for each in whole]
     for filling in packing.fillings:
-        held = [EqualPieces(smaller[at].stage, smaller[at].arrays, copies) for at, copies in filling.copies]
-        contents += [held] * filling.tiles
+        contents += [[(*smaller[at][:2], count) for at, count in filling.copies]] * filling.tiles
     return sorted(contents, key=_middle), True
 
 
 def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     """Return the mean stage of the arrays in a tile."""
-    arrays = [each.arrays * each.copies for each in content]
-    mean = sum(each.stage * n for each, n in zip(content, arrays, strict=True)) / sum(arrays)
-    return mean, content
+    total = sum(arrays * count for _, arrays, count in content)
+    return sum(stage * arrays * count for stage, arrays, count in content) / total, content
 
 
 DEFAULT_WORK = 40  # units of PROPOSALS_PER_WORK random changes
@@ -315,8 +276,7 @@ def arrange(
     sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
     bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
-    room = TileRules(chip.arrays_per_tile, hardware.own_tiles is not None)
-    best = improve(first, flows, mesh, room, work, seed, stop or Work())
+    best = improve(first, flows, mesh, chip, work, seed, stop or Work())
     cost = best.cost(flows, mesh)
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
@@ -341,14 +301,14 @@ def _filled(
         raise TileError(tiles.arrays, large)
     own = hardware.own_tiles is not None
     if own:
-        filled = _in_own_tiles(demand, replication, tiles, straddle=chip.straddle)
+        filled, proven = _in_own_tiles(demand, replication, tiles, straddle=chip.straddle), True
     elif widths is None:
-        filled = construct(demand, replication, tiles, straddle=chip.straddle)
+        filled, proven = construct(demand, replication, tiles, straddle=chip.straddle)
     else:
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
-        filled = construct(width, replication * demand // width, tiles, straddle=False)
-    if isinstance(filled, Misfit):
-        found = {"proven": filled.proven, "row_blocks": widths is not None, "own_tiles": own}
+        filled, proven = construct(width, replication * demand // width, tiles, straddle=False)
+    if filled is None:
+        found = {"proven": proven, "row_blocks": widths is not None, "own_tiles": own}
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
     return filled
 
@@ -369,12 +329,9 @@ def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layo
     return Layout(pieces, to[tile], sites)
 
 
-_CAUTION = 1 - 1e-12
-"""Factor of a bound for the rounding of the sums that it is made of."""
-_MOST_LEVELS = 2048
-"""Hops up to which a bound counts, in meshes of any extent."""
-_MOST_STEPS = 64
-"""Levels of a bound beyond each hop between chips."""
+_CAUTION = 1 - 1e-12  # factor of a bound for the rounding of the sums that it is made of
+_MOST_LEVELS = 2048  # hops up to which a bound counts, in meshes of any extent
+_MOST_STEPS = 64  # levels of a bound beyond each hop between chips
 
 
 class Masses(NamedTuple):

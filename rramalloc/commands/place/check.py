@@ -6,14 +6,12 @@ docs/sources/model.md 3 and 10.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import gcd
 from typing import NamedTuple
 
-from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement
+from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, PlacedLayer, Placement
 from rramalloc.errors import MisplacedError
 from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
@@ -47,60 +45,25 @@ def check(
     _check_tiles(placement, needs, where)
 
 
-class _Size(NamedTuple):
-    """Copies, wordlines and bitlines that an array must state."""
-
-    copies: int
-    rows: int
-    columns: int
+At = tuple[int, int, int]  # replica, row block, column block
+Size = tuple[int, int, int]  # wordlines and bitlines of an array, and copies that share it
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(NamedTuple):
     """Need of a stage for arrays.
 
-    sizes: of every array of one copy by (row_block, column_block); most: copies of use, one for each
-    block of windows; smallest: the block of a copy without shifted kernels. Where copies share arrays,
-    each holds `room` of the groups, `rows` x `columns` lines each; room 0: copies lie apart. planes: arrays
-    of every block.
+    most: copies of use, one for each block of windows; smallest: the block of a copy without shifted kernels;
+    demand: arrays of one copy; arrays: what each must state; planes: of every block; shared: copies share
+    them.
     """
 
     most: int
     smallest: Pair
     block: Pair
-    sizes: dict[tuple[int, int], tuple[int, int]]
-    groups: int
-    room: int
-    rows: int
-    columns: int
+    demand: int
+    arrays: dict[At, Size]
     planes: int
-
-    @property
-    def demand(self) -> int:
-        """Arrays of one copy."""
-        return (-(-self.groups // self.room) if self.room else len(self.sizes)) * self.planes
-
-    def size(self, replica: int, at: tuple[int, int], copies: int) -> _Size | None:
-        """Return the sizes that the array with this block of weights must state, None if a replica has no
-        such block."""
-        if not self.room:
-            lines = self.sizes.get(at)
-            return None if lines is None else _Size(1, *lines)
-        first, last = at[0] * self.room, min((at[0] + 1) * self.room, copies * self.groups) - 1
-        if at[0] != at[1] or last < first or replica != first // self.groups:
-            return None
-        held = last - first + 1
-        return _Size(last // self.groups - replica + 1, held * self.rows, held * self.columns)
-
-    def blocks(self, copies: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the replica, row_block and column_block of every block."""
-        if not self.room:
-            for replica in range(copies):
-                for row_block, column_block in self.sizes:
-                    yield replica, row_block, column_block
-        else:
-            for number in range(-(-copies * self.groups // self.room)):
-                yield number * self.room // self.groups, number, number
+    shared: bool
 
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
@@ -111,15 +74,12 @@ def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Nee
             pixels = network.shapes[node.name].pixels
             on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
             if not on_host or network.only_classifiers:
-                layer = layers.get(node.name)
-                fold = (layer and layer.fold) or (1, 1)
-                block = (layer and layer.block) or None
-                needs[node.name] = _need(network, node, placement, fold, block, where)
+                needs[node.name] = _need(network, node, placement, layers.get(node.name), where)
     return needs
 
 
 def _need(
-    network: Network, stage: Stage, placement: Placement, fold: Pair, block: Pair | None, where: str
+    network: Network, stage: Stage, placement: Placement, layer: PlacedLayer | None, where: str
 ) -> _Need:
     """Return the wordlines and bitlines of every array.
 
@@ -129,8 +89,10 @@ def _need(
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
     groups = 1 if hardware.dense_groups else stage.groups
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
-    block = block or smallest
-    number = _blocks_of_windows(network, stage, smallest, block, where)
+    fold, block, copies = (1, 1), smallest, 1
+    if layer is not None:
+        fold, block, copies = layer.fold or fold, layer.block or block, layer.replication
+    most = _blocks_of_windows(network, stage, smallest, block, where)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
@@ -141,32 +103,34 @@ def _need(
         lie_in[hardware.crossbar.polarities or "columns"] *= 2
     columns, planes = block[0] * block[1] * stage.outputs // groups * lie_in["columns"], lie_in["arrays"]
     channels *= lie_in["rows"]
+    segments, rows, most_rows = 1, kernel * channels, wordlines
     if mapping == "kernel_split":
-        segments, rows, most_rows = kernel, channels, wordlines
+        segments, rows = kernel, channels
+    elif mapping == "whole_kernel" and rows > wordlines:
+        most_rows = wordlines // kernel * kernel or wordlines
+    room = min(wordlines // rows, bitlines // columns) if rows <= most_rows else 0
+    shared, together = mapping == "sdk" and room > 0, room if room and groups > 1 else 1
+    if shared:  # groups of all copies, one after the other
+        demand, total = -(-groups // room), -(-copies * groups // room)
     else:
-        segments, rows, most_rows = 1, kernel * channels, wordlines
-        if mapping == "whole_kernel" and rows > wordlines:
-            most_rows = wordlines // kernel * kernel
-    if kernel * channels * columns * groups * planes > MAX_PLACED * wordlines * bitlines:
-        reason = f"a copy takes more than the {MAX_PLACED} arrays that a placement can have"
+        demand = -(-groups // together) * -(-rows // most_rows) * segments * -(-columns // bitlines)
+        total = copies * demand
+    if total * planes > MAX_PLACED:
+        reason = f"its copies take more than the {MAX_PLACED} arrays that a placement can have"
         raise MisplacedError("placement", f"layer {brief(stage.name)}", reason)
-    row_cuts, column_cuts = _lengths(rows, most_rows), _lengths(columns, bitlines)
-    share = 0
-    if len(row_cuts) == len(column_cuts) == 1:
-        while (share + 1) * rows <= wordlines and (share + 1) * columns <= bitlines:
-            share += 1
-    if mapping == "sdk" and share:
-        return _Need(number, smallest, block, {}, groups, share, rows, columns, planes)
-    if groups == 1 or not share:
-        share = 1
-    sizes = {}
-    for first in range(0, groups, share):
-        here, unit = min(share, groups - first), first // share
-        for row, used_rows in enumerate(row_cuts * segments):
-            for column, used_columns in enumerate(column_cuts):
-                key = (unit * segments * len(row_cuts) + row, unit * len(column_cuts) + column)
-                sizes[key] = (used_rows * here, used_columns * here)
-    return _Need(number, smallest, block, sizes, groups, 0, rows, columns, planes)
+    arrays = dict[At, Size]()
+    for number in range(total if shared else 0):
+        last = min((number + 1) * room, copies * groups) - 1
+        held, replica = last - number * room + 1, number * room // groups
+        arrays[replica, number, number] = held * rows, held * columns, last // groups - replica + 1
+    if not shared:
+        row_cuts, column_cuts = _lengths(rows, most_rows) * segments, _lengths(columns, bitlines)
+        for replica, (unit, first) in product(range(copies), enumerate(range(0, groups, together))):
+            here = min(together, groups - first)
+            for (i, high), (j, wide) in product(enumerate(row_cuts), enumerate(column_cuts)):
+                at = replica, unit * len(row_cuts) + i, unit * len(column_cuts) + j
+                arrays[at] = here * high, here * wide, 1
+    return _Need(most, smallest, block, demand * planes, arrays, planes, shared)
 
 
 def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
@@ -203,11 +167,7 @@ def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pa
 
 
 def _lengths(whole: int, most: int) -> list[int]:
-    lengths = []
-    while whole > 0:
-        lengths.append(min(whole, most))
-        whole -= most
-    return lengths
+    return [min(most, whole - first) for first in range(0, whole, most)]
 
 
 def _check_places(placement: Placement, where: str) -> None:
@@ -270,36 +230,34 @@ def _check_layers(
 
 def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
     """Check that every block of every copy is present once and takes as many lines as it needs."""
-    copies = placement.replication
     seen: dict[tuple[str, int, int, int, int], int] = {}
+    copies_of = placement.replication
     for number, array in enumerate(placement.arrays):
-        entry = f"arrays[{number}]"
+        entry, layer = f"arrays[{number}]", brief(array.layer)
         if array.layer not in needs:
-            raise MisplacedError(where, entry, f"layer {brief(array.layer)} is no stage of the network")
-        if array.replica >= copies[array.layer]:
-            reason = f"replica {array.replica} of {brief(array.layer)}, it has {copies[array.layer]}"
-            raise MisplacedError(where, entry, reason)
-        at = (array.row_block, array.column_block)
-        size = needs[array.layer].size(array.replica, at, copies[array.layer])
+            raise MisplacedError(where, entry, f"layer {layer} is no stage of the network")
+        need, copies = needs[array.layer], copies_of[array.layer]
+        if array.replica >= copies:
+            raise MisplacedError(where, entry, f"replica {array.replica} of {layer}, it has {copies}")
+        size = need.arrays.get((array.replica, array.row_block, array.column_block))
         if size is None:
-            reason = f"a copy of {brief(array.layer)} has no block ({array.row_block}, {array.column_block})"
+            reason = f"a copy of {layer} has no block ({array.row_block}, {array.column_block})"
             raise MisplacedError(where, entry, reason)
-        if (array.rows, array.columns) != (size.rows, size.columns):
-            got = f"takes {array.rows} x {array.columns} lines"
-            raise MisplacedError(where, entry, f"{got}, its block takes {size.rows} x {size.columns}")
-        if array.copies != size.copies:
-            reason = f"is shared by {array.copies} copies, its block is of {size.copies}"
+        rows, columns, shared_by = size
+        if (array.rows, array.columns) != (rows, columns):
+            reason = f"takes {array.rows} x {array.columns} lines, its block takes {rows} x {columns}"
             raise MisplacedError(where, entry, reason)
-        if array.plane >= needs[array.layer].planes:
-            reason = f"holds plane {array.plane} of a block, there are {needs[array.layer].planes}"
+        if array.copies != shared_by:
+            reason = f"is shared by {array.copies} copies, its block is of {shared_by}"
+            raise MisplacedError(where, entry, reason)
+        if array.plane >= need.planes:
+            reason = f"holds plane {array.plane} of a block, there are {need.planes}"
             raise MisplacedError(where, entry, reason)
         key = (array.layer, array.replica, array.row_block, array.column_block, array.plane)
-        if key in seen:
+        if seen.setdefault(key, number) != number:
             raise MisplacedError(where, entry, f"holds the block of arrays[{seen[key]}] again")
-        seen[key] = number
     for name, need in needs.items():
-        every = product(need.blocks(copies[name]), range(need.planes))
-        for (replica, row_block, column_block), plane in every:
+        for (replica, row_block, column_block), plane in product(need.arrays, range(need.planes)):
             if (name, replica, row_block, column_block, plane) not in seen:
                 of = f"plane {plane} of " if need.planes > 1 else ""
                 reason = f"{of}block [{row_block}, {column_block}] of replica {replica} is on no array"
@@ -325,7 +283,7 @@ def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str)
         if of_one and owner.setdefault(tile, array.layer) != array.layer:
             reason = f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
             raise MisplacedError(where, f"arrays[{number}]", reason)
-        together = array.row_block if needs[array.layer].room else array.replica
+        together = array.row_block if needs[array.layer].shared else array.replica
         other = placement.arrays[first.setdefault((array.layer, together), number)]
         if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):
             reason = (

@@ -21,8 +21,7 @@ _TILE = 0.92  # side of a tile where tiles are 1 apart
 _MOST_FRAMES = 4000  # tiles that are drawn as frames
 _MOST_NUMBERED = 400  # filled tiles up to which each shows a layer's number
 """Tiles up to which each has the number of its layer with most arrays."""
-_LEAST_NUMBERED = 0.3
-"""Share of a tile that must be filled for a number to stand in it."""
+_LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
 _ARRAYS = 2
 """Arrays that take as much of the page as one mark of another chart, and so are drawn twice as often."""
 _COLOURS = (

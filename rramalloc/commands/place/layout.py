@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.commands.place.links import Readers, Tree
-from rramalloc.commands.place.mesh import Ints, Mesh, hops_apart
+from rramalloc.commands.place.mesh import Ints, Mesh, Site
+from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.blocks import Block, StoredCopies
 from rramalloc.timing.access import BITS_PER_BYTE
@@ -100,34 +101,39 @@ class Sums:
         return np.repeat(np.arange(len(self.target)), np.diff(self.pointer))
 
 
-class _CutCopy(NamedTuple):
-    """A copy cut into pieces: column blocks whose results each piece gives, (target, sources) of partial
-    sums with their columns, and row blocks by the pieces that they lie in.
+P = TypeVar("P", int, Site)
+
+
+class Sent(NamedTuple, Generic[P]):
+    """What arrays in places (pieces, or tiles) read and give.
+
+    gives: column blocks whose results leave from each place; units: row blocks, which read the same inputs,
+    by the places that they lie in; sums: [column blocks, columns] of the partial sums that go to a place from
+    each of others.
     """
 
-    gives: list[int]
-    nets: dict[tuple[int, tuple[int, ...]], int]
-    units: Counter[tuple[int, ...]]
+    gives: Counter[P]
+    units: Counter[tuple[P, ...]]
+    sums: dict[tuple[P, tuple[P, ...]], list[int]]
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], sizes: Sequence[int]) -> _CutCopy:
-        """Return the cut copy. sizes: arrays of every piece, in the order in which the blocks fill them."""
-        piece_of = np.repeat(np.arange(len(sizes)), sizes).tolist()
-        held: dict[int, list[tuple[int, int, int]]] = {}
-        columns: dict[int, int] = {}
-        rows: dict[int, set[int]] = {}
-        for block, piece in zip(blocks, piece_of, strict=True):
-            held.setdefault(block.column_block, []).append((block.row_block, block.plane, piece))
-            columns[block.column_block] = block.columns
-            rows.setdefault(block.row_block, set()).add(piece)
-        gives, nets = [0] * len(sizes), dict[tuple[int, tuple[int, ...]], int]()
-        for column, parts in held.items():
-            target = max(parts)[2]
+    def of(cls, held: Iterable[tuple[int, Block | PlacedArray, P]]) -> Sent[P]:
+        """Return it for (copy, what an array holds of it, place)."""
+        columns: dict[tuple[int, int], list[tuple[int, int, P, int]]] = {}
+        rows: dict[tuple[int, int], set[P]] = {}
+        for copy, block, place in held:
+            rows.setdefault((copy, block.row_block), set()).add(place)
+            parts = columns.setdefault((copy, block.column_block), [])
+            parts.append((block.row_block, block.plane, place, block.columns))
+        gives, sums = Counter[P](), dict[tuple[P, tuple[P, ...]], list[int]]()
+        for parts in columns.values():
+            *_, target, wide = max(parts)
             gives[target] += 1
-            sources = tuple(sorted({piece for *_, piece in parts} - {target}))
-            if sources:
-                nets[target, sources] = nets.get((target, sources), 0) + columns[column]
-        return cls(gives, nets, Counter(tuple(sorted(pieces)) for pieces in rows.values()))
+            if sources := tuple(sorted({place for *_, place, _ in parts} - {target})):
+                moved = sums.setdefault((target, sources), [0, 0])
+                moved[0] += 1
+                moved[1] += wide
+        return cls(gives, Counter(tuple(sorted(places)) for places in rows.values()), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,31 +166,32 @@ class Pieces:
         copies = np.array([each.copies for each in held], dtype=np.int64)
         column_bytes = flows.column_bytes * flows.blocks / copies
         gives = np.zeros(len(stage), dtype=np.int64)
-        sizes, targets, sources = list[float](), list[int](), list[tuple[int, ...]]()
-        known: dict[tuple[int, ...], _CutCopy] = {}
+        sizes, targets, sources = list[float](), list[int](), list[list[int]]()
+        known: dict[tuple[int, ...], Sent[int]] = {}
         length, units = arrays.tolist(), list[tuple[int, int, int, int]]()
         members: dict[tuple[int, int], list[int]] = {}
         for piece, of in enumerate(zip(stage.tolist(), copy.tolist(), strict=True)):
             members.setdefault(of, []).append(piece)
         for (s, number), own in members.items():
             key = s, *(length[piece] for piece in own)
-            if key not in known:
-                known[key] = _CutCopy.of(_in_order(held[s], number, by_rows=by_rows), key[1:])
-            gives[own] = known[key].gives
-            for pieces, weight in known[key].units.items():
+            if key not in known:  # copies cut alike are alike
+                local = np.repeat(np.arange(len(own)), key[1:]).tolist()
+                blocks = _in_order(held[s], number, by_rows=by_rows)
+                known[key] = Sent.of((0, block, at) for block, at in zip(blocks, local, strict=True))
+            for at, count in known[key].gives.items():
+                gives[own[at]] = count
+            for places, weight in known[key].units.items():
                 unit = units[-1][1] + 1 if units else 0
-                units += [(s, unit, own[piece], weight) for piece in pieces]
-            for (target, others), columns in known[key].nets.items():
+                units += [(s, unit, own[at], weight) for at in places]
+            for (target, others), (_, columns) in known[key].sums.items():
                 sizes.append(columns * float(column_bytes[s]))
                 targets.append(own[target])
-                sources.append(tuple(own[other] for other in others))
-        lengths = [len(each) for each in sources]
-        flat = [piece for each in sources for piece in each]
+                sources.append([own[other] for other in others])
         sums = Sums(
             np.array(sizes, dtype=np.float64),
             np.array(targets, dtype=np.int64),
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            np.array(flat, dtype=np.int64),
+            np.cumsum([0, *map(len, sources)], dtype=np.int64),
+            np.array([piece for each in sources for piece in each], dtype=np.int64),
         )
         reads = np.array(units, dtype=np.int64).reshape(-1, 4)
         return cls(held, stage, arrays, copy, gives, reads, sums, column_bytes, by_rows)
@@ -241,15 +248,14 @@ class Layout:
     site: Ints
     sites: Ints
 
-    def tree_hops(self, flows: Flows) -> tuple[Ints, Ints]:
-        """Return the hops to all tiles of each unit from each array that gives, of each edge: within chips,
-        and between chips (unweighted)."""
+    def mean_hops(self, flows: Flows, mesh: Mesh) -> Floats:
+        """Return the mean of the weighted hops over pairs of an array that gives and a unit that takes, to
+        all tiles of the unit, of each edge."""
         place, units = self.sites[self.site], self.pieces.units
         _, rows = np.unique(np.stack([units[:, 1], self.site[units[:, 2]]]), axis=1, return_index=True)
-        unit, sites = units[rows, 1], place[units[rows, 2]]
-        stage_of = np.zeros(int(units[:, 1].max(initial=0)) + 1, dtype=np.int64)
-        stage_of[units[:, 1]] = units[:, 0]
-        readers = Readers(unit, sites, units[rows, 3])
+        readers = Readers(units[rows, 1], place[units[rows, 2]], units[rows, 3])
+        _, first = np.unique(units[:, 1], return_index=True)
+        stage_of = units[first, 0]  # units are numbered from 0
         within, between = np.zeros((2, len(flows.producer)), dtype=np.int64)
         chips = np.unique(place[:, :2], axis=0)
         for chip in chips.tolist():
@@ -258,32 +264,21 @@ class Layout:
             within += self._apart(flows, here, place[:, 2:], Tree.of(everywhere), stage_of)
             within += self._apart(flows, ~here, np.zeros_like(place[:, 2:]), Tree.of(inside), stage_of)
         if len(chips) > 1:
-            between += self._apart(
-                flows, np.ones(len(place), bool), place[:, :2], Tree.of(readers.chips), stage_of
-            )
-        return within, between
-
-    def mean_hops(self, flows: Flows, mesh: Mesh) -> Floats:
-        """Return the mean of the weighted hops over pairs of an array that gives and a unit that takes, of
-        each edge."""
-        within, between = self.tree_hops(flows)
-        stage, number, _, weight = self.pieces.units.T
-        first = np.unique(number, return_index=True)[1]
-        units = np.bincount(stage[first], weight[first], self.pieces.stages)
-        pairs = self.pieces.given[flows.producer] * units[flows.consumer]
+            every, tree = np.ones(len(place), dtype=bool), Tree.of(readers.chips)
+            between = self._apart(flows, every, place[:, :2], tree, stage_of)
+        taking = np.bincount(stage_of, units[first, 3], self.pieces.stages)
+        pairs = self.pieces.given[flows.producer] * taking[flows.consumer]
         mean: Floats = (within + mesh.chip_hop * between) / np.maximum(pairs, 1)
         return mean
 
     def cost(self, flows: Flows, mesh: Mesh) -> float:
         """Return the bytes x hops of all edges and of all partial sums."""
-        return math.fsum((flows.size_bytes * self.mean_hops(flows, mesh)).tolist()) + self._of_sums(mesh)
-
-    def _of_sums(self, mesh: Mesh) -> float:
         sums = self.pieces.sums
         sent = np.unique(np.stack([sums.net, self.site[sums.source]]), axis=1)
         source, target = self.sites[sent[1]], self.sites[self.site[sums.target[sent[0]]]]
-        within, between = hops_apart(source, target)
-        return math.fsum((sums.size_bytes[sent[0]] * (within + mesh.chip_hop * between)).tolist())
+        of_sums = sums.size_bytes[sent[0]] * mesh.hops(source, target)
+        of_edges = flows.size_bytes * self.mean_hops(flows, mesh)
+        return math.fsum(of_edges.tolist()) + math.fsum(of_sums.tolist())
 
     def _apart(self, flows: Flows, among: Any, place: Ints, tree: Tree, stage_of: Ints) -> Ints:
         """Return the hops of each edge, from the pieces `among` all at their places of a mesh.

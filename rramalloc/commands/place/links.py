@@ -11,14 +11,9 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.mesh import Ints
 
-EAST = 0  # index of STEPS and of the first axis of loads
-WEST = 1  # likewise
-SOUTH = 2  # likewise
-NORTH = 3  # likewise
-STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
-"""(row, column) to the end of a link, by direction."""
-Key = tuple[int, int] | None
-"""A chip, whose tiles a link joins; None where it joins chips."""
+EAST, WEST, SOUTH, NORTH = range(4)
+STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))  # (row, column) to the end of a link, by direction
+Key = tuple[int, int] | None  # a chip, whose tiles a link joins; None where it joins chips
 
 
 class LinkRoute(NamedTuple):
@@ -74,14 +69,14 @@ class HeldArrays(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """Who reads: units, the arrays of each of which take the same inputs, in one tile or several.
+    """Who reads: units, the arrays of each of which take the same inputs, in one place or several.
 
-    A row for each tile of a unit. unit: int64 (k,), its number; sites: int64 (k, 4); weight: int64 (k,),
-    for how many equal units the row stands.
+    A row for each place of a unit. unit: int64 (k,), its number; place: int64, tiles (k, 4), or of one mesh
+    (k, 2); weight: int64 (k,), for how many equal units the row stands.
     """
 
     unit: Ints
-    sites: Ints
+    place: Ints
     weight: Ints
 
     @property
@@ -89,34 +84,20 @@ class Readers(NamedTuple):
         """Number of units."""
         return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
 
-    def within(self, chip: tuple[int, int]) -> tuple[_Targets, _Targets]:
+    def within(self, chip: tuple[int, int]) -> tuple[Readers, Readers]:
         """Return the tiles of a chip that its own tiles send to, and those that other chips send to by its
         tile (0, 0).
 
         Units with tiles elsewhere have tile (0, 0) among the first.
         """
-        here = (self.sites[:, :2] == chip).all(axis=1)
-        inside = _Targets(self.unit[here], self.sites[here, 2:], self.weight[here])
-        gate = np.zeros((int((~here).sum()), 2), dtype=np.int64)
-        everywhere = _Targets(
-            np.concatenate([inside.unit, self.unit[~here]]),
-            np.concatenate([inside.place, gate]),
-            np.concatenate([inside.weight, self.weight[~here]]),
-        )
-        return everywhere, inside
+        here = (self.place[:, :2] == chip).all(axis=1)
+        inside = Readers(self.unit[here], self.place[here, 2:], self.weight[here])
+        return self._replace(place=np.where(here[:, None], self.place[:, 2:], 0)), inside
 
     @property
-    def chips(self) -> _Targets:
+    def chips(self) -> Readers:
         """Chips that it has tiles of."""
-        return _Targets(self.unit, self.sites[:, :2], self.weight)
-
-
-class _Targets(NamedTuple):
-    """Places of a mesh that units read at: rows of Readers on it."""
-
-    unit: Ints
-    place: Ints
-    weight: Ints
+        return self._replace(place=self.place[:, :2])
 
 
 class Tree(NamedTuple):
@@ -132,7 +113,7 @@ class Tree(NamedTuple):
     down: Ints
 
     @classmethod
-    def of(cls, targets: _Targets) -> Tree:
+    def of(cls, targets: Readers) -> Tree:
         """Return the tree to these places."""
         row, column = targets.place.T
         table = np.stack([row, column, targets.weight, targets.unit], axis=1)
@@ -154,16 +135,16 @@ def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
     What a unit takes goes over each link once. Source: `Mesh`: along the row first; between chips by way of
     tile (0, 0) of both.
     """
-    source, sent = _by_chip(*giving), int(giving.held.sum())
-    nothing = _Grid(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64))
-    chips = {*source, *map(tuple, np.unique(taking.sites[:, :2], axis=0).tolist())}
-    for chip in sorted(chips):
-        here = source.get(chip, nothing)
-        everywhere, inside = taking.within(chip)
-        yield from _routes(chip, here, everywhere)
-        yield from _routes(chip, _gate(sent - int(here.arrays.sum())), inside)
+    of_chip, sent, corner = giving.sites[:, :2], giving.held.sum(), np.zeros((1, 2), dtype=np.int64)
+    chips = np.unique(np.concatenate([of_chip, taking.place[:, :2]]), axis=0)
+    for row, column in chips.tolist():
+        here = (of_chip == (row, column)).all(axis=1)
+        own, held = giving.sites[here, 2:], giving.held[here]
+        everywhere, inside = taking.within((row, column))
+        yield from _routes((row, column), own, held, everywhere)
+        yield from _routes((row, column), corner, np.array([sent - held.sum()]), inside)
     if len(chips) > 1:
-        yield from _routes(None, _chips(source), taking.chips)
+        yield from _routes(None, of_chip, giving.held, taking.chips)
 
 
 def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
@@ -194,61 +175,33 @@ def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
         return
     row, column, to_row, to_column = (legs[:, :4] - np.tile(low, 2)).T
     over = np.zeros((4, *(extent + 1).tolist()), dtype=np.int64)
-    for direction, line, first, last in (
-        (EAST, row, column, np.maximum(column, to_column)),
-        (WEST, row, np.minimum(column, to_column) + 1, column + 1),
+    for direction, first, beyond in (
+        (EAST, (row, column), (row, np.maximum(column, to_column))),
+        (WEST, (row, np.minimum(column, to_column) + 1), (row, column + 1)),
+        (SOUTH, (row, to_column), (np.maximum(row, to_row), to_column)),
+        (NORTH, (np.minimum(row, to_row) + 1, to_column), (row + 1, to_column)),
     ):
-        np.add.at(over, (direction, line, first), legs[:, 4])
-        np.subtract.at(over, (direction, line, last), legs[:, 4])
-    for direction, first, last in (
-        (SOUTH, row, np.maximum(row, to_row)),
-        (NORTH, np.minimum(row, to_row) + 1, row + 1),
-    ):
-        np.add.at(over, (direction, first, to_column), legs[:, 4])
-        np.subtract.at(over, (direction, last, to_column), legs[:, 4])
+        np.add.at(over[direction], first, legs[:, 4])
+        np.subtract.at(over[direction], beyond, legs[:, 4])
     over[:SOUTH] = over[:SOUTH].cumsum(axis=2)
     over[SOUTH:] = over[SOUTH:].cumsum(axis=1)
     yield LinkRoute(key, int(low[0]), int(low[1]), over[:, :-1, :-1])
 
 
-class _Grid(NamedTuple):
-    """Arrays at places of a mesh. place: int64 (k, 2); arrays: int64 (k,)."""
+def _routes(key: Key, source: Ints, held: Ints, targets: Readers) -> Iterator[LinkRoute]:
+    """Yield the pairs over each link of the smallest rectangle around both; nothing if there are none.
 
-    place: Ints
-    arrays: Ints
-
-
-def _by_chip(sites: Ints, arrays: Ints) -> dict[tuple[int, int], _Grid]:
-    chips = sorted(set(map(tuple, sites[:, :2].tolist())))
-    if len(chips) == 1:
-        return {chips[0]: _Grid(sites[:, 2:], arrays)}
-    loads = {}
-    for chip in chips:
-        inside = (sites[:, :2] == chip).all(axis=1)
-        loads[chip] = _Grid(sites[inside, 2:], arrays[inside])
-    return loads
-
-
-def _gate(arrays: int) -> _Grid:
-    return _Grid(np.zeros((1, 2), dtype=np.int64), np.array([arrays], dtype=np.int64))
-
-
-def _chips(parts: dict[tuple[int, int], _Grid]) -> _Grid:
-    place = np.array(sorted(parts), dtype=np.int64)
-    return _Grid(place, np.array([int(parts[chip].arrays.sum()) for chip in sorted(parts)], dtype=np.int64))
-
-
-def _routes(key: Key, source: _Grid, targets: _Targets) -> Iterator[LinkRoute]:
-    """Yield the pairs over each link of the smallest rectangle around both; nothing if there are none."""
-    if not source.arrays.sum() or not len(targets.unit):
+    source: places of a mesh, shape (k, 2), and how many arrays are `held` in each.
+    """
+    if not held.sum() or not len(targets.unit):
         return
-    place = np.concatenate([source.place, targets.place])
+    place = np.concatenate([source, targets.place])
     low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
     if extent.max() == 1:
         return
     tree = Tree.of(targets._replace(place=targets.place - low))
     p, up, down = np.zeros((3, *extent.tolist()), dtype=np.int64)
-    np.add.at(p, tuple((source.place - low).T), source.arrays)
+    np.add.at(p, tuple((source - low).T), held)
     np.add.at(up, tuple(tree.up.T[:2]), tree.up[:, 2])
     np.add.at(down, tuple(tree.down.T[:2]), tree.down[:, 2])
     left, right = (

@@ -16,10 +16,8 @@ import numpy.typing as npt
 from rramalloc.hardware.hardware import Chip
 
 Ints = npt.NDArray[np.int64]
-_WHOLE = 4096
-"""Tiles of a mesh up to which curves go over all of it, however few are needed."""
-Site = tuple[int, int, int, int]
-"""Chip row, chip column, tile row, tile column."""
+_WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed
+Site = tuple[int, int, int, int]  # chip row, chip column, tile row, tile column
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,9 @@ class Mesh:
         """Tiles of all chips."""
         return self.tiles_of_chip * self.chips[0] * self.chips[1]
 
-    def distances(self, sites: Ints) -> npt.NDArray[np.float64]:
-        """Return the hops between all pairs of sites; shape (k, 4) to (k, k)."""
-        within, between = hops_apart(sites[:, None], sites[None])
+    def hops(self, one: Ints, other: Ints) -> npt.NDArray[np.float64]:
+        """Return the hops from sites to others, those between chips weighted; shapes as in `hops_apart`."""
+        within, between = hops_apart(one, other)
         hops: npt.NDArray[np.float64] = within + self.chip_hop * between
         return hops
 

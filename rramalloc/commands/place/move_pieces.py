@@ -21,19 +21,17 @@ import numpy as np
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
 from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.hardware.hardware import Chip
 from rramalloc.search.work import Work
 
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
 _RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
-_SAMPLES = 512
-"""Rising changes of the cost whose mean sets the first threshold."""
+_SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
 PROPOSALS_PER_WORK = 100_000  # random changes in a unit of work
-_RUNS = 2
-"""Runs of the search, each from the best layout so far."""
+_RUNS = 2  # runs of the search, each from the best layout so far
 _MOST_TILES = 4096  # of a layout that is improved; a larger one stays as it is
 _MOST_POTENTIALS = 2**24
-_PROPOSALS_PER_PLACE = 12_000
-"""Proposals per piece and tile after which more do not pay."""
+_PROPOSALS_PER_PLACE = 12_000  # proposals per piece and tile after which more do not pay
 _WEIGHT_SUM = 2.0**58
 
 
@@ -59,13 +57,6 @@ class TileLists(NamedTuple):
     room: Ints
     head: Ints
     of_one: bool
-
-
-class TileRules(NamedTuple):
-    """Arrays of a tile, and whether all that a tile holds is of one stage."""
-
-    arrays: int
-    of_one: bool = False
 
 
 class Pull(NamedTuple):
@@ -107,16 +98,6 @@ def _next(state: Any, count: int) -> int:
     return int(state[0] % count)
 
 
-@compiled
-def _pulled(s: int, a: int, b: int, pull: Pull) -> int:
-    """Change of the cost per array of stage s that goes from tile a to tile b, all else staying."""
-    change = 0
-    for e in range(pull.pointer[s], pull.pointer[s + 1]):
-        other = pull.other[e]
-        change += pull.weight[e] * (pull.potential[other, b] - pull.potential[other, a])
-    return change
-
-
 @compiled_inline
 def _carry(i: int, sign: int, pieces: PieceLists, moved: EndMasses, n: int) -> int:
     """Add the masses of piece i to `moved`; the number of ends touched so far."""
@@ -141,22 +122,12 @@ def _gather(a: int, sign: int, pieces: PieceLists, tiles: TileLists, moved: EndM
     return n
 
 
-@compiled
-def _first_in(e: int, k: int, tile: int, nets: Nets, site: Any) -> bool:
-    """Return True if none of the sources of net e before the k-th lies in a tile."""
+@compiled_inline
+def _is_free(tile: int, e: int, but: int, end: int, nets: Nets, site: Any) -> bool:
+    """Return True if none of the sources of net e before `end` lies in a tile, piece `but` left out."""
     if not nets.apart[e]:
-        for other in range(nets.first[e], k):
-            if site[nets.source[other]] == tile:
-                return False
-    return True
-
-
-@compiled
-def _only_in(e: int, i: int, tile: int, nets: Nets, site: Any) -> bool:
-    """Return True if no source of net e but piece i lies in a tile."""
-    if not nets.apart[e]:
-        for k in range(nets.first[e], nets.first[e + 1]):
-            if nets.source[k] != i and site[nets.source[k]] == tile:
+        for k in range(nets.first[e], end):
+            if nets.source[k] != but and site[nets.source[k]] == tile:
                 return False
     return True
 
@@ -170,13 +141,13 @@ def _resite(i: int, b: int, nets: Nets, site: Any, distance: Any) -> int:
         if nets.target[e] == i:
             for k in range(nets.first[e], nets.first[e + 1]):
                 s = site[nets.source[k]]
-                if _first_in(e, k, s, nets, site):
+                if _is_free(s, e, -1, k, nets, site):
                     change += nets.weight[e] * (distance[s, b] - distance[s, a])
         else:
-            t = site[nets.target[e]]
-            if _only_in(e, i, b, nets, site):
+            t, end = site[nets.target[e]], nets.first[e + 1]
+            if _is_free(b, e, i, end, nets, site):
                 change += nets.weight[e] * distance[b, t]
-            if _only_in(e, i, a, nets, site):
+            if _is_free(a, e, i, end, nets, site):
                 change -= nets.weight[e] * distance[a, t]
     site[i] = b
     return int(change)
@@ -201,9 +172,10 @@ def _change(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any)
         mass = moved.net[s, 0]
         if mass == 0:
             continue
-        change += mass * _pulled(s, a, b, pull)
         for e in range(pull.pointer[s], pull.pointer[s + 1]):
-            together += pull.weight[e] * mass * moved.net[pull.other[e], 0]
+            other, weight = pull.other[e], pull.weight[e] * mass
+            change += weight * (pull.potential[other, b] - pull.potential[other, a])
+            together += weight * moved.net[other, 0]
     return int(change - together * distance[a, b])
 
 
@@ -338,9 +310,7 @@ def _accept_moves(
     return total
 
 
-def improve(
-    layout: Layout, flows: Flows, mesh: Mesh, rules: TileRules, work: int, seed: int, stop: Work
-) -> Layout:
+def improve(layout: Layout, flows: Flows, mesh: Mesh, chip: Chip, work: int, seed: int, stop: Work) -> Layout:
     """Return a layout of no higher cost, the same for equal arguments; `layout` itself if it is too large.
 
     work: units of PROPOSALS_PER_WORK random changes; stop: its clock and token end the runs. All tiles that
@@ -352,7 +322,7 @@ def improve(
         return layout
     if stop.out_of_time:
         return layout
-    kernel = Kernel.of(layout, flows, mesh, rules)
+    kernel = Kernel.of(layout, flows, mesh, chip)
     proposals = min(work * PROPOSALS_PER_WORK, _PROPOSALS_PER_PLACE * (len(layout.site) + tiles))
     state = np.array([seed % (_RANDOM_PRIME - 1) + 1], dtype=np.int64)
     best, cost = layout, layout.cost(flows, mesh)
@@ -366,10 +336,9 @@ def improve(
 
 
 class _Ends(NamedTuple):
-    """The ends of edges, `number` in all.
+    """The ends of edges, and neighbours of each with the weight of a pair in whole numbers, as in `Pull`.
 
-    of_piece, mass: shape (pieces, 2), those that a piece is part of (-1 for none), and its mass in them;
-    neighbours: of every end, and the weight of a pair in whole numbers that cannot overflow, as in `Pull`.
+    of_piece, mass: shape (pieces, 2), those that a piece is part of (-1 for none), and its mass in them.
     """
 
     number: int
@@ -385,13 +354,12 @@ class _Ends(NamedTuple):
         apart = np.bincount(stage[uneven], minlength=pieces.stages) > 0
         giving = np.where(apart, pieces.stages + np.cumsum(apart) - 1, np.arange(pieces.stages))
         given = np.where(apart, pieces.given, pieces.taken)
-        count = pieces.stages + int(apart.sum())
         second = np.where(apart[stage] & (gives > 0), giving[stage], -1)
         p, c = giving[flows.producer], flows.consumer
         each = flows.size_bytes / (given[flows.producer] * pieces.taken[c])
         weight = np.rint(each * scale).astype(np.int64)
         ends, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
-        order = np.argsort(ends, kind="stable")
+        order, count = np.argsort(ends, kind="stable"), pieces.stages + int(apart.sum())
         of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, gives], axis=1)
         return cls(count, of_piece, mass, (_pointers(ends, count), others[order], weights[order]))
 
@@ -425,25 +393,25 @@ class Kernel(NamedTuple):
     ends: _Ends
     nets: Nets
     hops: Ints
-    rules: TileRules
+    chip: Chip
     unit: float
 
     @classmethod
-    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, rules: TileRules) -> Kernel:
+    def of(cls, layout: Layout, flows: Flows, mesh: Mesh, chip: Chip) -> Kernel:
         """Return the kernel for any layout of the same pieces on the same tiles."""
         # parts of a hop, so that the weight of a hop between chips is kept
         parts = 1 if mesh.chip_hop == int(mesh.chip_hop) else 16
-        hops = np.rint(mesh.distances(layout.sites) * parts).astype(np.int64)
+        hops = np.rint(mesh.hops(layout.sites[:, None], layout.sites[None]) * parts).astype(np.int64)
         pieces, sums = layout.pieces, layout.pieces.sums
         most_bytes = flows.size_bytes.sum() + (sums.size_bytes * np.diff(sums.pointer)).sum()
         scale = _WEIGHT_SUM / max(1.0, float(most_bytes)) / max(1, int(hops.max()))
-        ends, nets = _Ends.of(flows, pieces, scale), _nets(pieces, rules.arrays, scale)
-        return cls(ends, nets, hops, rules, 1 / (scale * parts))
+        nets = _nets(pieces, chip.arrays_per_tile, scale)
+        return cls(_Ends.of(flows, pieces, scale), nets, hops, chip, 1 / (scale * parts))
 
     def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
         """Return the layout after `proposals` proposals, and the change of its cost as they count it."""
         ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
-        room = self.rules.arrays - np.bincount(layout.site, arrays, count).astype(np.int64)
+        room = self.chip.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
         held = np.zeros((ends.number, count), dtype=np.int64)
         for own, mass in zip(ends.of_piece.T, ends.mass.T, strict=True):
             np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
@@ -451,7 +419,8 @@ class Kernel(NamedTuple):
         head, before, after = _lists(site, count)
         moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
         pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
-        pull, tiles = Pull(*ends.neighbours, held @ self.hops), TileLists(room, head, self.rules.of_one)
+        tiles = TileLists(room, head, self.chip.sharing == "layer")
+        pull = Pull(*ends.neighbours, held @ self.hops)
         change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
         return replace(layout, site=site), change * self.unit
 

@@ -5,20 +5,21 @@ From copies in tiles to physical arrays and the blocks they hold.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import hardware_warnings
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import AllocationArguments
-from rramalloc.commands.place.arrange import DEFAULT_WORK, Arrangement, arrange, chip_of
+from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange, chip_of
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.mesh import Ints
@@ -32,7 +33,7 @@ from rramalloc.commands.place.placement import (
     TileUse,
     Traffic,
 )
-from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, missing_of_transfer
+from rramalloc.commands.place.transfer import Ways, check_transfer, delays, missing_of_transfer
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
@@ -59,42 +60,30 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
     """
     pieces, rank = layout.pieces, np.empty(len(layout.sites), dtype=np.int64)
     rank[np.lexsort(layout.sites.T[::-1])] = np.arange(len(layout.sites))
-    members: list[dict[int, list[int]]] = [{} for _ in names]
+    sets: list[dict[int, list[int]]] = [{} for _ in names]
     for piece in np.lexsort((rank[layout.site], pieces.stage)).tolist():
-        members[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
+        sets[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
     found, used = [], [0] * len(layout.sites)
-    for stage, sets in enumerate(members):
-        for number, own in enumerate(sets.values()):
-            held, at = pieces.held[stage][number], 0
-            blocks = pieces.blocks(stage, number)
+    for stage, of_stage in enumerate(sets):
+        for number, own in enumerate(of_stage.values()):
+            replica, blocks = pieces.held[stage][number].replica, iter(pieces.blocks(stage, number))
             for piece in sorted(own):
                 site = int(layout.site[piece])
                 row, column, *tile = layout.sites[site].tolist()
-                own_blocks = blocks[at : at + int(pieces.arrays[piece])]
-                own_blocks.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
-                for block in own_blocks:
-                    where = (row, column), (tile[0], tile[1]), used[site]
-                    found.append(array_of(*where, names[stage], held.replica, block))
-                    used[site] += 1
-                at += int(pieces.arrays[piece])
+                held = list(islice(blocks, int(pieces.arrays[piece])))
+                held.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
+                for index, block in enumerate(held, used[site]):
+                    found.append(
+                        array_of((row, column), (tile[0], tile[1]), index, names[stage], replica, block)
+                    )
+                used[site] += len(held)
     return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
 
 
 def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
     """Return the record of an array that holds a block of weights; replica: the first copy in it."""
-    return PlacedArray(
-        chip=chip,
-        tile=tile,
-        index=index,
-        layer=layer,
-        replica=replica,
-        copies=block.copies,
-        row_block=block.row_block,
-        column_block=block.column_block,
-        plane=block.plane,
-        rows=block.rows,
-        columns=block.columns,
-    )
+    where = {"chip": chip, "tile": tile, "index": index, "layer": layer, "replica": replica}
+    return PlacedArray.gather(block, **where)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,15 +191,19 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
     found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
     arrays = assembled(found.layout, names)
     ways = Ways.of(arrays, names, found.flows, stored.copies)
+    gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
         options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
-        traffic=_traffic(found),
+        traffic=Traffic.gather(found, found.mesh, gap=gap),
         layers=_layers(stored, source, arrays),
         flows=_flows(names, ways, found.mesh.chip_hop, _delays(ways, stored.graph, source)),
-        links=_links(ways),
+        links=tuple(
+            Link(chip=chip, start=start, end=end, size_bytes=load)
+            for load, chip, start, end in ways.loads(ways.input_bytes).listed()
+        ),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
         warnings=(
@@ -223,45 +216,37 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
     return placement
 
 
-def _traffic(found: Arrangement) -> Traffic:
-    gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
-    return Traffic.gather(found, found.mesh, gap=gap)
-
-
 def _layers(
     stored: StoredNetwork, source: AllocationInput, arrays: tuple[PlacedArray, ...]
 ) -> tuple[PlacedLayer, ...]:
-    names = stored.graph.names
-    tiles: dict[str, set[tuple[int, ...]]] = {name: set() for name in names}
-    first: dict[tuple[str, int], tuple[int, ...]] = {}
-    straddling: dict[str, set[int]] = {name: set() for name in names}
-    for array in arrays:
-        tile = (*array.chip, *array.tile)
-        tiles[array.layer].add(tile)
-        for replica in range(array.replica, array.replica + array.copies):
-            if first.setdefault((array.layer, replica), tile) != tile:
-                straddling[array.layer].add(replica)
-    return tuple(
-        PlacedLayer(
-            name=names[stage],
-            demand=stored.held[stage].demand,
-            replication=stored.held[stage].copies,
-            tiles=len(tiles[names[stage]]),
-            straddling=len(straddling[names[stage]]),
-            fold=None if stored.sizes is None else stored.sizes[stage],
-            **_mode(stored.graph, stage, stored.held[stage], source),
+    graph, in_modes = stored.graph, source.options.mapping == "sdk"
+    tiles = Counter(layer for layer, *_ in {(array.layer, array.chip, array.tile) for array in arrays})
+    of_copies = {
+        (array.layer, replica, array.chip, array.tile)
+        for array in arrays
+        for replica in range(array.replica, array.replica + array.copies)
+    }
+    tiles_of_copy = Counter((layer, replica) for layer, replica, *_ in of_copies)
+    straddling = Counter(layer for (layer, _), count in tiles_of_copy.items() if count > 1)
+    layers = []
+    for stage in graph.network_order:
+        name, held = graph.names[stage], stored.held[stage]
+        share = None
+        if in_modes:
+            share = utilisation(graph, stage, held.copies, len(held) * held.together, source.hardware)
+        layers.append(
+            PlacedLayer(
+                name=name,
+                demand=held.demand,
+                replication=held.copies,
+                tiles=tiles[name],
+                straddling=straddling[name],
+                fold=None if stored.sizes is None else stored.sizes[stage],
+                block=graph.blocks[stage] if in_modes else None,
+                utilisation=share,
+            )
         )
-        for stage in stored.graph.network_order
-    )
-
-
-def _mode(graph: StageGraph, stage: int, held: StoredCopies, source: AllocationInput) -> dict[str, Any]:
-    """Return the block and utilisation, where copies have a mode."""
-    if source.options.mapping != "sdk":
-        return {}
-    arrays = len(held) * held.together
-    share = utilisation(graph, stage, held.copies, arrays, source.hardware)
-    return {"block": graph.blocks[stage], "utilisation": share}
+    return tuple(layers)
 
 
 def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
@@ -269,16 +254,13 @@ def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict
     hardware, measured = source.hardware, source.measured
     if missing_of_transfer(hardware):
         return [{} for _ in ways]
-    batch_ns: npt.NDArray[np.float64] | None = None
-    if hardware.compute_ns is not None or measured is not None:
+    step_time, batch_ns = StepTime.of(graph, hardware, measured), None
+    if step_time is not None:
         timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
         ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
-        step_time = StepTime.of(graph, hardware, measured)
-        if step_time is not None:
-            batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(ways.copies))
-    transfers = EdgeTransfers.of(ways, hardware, batch_ns)
-    busy = batch_ns is not None
-    return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in transfers.all]
+        batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(ways.copies))
+    found, busy = delays(ways, hardware, batch_ns), batch_ns is not None
+    return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in found]
 
 
 def _flows(
@@ -295,28 +277,14 @@ def _flows(
     return tuple(flows)
 
 
-def _links(ways: Ways) -> tuple[Link, ...]:
-    loads = ways.loads(ways.input_bytes)
-    return tuple(
-        Link(chip=chip, start=start, end=end, size_bytes=load) for load, chip, start, end in loads.listed()
-    )
-
-
 def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
     """Return the tiles in use, by chip and tile; `arrays` is in that order."""
-    size, chip = hardware.crossbar.wordlines * hardware.crossbar.bitlines, chip_of(hardware)
-    used: dict[tuple[tuple[int, int], tuple[int, int]], list[int]] = {}
+    room, used, cells = chip_of(hardware).arrays_per_tile, Counter[tuple[Pair, Pair]](), Counter[Any]()
     for array in arrays:
-        count = used.setdefault((array.chip, array.tile), [0, 0])
-        count[0] += 1
-        count[1] += array.rows * array.columns
+        used[array.chip, array.tile] += 1
+        cells[array.chip, array.tile] += array.rows * array.columns
+    most = hardware.crossbar.wordlines * hardware.crossbar.bitlines * room
     return tuple(
-        TileUse(
-            chip=at,
-            tile=tile,
-            arrays=count,
-            utilisation=count / chip.arrays_per_tile,
-            cells=cells / (size * chip.arrays_per_tile),
-        )
-        for (at, tile), (count, cells) in used.items()
+        TileUse(chip=at[0], tile=at[1], arrays=count, utilisation=count / room, cells=cells[at] / most)
+        for at, count in used.items()
     )

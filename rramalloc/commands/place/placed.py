@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +32,13 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, propose
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
-from rramalloc.commands.place.transfer import EdgeTransfers, Ways, check_transfer, transfer
+from rramalloc.commands.place.transfer import Ways, check_transfer, delays, transfer
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import Variant
 from rramalloc.network.geometry import Pair
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
 from rramalloc.units import plain_quantity
@@ -47,35 +47,13 @@ MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Round:
-    """The answer, the problem with the transfers of its placement, and its latency with them.
-
-    transfer_ns: of every stage; known: what the next round is optimised with.
-    """
+class _Round(NamedTuple):
+    """The answer, the problem and latency with the transfers of its placement, and those of every stage."""
 
     answer: Answer
     problem: Problem
     latency_ns: float
     transfer_ns: list[float]
-    known: Transfer | Delays
-
-
-@dataclass(frozen=True, eq=False)
-class Delays:
-    """Transfers where stages have their own clocks.
-
-    lags: ticks by (producer, consumer); slower: by how much every stage slows down, 1 where links keep up.
-    """
-
-    lags: dict[Pair, int]
-    slower: Floats
-
-    def of(self, problem: Problem) -> Problem:
-        """Return the problem with these transfers."""
-        graph = problem.graph
-        clocks = _Slower(graph.clocks, self.slower)
-        return replace(problem, graph=graph.timed(clocks).delayed(self.lags))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +94,16 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         )
     problem = case.problem(arrays)
     rounds: list[_Round] = []
-    known: Transfer | Delays | None = None
     converged, counted_s = False, 0.0
     while len(rounds) < MOST_ROUNDS:
         stop.history.clear()
         counted_s += stop.taken()
-        answer = propose(_with(problem, known), request, stop)
+        answer = propose(rounds[-1].problem if rounds else problem, request, stop)
         same = [np.array_equal(answer.choice.copies, each.answer.choice.copies) for each in rounds]
         if any(same):
             converged = same[-1]
             break
         rounds.append(_placed(case, problem, answer, request.seed, stop))
-        known = rounds[-1].known
         if stop.out_of_time:
             break
     stop.charge(counted_s)
@@ -171,42 +147,34 @@ def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
     return found
 
 
-def _with(problem: Problem, known: Transfer | Delays | None) -> Problem:
-    if known is None:
-        return problem
-    if isinstance(known, Delays):
-        return known.of(problem)
-    if problem.step_time is None:
-        raise AssertionError("checked before")
-    return replace(problem, step_time=replace(problem.step_time, transfer=known))
-
-
 def _placed(case: Case, problem: Problem, answer: Answer, seed: int, stop: Work) -> _Round:
     """Place an answer and time it with the transfers of that placement."""
     hardware, copies, tick_ns = case.hardware, answer.choice.copies, case.hardware.tick_ns
-    placed = problem.on_arrays
-    number = np.flatnonzero(problem.graph.weighted)
-    own = copies[number]
-    stored = StoredNetwork.of_copies(placed.graph, own, hardware, case.mapping)
-    found = arrange(placed.graph, stored.held, hardware, work=DEFAULT_WORK, seed=seed, stop=stop)
-    names = placed.graph.names
-    ways = Ways.of(assembled(found.layout, names), names, found.flows, own)
-    ticks = placed.graph.batch_ticks(own)
-    known: Transfer | Delays
-    if placed.graph.unit == "steps":
-        known = transfer(ways, hardware)
-        transfer_ns = known.of_stages(copies).tolist()
-    else:
-        transfers = EdgeTransfers.of(ways, hardware, ticks.astype(np.float64) * tick_ns)
-        lags, slower, slowest = dict[Pair, int](), np.ones(len(copies)), np.zeros(len(copies))
-        producers, consumers = number[found.flows.producer].tolist(), number[found.flows.consumer].tolist()
-        for p, c, delay in zip(producers, consumers, transfers.edges, strict=True):
-            lags[p, c] = math.ceil(delay.ns / tick_ns * EXACTLY)
-        for p, delay in zip(number[ways.sender].tolist(), transfers.all, strict=True):
-            slower[p], slowest[p] = max(slower[p], delay.busy), max(slowest[p], delay.ns)
-        known, transfer_ns = Delays(_of_edges(problem.graph, lags), slower), slowest.tolist()
-    timed = _with(problem, known)
-    if timed.step_time is None:
+    graph, placed, step_time = problem.graph, problem.on_arrays.graph, problem.step_time
+    if step_time is None:
         raise AssertionError("checked before")
-    latency_ns = makespan_of(timed.graph, copies) * timed.step_time.step_ns(copies)
-    return _Round(answer, timed, latency_ns, transfer_ns, known)
+    number = np.flatnonzero(graph.weighted)
+    own = copies[number]
+    stored = StoredNetwork.of_copies(placed, own, hardware, case.mapping)
+    found = arrange(placed, stored.held, hardware, work=DEFAULT_WORK, seed=seed, stop=stop)
+    ways = Ways.of(assembled(found.layout, placed.names), placed.names, found.flows, own)
+    if placed.unit == "steps":
+        known = transfer(ways, hardware)
+        transfer_ns = known.of_stages(copies)
+        timed = replace(problem, step_time=replace(step_time, transfer=known))
+    else:
+        every = delays(ways, hardware, placed.batch_ticks(own).astype(np.float64) * tick_ns)
+        slower, transfer_ns = np.ones(len(copies)), np.zeros(len(copies))
+        for p, delay in zip(number[ways.sender].tolist(), every, strict=True):
+            slower[p], transfer_ns[p] = max(slower[p], delay.busy), max(transfer_ns[p], delay.ns)
+        ends = zip(
+            *(number[end].tolist() for end in (found.flows.producer, found.flows.consumer)), strict=True
+        )
+        lags = {
+            edge: math.ceil(delay.ns / tick_ns * EXACTLY)
+            for edge, delay in zip(ends, every[len(ways.sums) :], strict=True)
+        }
+        clocks = _Slower(graph.clocks, slower)
+        timed = replace(problem, graph=graph.timed(clocks).delayed(_of_edges(graph, lags)))
+    latency_ns = makespan_of(timed.graph, copies) * (timed.step_time or step_time).step_ns(copies)
+    return _Round(answer, timed, latency_ns, transfer_ns.tolist())

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal["rramalloc-placement/1"] = "rramalloc-placement/1"
 FILE_LIMIT_BYTES = 256 * 2**20
-MAX_PLACED = 2**19
-"""Arrays that one placement may use; a file of them is about 130 MB."""
+MAX_PLACED = 2**19  # arrays that one placement may use; a file of them is about 130 MB
 
 
 Index = Annotated[int, Field(ge=0, le=2**53)]

@@ -12,9 +12,7 @@ planes, read the same inputs, which are sent to each of its tiles, over each lin
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.commands.place.arrange import chip_of
-from rramalloc.commands.place.layout import Flows
+from rramalloc.commands.place.layout import Flows, Sent
 from rramalloc.commands.place.links import HeldArrays, LinkRoute, Loads, Readers, routes, single_routes
 from rramalloc.commands.place.mesh import Ints, Site, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
@@ -46,23 +44,22 @@ class Moved(NamedTuple):
         return (self.inside * inside_ns + self.between * between_ns) / max(self.moving, 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Way(ABC):
-    """Traffic between tiles, and the links that it takes."""
+@dataclass(eq=False)
+class Way:
+    """Traffic between tiles.
+
+    shares: equal parts of what it carries; find_routes: yields its links, and how many shares go over each;
+    find_hops: yields hops inside chips, between them, and so many pairs of arrays.
+    """
+
+    shares: int
+    find_routes: Callable[[], Iterable[LinkRoute]]
+    find_hops: Callable[[], Iterable[tuple[Ints, Ints, Ints]]]
 
     @cached_property
-    @abstractmethod
     def routes(self) -> tuple[LinkRoute, ...]:
-        """Its links, and how many shares of what it carries go over each."""
-
-    @property
-    @abstractmethod
-    def shares(self) -> int:
-        """Equal shares of what it carries."""
-
-    @abstractmethod
-    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield sources to targets: hops inside chips, between them, and pairs of arrays."""
+        """Its links by XY routing."""
+        return tuple(self.find_routes())
 
     def mean_hops(self, chip_hop: float) -> float:
         """Return the mean of the hops of a byte, those between chips weighted, each link of a unit's way
@@ -81,7 +78,7 @@ class Way(ABC):
     def moved(self) -> Moved:
         """Return the hops and bytes moved over all pairs."""
         found = np.zeros(3, dtype=np.int64)
-        for inside, between, pairs in self.hops():
+        for inside, between, pairs in self.find_hops():
             found += ((inside * pairs).sum(), (between * pairs).sum(), pairs[inside + between > 0].sum())
         return Moved(*found.tolist())
 
@@ -89,7 +86,7 @@ class Way(ABC):
         """Time of the hops of the pair that is farthest apart."""
         return max(
             float((inside * inside_ns + between * between_ns).max(initial=0.0))
-            for inside, between, _ in self.hops()
+            for inside, between, _ in self.find_hops()
         )
 
     def slowest_ns(self, loads: Loads, tile_gb_s: float | None, chip_gb_s: float | None) -> float:
@@ -103,106 +100,54 @@ class Way(ABC):
         return slowest
 
 
-@dataclass(frozen=True, eq=False)
-class Results(Way):
-    """Results, spread evenly over the pairs of an array that gives and a unit that takes."""
-
-    source: HeldArrays
-    target: Readers
-
-    @cached_property
-    def routes(self) -> tuple[LinkRoute, ...]:
-        """Links by XY routing."""
-        return tuple(routes(self.source, self.target))
-
-    @property
-    def shares(self) -> int:
-        """Pairs of an array and a unit."""
-        return int(self.source.held.sum()) * self.target.units
-
-    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield the hops from every source to all tiles of units."""
-        sites, which = np.unique(self.target.sites, axis=0, return_inverse=True)
-        units = np.bincount(which.ravel(), self.target.weight).astype(np.int64)
-        for site, count in zip(self.source.sites, self.source.held.tolist(), strict=True):
-            yield *hops_apart(site, sites), count * units
-
-
-@dataclass(frozen=True, eq=False)
-class PartialSums(Way):
-    """Partial sums from tiles to those where they are added, shape (k, 4) both: of so many column blocks,
-    with so many columns together, int64 (k,).
-    """
-
-    source: Ints
-    target: Ints
-    blocks: Ints
-    columns: Ints
-
-    @cached_property
-    def routes(self) -> tuple[LinkRoute, ...]:
-        """Links by XY routing."""
-        return tuple(single_routes(self.source, self.target, self.columns))
-
-    @property
-    def shares(self) -> int:
-        """Columns."""
-        return int(self.columns.sum())
-
-    def hops(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield the hops of all pairs at once."""
-        yield *hops_apart(self.source, self.target), self.blocks
-
-
 class Ends(NamedTuple):
     """Tiles where a stage takes its inputs and gives its results, and the sums of its copies over tiles."""
 
     takes: Readers
     gives: HeldArrays
-    sums: PartialSums
+    sums: Way
 
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
         """Return the ends of the arrays of one stage."""
-        columns: dict[tuple[int, int], list[tuple[int, int, Site, int]]] = {}
-        units: dict[tuple[int, int], set[Site]] = {}
-        for array in arrays:
-            site = (*array.chip, *array.tile)
-            units.setdefault((array.replica, array.row_block), set()).add(site)
-            blocks = columns.setdefault((array.replica, array.column_block), [])
-            blocks.append((array.row_block, array.plane, site, array.columns))
-        gives: dict[Site, int] = {}
-        sums: dict[tuple[Site, Site], list[int]] = {}
-        for blocks in columns.values():
-            target = max(blocks)[2]
-            gives[target] = gives.get(target, 0) + 1
-            for site, count in {(site, count) for *_, site, count in blocks if site != target}:
-                moved = sums.setdefault((site, target), [0, 0])
-                moved[0] += 1
-                moved[1] += count
-        alike = Counter(tuple(sorted(tiles)) for tiles in units.values())
-        rows = [(*source, *target, *moved) for (source, target), moved in sorted(sums.items())]
-        table = np.array(rows, dtype=np.int64).reshape(-1, 10)
-        takes = [(*site, weight) for tiles, weight in alike.items() for site in tiles]
-        taking = np.array(takes, dtype=np.int64).reshape(-1, 5)
-        unit = np.repeat(np.arange(len(alike)), [len(tiles) for tiles in alike])
-        readers = Readers(unit, taking[:, :4], taking[:, 4])
-        return cls(readers, _entry(gives), PartialSums(table[:, :4], table[:, 4:8], *table[:, 8:].T))
+        sent = Sent.of((array.replica, array, (*array.chip, *array.tile)) for array in arrays)
+        moved: dict[tuple[Site, Site], list[int]] = {}
+        for (target, sources), (blocks, columns) in sent.sums.items():
+            for source in sources:
+                both = moved.setdefault((source, target), [0, 0])
+                both[0] += blocks
+                both[1] += columns
+        table = _table([(*source, *target, *both) for (source, target), both in sorted(moved.items())], 10)
+        rows = [(unit, *at, n) for unit, (tiles, n) in enumerate(sent.units.items()) for at in tiles]
+        taking, giving = _table(rows, 6), _table([(*at, n) for at, n in sorted(sent.gives.items())], 5)
+        readers = Readers(taking[:, 0], taking[:, 1:5], taking[:, 5])
+        sums = _partial_sums(table[:, :4], table[:, 4:8], *table[:, 8:].T)
+        return cls(readers, HeldArrays(giving[:, :4], giving[:, 4]), sums)
 
 
-def ends_of(arrays: Iterable[PlacedArray]) -> dict[str, Ends]:
-    """Return the ends of every layer of a placement."""
-    by_layer: dict[str, list[PlacedArray]] = {}
-    for array in arrays:
-        by_layer.setdefault(array.layer, []).append(array)
-    return {layer: Ends.of(own) for layer, own in by_layer.items()}
+def _table(rows: Sequence[tuple[int, ...]], wide: int) -> Ints:
+    return np.array(rows, dtype=np.int64).reshape(-1, wide)
 
 
-def _entry(sites: dict[Site, int]) -> HeldArrays:
-    places = sorted(sites)
-    return HeldArrays(
-        np.array(places, dtype=np.int64), np.array([sites[at] for at in places], dtype=np.int64)
-    )
+def _results(source: HeldArrays, target: Readers) -> Way:
+    """Return the way of results, spread evenly over pairs of an array that gives and a unit that takes."""
+
+    def hops() -> Iterator[tuple[Ints, Ints, Ints]]:
+        sites, which = np.unique(target.place, axis=0, return_inverse=True)
+        units = np.bincount(which.ravel(), target.weight).astype(np.int64)
+        for site, count in zip(source.sites, source.held.tolist(), strict=True):
+            yield *hops_apart(site, sites), count * units
+
+    return Way(int(source.held.sum()) * target.units, lambda: routes(source, target), hops)
+
+
+def _partial_sums(source: Ints, target: Ints, blocks: Ints, columns: Ints) -> Way:
+    """Return the way of partial sums from tiles to those where they are added, shape (k, 4) both.
+
+    blocks, columns: int64 (k,), of so many column blocks, with so many columns together, which are shares.
+    """
+    hops = (*hops_apart(source, target), blocks)
+    return Way(int(columns.sum()), lambda: single_routes(source, target, columns), lambda: [hops])
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,16 +156,18 @@ class Ways:
 
     flows: Flows
     copies: Ints
-    sums: tuple[PartialSums, ...]
-    results: tuple[Results, ...]
+    sums: tuple[Way, ...]
+    results: tuple[Way, ...]
 
     @classmethod
     def of(cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints) -> Ways:
         """Return the ways. names, copies: of the stages."""
-        by_layer = ends_of(arrays)
-        ends = [by_layer[name] for name in names]
+        of_layer: dict[str, list[PlacedArray]] = {name: [] for name in names}
+        for array in arrays:
+            of_layer[array.layer].append(array)
+        ends = [Ends.of(own) for own in of_layer.values()]
         edges = zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)
-        results = tuple(Results(ends[p].gives, ends[c].takes) for p, c in edges)
+        results = tuple(_results(ends[p].gives, ends[c].takes) for p, c in edges)
         return cls(flows, copies, tuple(own.sums for own in ends), results)
 
     def __iter__(self) -> Iterator[Way]:
@@ -279,16 +226,6 @@ def check_transfer(hardware: Hardware) -> None:
         raise SpecError(where, f"[chip] has no {' and no '.join(missing)}, which transfer time needs")
 
 
-def transfer(ways: Ways, hardware: Hardware) -> Transfer:
-    """Return the transfer time of every stage of a placement, as EdgeTransfers; of the slowest of
-    its edges."""
-    slowest = [Delay(0.0, 0.0, 0.0)] * len(ways.copies)
-    for p, delay in zip(ways.sender.tolist(), EdgeTransfers.of(ways, hardware).all, strict=True):
-        slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
-    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, ways.copies, strict=True)]
-    return Transfer(np.array([each.way_ns for each in slowest]), np.array(per_copy))
-
-
 class Delay(NamedTuple):
     """way_ns: hops of the longest way; queue_ns: time in which the busiest link on the way carries what all
     stages send over it in one batch each; busy: part of the time that it takes up, above 1 if it cannot.
@@ -303,47 +240,37 @@ class Delay(NamedTuple):
         """Time from the end of a batch to the arrival of its pixels."""
         return self.way_ns + self.queue_ns
 
-    def after(self, other: Delay) -> Delay:
-        """Return the delay of both, one after the other."""
-        return Delay(self.way_ns + other.way_ns, self.queue_ns + other.queue_ns, max(self.busy, other.busy))
 
+def delays(ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> list[Delay]:
+    """Return the delays of all ways in their order; results leave once the partial sums are there.
 
-@dataclass(frozen=True, eq=False)
-class EdgeTransfers:
-    """Transfers of the edges of a placement, in the order of its flows: partial sums first, then results.
-
-    gathered: of the partial sums of every stage alone.
+    batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
+    Raises SpecError if the hardware lacks a number.
     """
+    check_transfer(hardware)
+    chip, sent = chip_of(hardware), ways.batch_bytes
+    inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
+    bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
+    loads = ways.loads(sent)
+    rates = None if batch_ns is None else ways.loads(sent / batch_ns[ways.sender])
+    found = [
+        Delay(
+            way.longest_ns(inside, between),
+            way.slowest_ns(loads, *bandwidths),
+            0.0 if rates is None else way.slowest_ns(rates, *bandwidths),
+        )
+        for way in ways
+    ]
+    for at, p in enumerate(ways.flows.producer.tolist(), len(ways.sums)):
+        (way_ns, queue_ns, busy), sums = found[at], found[p]
+        found[at] = Delay(way_ns + sums.way_ns, queue_ns + sums.queue_ns, max(busy, sums.busy))
+    return found
 
-    edges: list[Delay]
-    gathered: list[Delay]
 
-    @property
-    def all(self) -> list[Delay]:
-        """Delays of all ways, in the order of `Ways`."""
-        return [*self.gathered, *self.edges]
-
-    @classmethod
-    def of(cls, ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> EdgeTransfers:
-        """Return the transfers. batch_ns: time of a batch of every stage, None where nothing is asked of how
-        busy a link is.
-
-        Raises SpecError if the hardware lacks a number.
-        """
-        check_transfer(hardware)
-        chip, sent = chip_of(hardware), ways.batch_bytes
-        inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
-        bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
-        loads = ways.loads(sent)
-        rates = None if batch_ns is None else ways.loads(sent / batch_ns[ways.sender])
-        delays = [
-            Delay(
-                way.longest_ns(inside, between),
-                way.slowest_ns(loads, *bandwidths),
-                0.0 if rates is None else way.slowest_ns(rates, *bandwidths),
-            )
-            for way in ways
-        ]
-        gathered, results = delays[: len(ways.sums)], delays[len(ways.sums) :]
-        before = [gathered[p] for p in ways.flows.producer.tolist()]
-        return cls([own.after(other) for own, other in zip(results, before, strict=True)], gathered)
+def transfer(ways: Ways, hardware: Hardware) -> Transfer:
+    """Return the transfer time of every stage of a placement: `delays` of the slowest of its edges."""
+    slowest = [Delay(0.0, 0.0, 0.0)] * len(ways.copies)
+    for p, delay in zip(ways.sender.tolist(), delays(ways, hardware), strict=True):
+        slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
+    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, ways.copies, strict=True)]
+    return Transfer(np.array([each.way_ns for each in slowest]), np.array(per_copy))

@@ -81,14 +81,10 @@ def segment_network(network: Network, timed: Collection[str], chosen: Collection
     )
 
 
-_STEPS = 3
-"""Steps of a staircase that are tried in each direction."""
-_MOST_TRIED = 400
-"""Modes that are tried before the last round."""
-_SECONDS_PER_STAGE = 1e-4
-"""Charge for timing an allocation in other blocks, in seconds of a reference core."""
-_SECONDS_PER_MODE = 1e-5
-"""Charge for the time of one mode of a single stage, in seconds of a reference core."""
+_STEPS = 3  # steps of a staircase that are tried in each direction
+_MOST_TRIED = 400  # modes that are tried before the last round
+_SECONDS_PER_STAGE = 1e-4  # charge for timing an allocation in other blocks, in seconds of a reference core
+_SECONDS_PER_MODE = 1e-5  # charge for the time of one mode of a single stage, in seconds of a reference core
 _ROUNDING = 1e-9  # relative error of sums of ns; a bound is lowered by it
 
 
@@ -334,11 +330,9 @@ _FIRST_WORK = 2  # units of search of a segment; they double each time that it i
 _TURNS = (0, 1, 0, 2)
 """Kind of segment that each turn searches: 0 of the plan that could be fastest, 1 of least bound, 2 of the
 best."""
-_SECONDS_PER_SEGMENT = 0.01
-"""Charge for making the problem of a segment, in seconds of a reference core."""
+_SECONDS_PER_SEGMENT = 0.01  # charge for making the problem of a segment, in seconds of a reference core
 
-Cut = tuple[int, int]
-"""Number of the first stage of a segment, and of the first one after it."""
+Cut = tuple[int, int]  # number of the first stage of a segment, and of the first one after it
 
 
 @dataclass(eq=False)

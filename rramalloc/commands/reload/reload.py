@@ -32,8 +32,7 @@ from rramalloc.version import __version__
 
 MOST_STAGES = 2000
 """Stages that are cut into segments: bounds the memory for all pairs of a first and a last stage."""
-_EQUAL = 1e-8
-"""Part of a time below which two are the same but for rounding."""
+_EQUAL = 1e-8  # part of a time below which two are the same but for rounding
 
 
 def optimize_reload(

@@ -46,8 +46,7 @@ Real = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[np.integer[Any]]
 Blocks = dict[tuple[int, int], Block]
 """Content of a layer's arrays by row block and column block; of one copy where copies share none."""
-EXACT_BITS = 53
-"""Whole numbers below 2**53 are exact in double precision, whatever the order of their sums."""
+EXACT_BITS = 53  # whole numbers below 2**53 are exact in double precision, whatever the order of their sums
 MEMORY_LIMIT_BYTES = 2**32
 _MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of a unit
 

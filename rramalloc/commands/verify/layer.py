@@ -37,12 +37,9 @@ from rramalloc.network.geometry import Pads
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import brief
 
-EXACT_SINGLE_BITS = 24
-"""Whole numbers below 2**24 are exact in single precision."""
-_MOST_MEETINGS = 2**22
-"""Windows of a block times kernel positions, along one axis."""
-_CHUNK = 2**22
-"""Values that the working memory of one matrix product holds."""
+EXACT_SINGLE_BITS = 24  # whole numbers below 2**24 are exact in single precision
+_MOST_MEETINGS = 2**22  # windows of a block times kernel positions, along one axis
+_CHUNK = 2**22  # values that the working memory of one matrix product holds
 
 
 class Line(NamedTuple):

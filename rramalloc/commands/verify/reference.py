@@ -60,10 +60,8 @@ from rramalloc.network.node import (
 )
 from rramalloc.records import brief
 
-LEAK = 8
-"""`activation` divides negative values by it: any slope does, a power of two stays exact."""
-_WEIGHTS_AT_ONCE = 2**22
-"""Weights of a layer that are held in double precision at once, 32 MB."""
+LEAK = 8  # `activation` divides negative values by it: any slope does, a power of two stays exact
+_WEIGHTS_AT_ONCE = 2**22  # weights of a layer that are held in double precision at once, 32 MB
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from rramalloc.network.receptive import ranges
 from rramalloc.records import brief
 from rramalloc.timing.simulate import ExactTiming
 
-Steps = npt.NDArray[np.int64]
-"""Step from which each pixel of a tensor can be read; shape (height, width)."""
+Steps = npt.NDArray[np.int64]  # step from which each pixel of a tensor can be read; shape (height, width)
 Written = dict[int, Steps]
 """The same of what each stage contributed to a tensor, NEVER where nothing; transfer comes on top of it.
 

@@ -287,10 +287,8 @@ def _random_layers(layers: Sequence[VerifiedLayer]) -> list[str]:
     return [f"{len(drawn)} layers, first {brief(drawn[0])}, have no weights in the file: they are random"]
 
 
-WORK_LIMIT = 2**42
-"""Products, and values that poolings look at, of one image."""
-POSITIONS_LIMIT = 2**17
-"""Kernel positions of one node."""
+WORK_LIMIT = 2**42  # products, and values that poolings look at, of one image
+POSITIONS_LIMIT = 2**17  # kernel positions of one node
 
 
 def check_exact(network: Network, hardware: Hardware, lines: MappingOf[str, int] | None = None) -> None:

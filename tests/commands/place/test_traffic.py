@@ -14,7 +14,7 @@ from laws.strategies import by_name, random_network, random_replication, randoms
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.layout import Flows, Layout
 from rramalloc.commands.place.mesh import Mesh
-from rramalloc.commands.place.move_pieces import Kernel, TileRules
+from rramalloc.commands.place.move_pieces import Kernel
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
 from rramalloc.commands.place.transfer import Ways
 from rramalloc.errors import CapacityError, SpecError, TileError
@@ -91,7 +91,7 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
         return
     flows, mesh = found.flows, found.mesh
     state = np.array([random.randint(1, 10**6)], dtype=np.int64)
-    kernel = Kernel.of(found.layout, flows, mesh, TileRules(board.arrays_per_tile))
+    kernel = Kernel.of(found.layout, flows, mesh, board)
     moved, change = kernel.run(found.layout, state, 3000)
     before, after = found.layout.cost(flows, mesh), moved.cost(flows, mesh)
     assert change == pytest.approx(after - before, abs=1e-5 * max(1.0, before))
