@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rramalloc.api import inspect as inspect
     from rramalloc.api import optimize as optimize
     from rramalloc.api import simulate as simulate
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as chiplet_compare
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as chiplet_cost
     from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
+    from rramalloc.commands.chiplet.cost import chiplet_compare as chiplet_compare
+    from rramalloc.commands.chiplet.cost import chiplet_cost as chiplet_cost
     from rramalloc.commands.compare.compare import compare as compare
     from rramalloc.commands.compare.comparison import Comparison as Comparison
     from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
@@ -69,7 +69,7 @@ _NAMES = {
     "rramalloc.allocation.inspection": "Inspection",
     "rramalloc.allocation.simulation": "Simulation",
     "rramalloc.api": "convert inspect optimize simulate",
-    "rramalloc.commands.chiplet.chiplet_cost": "chiplet_compare chiplet_cost",
+    "rramalloc.commands.chiplet.cost": "chiplet_compare chiplet_cost",
     "rramalloc.commands.chiplet.chiplet_optimize": "chiplet_optimize",
     "rramalloc.commands.compare.compare": "compare",
     "rramalloc.commands.compare.comparison": "Comparison",

@@ -37,7 +37,7 @@ _RECORDS = {
     "export": "rramalloc.commands.export.targets.json:ExportDocument",
     "chiplet": "rramalloc.commands.chiplet.description:Description",
     "chiplet-cost": "rramalloc.commands.chiplet.cost:ChipletCost",
-    "chiplet-comparison": "rramalloc.commands.chiplet.chiplet_cost:ChipletComparison",
+    "chiplet-comparison": "rramalloc.commands.chiplet.cost:ChipletComparison",
     "chiplet-schedule": "rramalloc.commands.chiplet.chiplet_optimize:ChipletSchedule",
 }
 

@@ -60,7 +60,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     spec = {"name": HOSTILE, "networks": "alexnet", "arrays": [100, 200], "methods": "uniform"}
     swept = rramalloc.sweep(spec, folder, jobs=1)
     writable = Hardware.model_validate(hardware.to_dict() | {"write": {"write_ns_per_row": 5.0}})
-    described = describe_network(network, hardware, "im2col", "host").description
+    described, _ = describe_network(network, hardware, "im2col", "host")
     found = (
         network, hardware, allocation, placement, table, swept, rramalloc.sweep_status(folder),
         rramalloc.inspect(network, hardware=hardware), rramalloc.simulate(network, allocation),

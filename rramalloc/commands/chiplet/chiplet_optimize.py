@@ -12,14 +12,21 @@ choices made here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping
-from rramalloc.commands.chiplet.cost import SCHEDULE, ChipletCost, described_cost, read_description
-from rramalloc.commands.chiplet.description import DESCRIPTION, MAX_UNITS, Description
+from rramalloc.commands.chiplet.cost import ChipletCost, OperatorRow, described_cost
+from rramalloc.commands.chiplet.description import (
+    DESCRIPTION,
+    MAX_UNITS,
+    SCHEDULE,
+    Description,
+    Unit,
+    read_description,
+)
 from rramalloc.commands.chiplet.places import Submesh
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch, lower_bound
@@ -51,18 +58,17 @@ class Split(NamedTuple):
     compute_ns: float
     inside_bytes: float
     read: float
-    reduced: bool
+
+    @property
+    def reduced(self) -> bool:
+        """Whether partial sums are added up in the last tile."""
+        return self.name.startswith("inputs")
 
 
-class Described(NamedTuple):
-    """A description and what was left out or assumed in it."""
-
-    description: Description
-    warnings: tuple[str, ...]
-
-
-def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected) -> Described:
-    """Describe a network on a chip, each stage in a new group and without a place.
+def describe_network(
+    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected
+) -> tuple[Description, tuple[str, ...]]:
+    """Describe a network on a chip, each stage in a new group and without a place; and what was left out.
 
     Raises SpecError without [chip] or [timing], and for a stage that the whole chip cannot hold.
     """
@@ -77,65 +83,60 @@ def describe_network(network: Network, hardware: Hardware, mapping: Mapping, fc:
         raise SpecError("mapping", reason)
     if chip.tile_count > MAX_UNITS:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
-    graph = StageGraph.build(network, fc)
-    splits = [
-        tuple(_splits(network, stage, hardware, mapping, chip, int(windows)))
+    graph, bandwidth = StageGraph.build(network, fc), chip.bandwidth_tile_gb_s
+    splits = {
+        stage.name: tuple(_splits(network, stage, hardware, mapping, chip, int(windows)))
         for stage, windows in zip(graph.layers, graph.windows, strict=True)
-    ]
-    warnings = list(_left_out(chip))
-    moved = chip.bandwidth_tile_gb_s is not None
+    }
+    names = [graph.names[stage] for stage in graph.network_order]
     operators = {}
-    for stage in graph.network_order:
-        node, ways = graph.stages[stage], splits[stage]
-        operators[node.name] = {
+    for name in names:
+        ways = splits[name]
+        operators[name] = {
             "compute": [way.compute_ns for way in ways],
             "units": [way.tiles for way in ways],
             "reduce_to": ["last" if way.reduced else "none" for way in ways],
-            "transfers": [network.shapes[node.name].height if way.reduced else 0 for way in ways],
+            "transfers": [network.shapes[name].height if way.reduced else 0 for way in ways],
             "strategies": [way.name for way in ways],
-        } | ({"bytes": [way.inside_bytes for way in ways]} if moved else {})
+        } | ({} if bandwidth is None else {"bytes": [way.inside_bytes for way in ways]})
     flows = Flows.of(graph, hardware)
     edges = []
     for producer, consumer, size_bytes in zip(
         flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
     ):
         source, to = graph.names[producer], graph.names[consumer]
-        row = [size_bytes * way.read for way in splits[consumer]]
-        table = {"bytes": [row] * len(splits[producer])} if moved else {}
+        row = [size_bytes * way.read for way in splits[to]]
+        table = {} if bandwidth is None else {"bytes": [row] * len(splits[source])}
         edges.append({"from": source, "to": to, "transfers": network.shapes[source].height} | table)
-    between = chip.bandwidth_chip_gb_s or chip.bandwidth_tile_gb_s
     document = {
         "name": network.name,
         "unit": "ns",
         "chip": {
             "chiplets": list(chip.chips),
             "units": list(chip.tiles),
-            "bandwidth_inside": chip.bandwidth_tile_gb_s,
-            "bandwidth_between": between,
+            "bandwidth_inside": bandwidth,
+            "bandwidth_between": chip.bandwidth_chip_gb_s or bandwidth,
             "hop_cycles_inside": chip.hop_ns_tile or 0.0,
             "hop_cycles_between": chip.hop_ns_chip or 0.0,
         },
-        "groups": [[graph.names[stage]] for stage in graph.network_order],
+        "groups": [[name] for name in names],
         "operators": operators,
         "edges": edges,
     }
-    warnings.append(
-        "weights are taken to be in the arrays of a tile when their group runs; writing them is not counted"
-    )
     where = f"{network.where} on hardware {hardware.name[:60]!r}"
-    return Described(parse(DESCRIPTION, document, where), tuple(warnings))
+    return parse(DESCRIPTION, document, where), (
+        *_left_out(chip),
+        "weights are taken to be in the arrays of a tile when their group runs; writing them is not counted",
+    )
 
 
 def _left_out(chip: Chip) -> Iterator[str]:
-    fields = ["hop_ns_tile", "bandwidth_tile_gb_s"]
-    if chip.chips != (1, 1):
-        fields += ["hop_ns_chip", "bandwidth_chip_gb_s"]
-    for field in fields:
+    several = ["hop_ns_chip", "bandwidth_chip_gb_s"] if chip.chips != (1, 1) else []
+    for field in ("hop_ns_tile", "bandwidth_tile_gb_s", *several):
         if getattr(chip, field) is None:
-            if field == "bandwidth_chip_gb_s" and chip.bandwidth_tile_gb_s is not None:
-                yield f"the hardware gives no {field}: that of tiles is taken"
-            else:
-                yield f"the hardware gives no {field}: that time is left out"
+            instead = field == "bandwidth_chip_gb_s" and chip.bandwidth_tile_gb_s is not None
+            what = "that of tiles is taken" if instead else "that time is left out"
+            yield f"the hardware gives no {field}: {what}"
 
 
 def _splits(
@@ -147,23 +148,15 @@ def _splits(
     output = network.shapes[stage.name]
     step_ns = hardware.of_layer(stage).compute_ns or 0.0
     output_bytes = output.channels * output.pixels * hardware.precision.output_bits / BITS_PER_BYTE
-    fitting = False
-    tiles = 1
+    fitting, tiles = False, 1
     while tiles <= chip.tile_count:
         for name, piece, part, read in _shares(network, stage, whole, windows, tiles):
-            arrays = demand(piece, hardware.crossbar, mapping, where)
-            copies = min(chip.arrays_per_tile // arrays, part)
+            copies = min(chip.arrays_per_tile // demand(piece, hardware.crossbar, mapping, where), part)
             if copies:
                 fitting = True
-                reduced = name == "inputs"
-                yield Split(
-                    name=f"{name} / {tiles}" if tiles > 1 else "whole",
-                    tiles=tiles,
-                    compute_ns=-(-part // copies) * step_ns,
-                    inside_bytes=(tiles - 1) * output_bytes if reduced else 0.0,
-                    read=read,
-                    reduced=reduced,
-                )
+                partial_sums = (tiles - 1) * output_bytes if name == "inputs" else 0.0
+                called = f"{name} / {tiles}" if tiles > 1 else name
+                yield Split(called, tiles, -(-part // copies) * step_ns, partial_sums, read)
         tiles *= 2
     if not fitting:
         need = demand(whole, hardware.crossbar, mapping, where)
@@ -253,20 +246,22 @@ class ChipletSchedule(ResultRecord):
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per operator: group (from 0), operator, strategy, units, first,
         last, and its cost."""
-        return frame_of(self.rows(), ScheduledOperator._fields)
+        return frame_of(self.rows(), OperatorRow._fields)
 
-    def rows(self) -> list[ScheduledOperator]:
+    def rows(self) -> list[OperatorRow]:
         """Return the operators in the order of their groups."""
         rows = []
-        for number, (names, costs) in enumerate(zip(self.description.groups, self.cost.groups, strict=True)):
-            for name in names:
-                operator, cost = self.description.operators[name], costs.operators[name]
-                called = operator.strategies
-                strategy = str(operator.strategy) if called is None else called[operator.strategy]
-                submesh = Submesh.of(operator)
-                size = None if submesh is None else submesh.size(self.description.chip.units)
-                ends = _unit(operator.first), _unit(operator.last)
-                rows.append(ScheduledOperator(number, name, strategy, size, *ends, **dict(cost)))
+        for row in self.cost.rows():
+            operator = self.description.operators[row.operator]
+            called, submesh = operator.strategies, Submesh.of(operator)
+            rows.append(
+                row._replace(
+                    strategy=str(operator.strategy) if called is None else called[operator.strategy],
+                    units=None if submesh is None else submesh.size(self.description.chip),
+                    first=_unit(operator.first),
+                    last=_unit(operator.last),
+                )
+            )
         return rows
 
     def _headline(self) -> tuple[str, str]:
@@ -274,22 +269,7 @@ class ChipletSchedule(ResultRecord):
         return self.description.name or "", f"{quantity(self.total, self.cost.unit)} in {groups}, {gap}"
 
 
-class ScheduledOperator(NamedTuple):
-    """An operator of a schedule. first, last: unit as "chiplet row,column / row,column"."""
-
-    group: int
-    operator: str
-    strategy: str
-    units: int | None
-    first: str | None
-    last: str | None
-    compute: float
-    communication: float
-    routing: float
-    cost: float
-
-
-def _unit(unit: tuple[tuple[int, int], tuple[int, int]] | None) -> str | None:
+def _unit(unit: Unit | None) -> str | None:
     return None if unit is None else " / ".join(f"{row},{column}" for row, column in unit)
 
 
@@ -311,8 +291,8 @@ def describe(
     if isinstance(source, Description):
         raise SpecError("hardware", "a description has a chip of its own: give no hardware")
     network = as_network(source, input_shapes)
-    described = describe_network(network, as_hardware(hardware, crossbar), mapping, fc)
-    return described.description, network.where, described.warnings
+    described, assumed = describe_network(network, as_hardware(hardware, crossbar), mapping, fc)
+    return described, network.where, assumed
 
 
 def chiplet_optimize(
@@ -360,22 +340,31 @@ def chiplet_optimize(
     starts, others = _starts(problem, search)
     search.spent_s = 0.0
     schedule = search.improve(starts, ending.work_s, least, on_progress)
-    total = search.total(schedule)
+    found = search.total(schedule)
     scheduled = problem.described(schedule.groups, schedule.chosen)
     cost = described_cost(scheduled, where)
-    if abs(cost.total - total) > _EQUAL * max(1.0, cost.total):
-        raise SolverError(f"the search counts {total}, the schedule costs {cost.total}; please report")
-    bound = min(least, cost.total)
+    total, bound = cost.total, min(least, cost.total)
+    if abs(total - found) > _EQUAL * max(1.0, total):
+        raise SolverError(f"the search counts {found}, the schedule costs {total}; please report")
+    warnings = [*assumed, *cost.warnings]
+    if problem.fixed:
+        some = ", ".join(name[:60] for name in problem.fixed[:4])
+        operators = counted(len(problem.fixed), "operator")
+        warnings.append(f"{operators} stay where they are described, as edges list pairs of units: {some}")
+    if problem.places.left_out:
+        listed = f"{len(problem.places.submeshes):,}"
+        left_out = f"{problem.places.left_out:,} submeshes were left out, evenly"
+        warnings.append(f"{left_out}: schedule and bound are of {listed}")
     return ChipletSchedule(
         rramalloc_version=__version__,
         description=scheduled,
         cost=cost,
-        total=cost.total,
+        total=total,
         lower_bound=bound,
-        gap=(cost.total - bound) / cost.total if cost.total else 0.0,
-        proof=_PROVEN if total <= least * (1 + 1e-9) else _BOUNDED,
+        gap=(total - bound) / total if total else 0.0,
+        proof=_PROVEN if found <= least * (1 + 1e-9) else _BOUNDED,
         baselines=tuple(
-            ScheduleBaseline(name=name, total=each, ratio=each / cost.total if cost.total else 1.0)
+            ScheduleBaseline(name=name, total=each, ratio=each / total if total else 1.0)
             for name, each in others.items()
         ),
         options=problem.count,
@@ -383,38 +372,19 @@ def chiplet_optimize(
         seed=seed,
         work=ending.work,
         seconds=search.spent_s,
-        warnings=(*assumed, *cost.warnings, *_warnings(problem)),
+        warnings=tuple(warnings),
     )
-
-
-def _warnings(problem: ScheduleProblem) -> Sequence[str]:
-    warnings = []
-    if problem.fixed:
-        some = ", ".join(name[:60] for name in problem.fixed[:4])
-        warnings.append(
-            f"{counted(len(problem.fixed), 'operator')} stay where they are described, as edges list pairs "
-            f"of units: {some}"
-        )
-    if problem.places.left_out:
-        warnings.append(
-            f"{problem.places.left_out:,} submeshes were left out, evenly: schedule and bound are of "
-            f"{len(problem.places.submeshes):,}"
-        )
-    return warnings
 
 
 def _starts(problem: ScheduleProblem, search: ScheduleSearch) -> tuple[list[GroupSchedule], dict[str, float]]:
     """Return the schedules to search from, and what those cost that need no search."""
-    described = problem.start()
-    starts = [] if described is None else [GroupSchedule(*described)]
-    if described is None:
-        alone = search.greedy(alone=True)
-    else:
-        alone = GroupSchedule([[v] for v in problem.order], list(described[1]))
+    start = problem.start()
+    described = [] if start is None else [GroupSchedule(*start)]
+    alone = (
+        GroupSchedule([[v] for v in problem.order], list(start[1])) if start else search.greedy(alone=True)
+    )
     greedy = search.greedy()
-    others = {} if described is None else {"as described": search.total(starts[0])}
-    some = [search.random_schedule() for _ in range(_RANDOM)]
-    others["one group an operator"] = search.total(alone)
-    others["random"] = median_low(search.total(each) for each in some)
-    others["greedy"] = search.total(greedy)
-    return [*starts, alone, greedy], others
+    drawn = median_low(search.total(search.random_schedule()) for _ in range(_RANDOM))
+    others = {} if start is None else {"as described": search.total(described[0])}
+    others |= {"one group an operator": search.total(alone), "random": drawn, "greedy": search.total(greedy)}
+    return [*described, alone, greedy], others

@@ -10,13 +10,7 @@ from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import (
-    print_lines,
-    print_part,
-    print_result,
-    table_of,
-    warn,
-)
+from rramalloc.cli.output import print_lines, print_part, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.units import count, counted, duration, plain_quantity, share
 
@@ -49,6 +43,7 @@ _COMPARED = table_of(
     "description=name, groups, in groups=computed, between, total, unit, ratio", texts="name unit"
 )
 _SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
+_PIPELINED = ", all stages at the same time, without transfers between tiles: what `optimize` counts"
 
 
 def cost(
@@ -67,8 +62,8 @@ def cost(
     Example: rramalloc chiplet cost schedule.json
     """
     given = locals()
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_compare as run_chiplet_compare
-    from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost as run_chiplet_cost
+    from rramalloc.commands.chiplet.cost import chiplet_compare as run_chiplet_compare
+    from rramalloc.commands.chiplet.cost import chiplet_cost as run_chiplet_cost
 
     if len(sources) > 1:
         if any(value is not None for value in (allocation, placement, latency_table)):
@@ -123,20 +118,19 @@ def optimize(
         schedule.save(output)
     if description is not None:
         write_json(description, schedule.description.to_dict())
-    found, rows = _found(schedule), schedule.rows()
-    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, found, quiet=quiet)
+    rows, below = schedule.rows(), _found(schedule)
+    print_result(schedule.to_dict, _SCHEDULED, rows, output_format, below, quiet=quiet)
     warn(schedule.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
 
 
 def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
-    unit, cost = schedule.cost.unit, schedule.cost
+    cost, unit = schedule.cost, schedule.cost.unit
     if schedule.description.name is not None:
         yield "network", schedule.description.name
-    moved = sum(cost.between)
     yield "total", f"{plain_quantity(schedule.total, unit)} in {counted(len(cost.groups), 'group')}"
-    yield "between", f"{plain_quantity(moved, unit)} of it"
-    yield "lower bound", f"{plain_quantity(schedule.lower_bound, unit)}"
+    yield "between", f"{plain_quantity(sum(cost.between), unit)} of it"
+    yield "lower bound", plain_quantity(schedule.lower_bound, unit)
     yield "gap", f"{share(schedule.gap)} from optimal at most"
     yield "proof", schedule.proof
     for baseline in schedule.baselines:
@@ -147,30 +141,16 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
 
 def _summary(cost: ChipletCost, *, quiet: bool) -> None:
     typer.echo()
-    rows = [
-        (edge.source, edge.to, count(edge.communication), count(edge.routing), count(edge.cost))
-        for edge in cost.edges
-    ]
-    names = ("from", "to", "communication", "routing", "cost")
-    print_part(names, rows, names[:2], _SPARE, quiet=quiet)
-    groups, between = sum(group.cost for group in cost.groups), sum(cost.between)
-    print_lines(
-        [
-            ("groups", f"{plain_quantity(groups, cost.unit)} in {len(cost.groups)} groups"),
-            ("between", f"{plain_quantity(between, cost.unit)}"),
-            (
-                "total",
-                f"{plain_quantity(cost.total, cost.unit)}{_SEQUENTIAL if cost.pipelined is not None else ''}",
-            ),
-            *_pipelined(cost),
-        ]
-    )
-
-
-def _pipelined(cost: ChipletCost) -> Iterator[tuple[str, str]]:
+    fields = ("communication", "routing", "cost")
+    rows = [(edge.source, edge.to, *(count(getattr(edge, field)) for field in fields)) for edge in cost.edges]
+    print_part(("from", "to", *fields), rows, ("from", "to"), _SPARE, quiet=quiet)
+    groups = f"{plain_quantity(cost.computed, cost.unit)} in {len(cost.groups)} groups"
+    between, total = (plain_quantity(each, cost.unit) for each in (sum(cost.between), cost.total))
+    lines = [("groups", groups), ("between", between), ("total", total)]
     if cost.pipelined is not None:
-        what = "all stages at the same time, without transfers between tiles: what `optimize` counts"
-        yield "pipelined", f"{plain_quantity(cost.pipelined, cost.unit)}, {what}"
+        pipelined = plain_quantity(cost.pipelined, cost.unit)
+        lines[2:] = [("total", f"{total}{_SEQUENTIAL}"), ("pipelined", f"{pipelined}{_PIPELINED}")]
+    print_lines(lines)
 
 
 app = typer.Typer(cls=Group, no_args_is_help=True)

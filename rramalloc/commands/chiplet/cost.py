@@ -1,45 +1,179 @@
-"""Inference cost on a topology of chiplets: groups, what lies between them, and the cost of a description.
+"""Inference cost on a topology of chiplets: of a description, or of an allocation as it is placed.
 
-Source: docs/sources/companions.md 2.
+The groups run one after the other; what lies between them is added.  Source: docs/sources/companions.md 2.
+Of a placed allocation a tile is a processing unit, a chip is a chiplet, times are in ns. Stages of equal
+depth in the network form a group. A stage computes for batches x step. Partial sums and outputs travel as
+`place.transfer` says, one transfer a batch: the slowest link carries its bytes, and the hops are those of
+the pairs of arrays that move something, on average.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
+import numpy as np
 from pydantic import Field
 
+from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.commands.chiplet.description import (
-    DESCRIPTION,
     ChipletChip,
     ChipletEdge,
     ChipletOperator,
     Description,
-    entry,
-)
-from rramalloc.commands.chiplet.places import (
-    Hops,
-    Place,
-    Submesh,
-    Topology,
     Unit,
-    Units,
-    hops_of_pairs,
-    hops_of_sets,
+    entry,
+    read_description,
 )
+from rramalloc.commands.chiplet.places import Hops, Submesh, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.place.check import check
+from rramalloc.commands.place.layout import Flows
+from rramalloc.commands.place.links import Loads
+from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
+from rramalloc.commands.place.transfer import Way, Ways
 from rramalloc.errors import SpecError
-from rramalloc.files import read_json
+from rramalloc.hardware.hardware import Chip
+from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.network.network import Network
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, brief
 from rramalloc.result import ResultRecord, frame_of
+from rramalloc.timing.access import StepTime
+from rramalloc.timing.clocks import timed_graph
+from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MAX_LISTED = 2**18
+"""Units of all different submeshes together: bounds the time that hops take."""
+
+
+class OperatorCost(Record):
+    """compute, communication inside the operator and its routing; cost: their sum."""
+
+    compute: float
+    communication: float
+    routing: float
+    cost: float
+
+    @classmethod
+    def of(cls, compute: float, communication: float = 0.0, routing: float = 0.0) -> Self:
+        """Return the cost of some parts."""
+        cost = compute + communication + routing
+        return cls(compute=compute, communication=communication, routing=routing, cost=cost)
+
+
+class GroupCost(Record):
+    """Operators that run at the same time; cost: of the slowest."""
+
+    operators: dict[Name, OperatorCost]
+    cost: float
+
+
+class EdgeCost(Record):
+    """Operator `to` reads what `from` wrote; cost: communication + routing."""
+
+    source: Name = Field(alias="from")
+    to: Name
+    communication: float
+    routing: float
+    cost: float
+
+    @classmethod
+    def of(cls, source: str, to: str, communication: float, routing: float) -> Self:
+        """Return the cost of an edge."""
+        moved = {"communication": communication, "routing": routing, "cost": communication + routing}
+        return cls(**{"from": source, "to": to}, **moved)
+
+
+class OperatorRow(NamedTuple):
+    """An operator and its cost; group: from 0; first, last: unit as "chiplet row,column / row,column"."""
+
+    group: int
+    operator: str
+    strategy: str | None
+    units: int | None
+    first: str | None
+    last: str | None
+    compute: float
+    communication: float
+    routing: float
+    cost: float
+
+
+class ChipletCost(ResultRecord):
+    """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
+
+    total: of the groups one after the other (sequential); pipelined: of the same allocation with all stages
+    at work at the same time, as `optimize` counts and without transfers, None where only a description is
+    given; between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
+    """
+
+    format: Literal["rramalloc-chiplet-cost/1"] = "rramalloc-chiplet-cost/1"
+    total: float
+    pipelined: float | None = None
+    unit: Literal["cycles", "ns"]
+    groups: tuple[GroupCost, ...]
+    between: tuple[float, ...]
+    edges: tuple[EdgeCost, ...]
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        groups: Sequence[Mapping[str, OperatorCost]],
+        edges: Sequence[EdgeCost],
+        unit: Literal["cycles", "ns"],
+        warnings: Sequence[str],
+        pipelined: float | None = None,
+    ) -> Self:
+        """Sum the groups and what lies between them.
+
+        An edge that leaps over groups counts before the group that reads it.
+        """
+        group_of = {name: index for index, group in enumerate(groups) for name in group}
+        slowest = [max(operator.cost for operator in group.values()) for group in groups]
+        between = [0.0] * max(0, len(groups) - 1)
+        for edge in edges:
+            between[group_of[edge.to] - 1] += edge.cost
+        return cls(
+            total=sum(slowest) + sum(between),
+            pipelined=pipelined,
+            unit=unit,
+            groups=tuple(
+                GroupCost(operators=dict(group), cost=cost)
+                for group, cost in zip(groups, slowest, strict=True)
+            ),
+            between=tuple(between),
+            edges=tuple(edges),
+            warnings=tuple(warnings),
+        )
+
+    @property
+    def computed(self) -> float:
+        """The cost of all groups."""
+        return sum(group.cost for group in self.groups)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with one row per operator: its group (from 0), name and cost."""
+        return frame_of(self.rows(), ("group", "operator", *OperatorCost.model_fields))
+
+    def rows(self) -> list[OperatorRow]:
+        """Return the operators in the order of their groups."""
+        return [
+            OperatorRow(number, name, None, None, None, None, **dict(cost))
+            for number, group in enumerate(self.groups)
+            for name, cost in group.operators.items()
+        ]
+
+    def _headline(self) -> tuple[str, str]:
+        return "", f"{quantity(self.total, self.unit)} in {counted(len(self.groups), 'group')} of operators"
 
 
 class Work(NamedTuple):
@@ -80,231 +214,129 @@ def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool)
     return size_bytes / bandwidth
 
 
-class OperatorCost(Record):
-    """compute, communication inside the operator and its routing; cost: their sum."""
+def units_of(description: Description, where: str) -> dict[str, Units]:
+    """Return the units of every operator that has a submesh, equal ones once.
 
-    compute: float
-    communication: float
-    routing: float
-    cost: float
-
-
-class GroupCost(Record):
-    """Operators that run at the same time; cost: of the slowest."""
-
-    operators: dict[Name, OperatorCost]
-    cost: float
-
-
-class EdgeCost(Record):
-    """Operator `to` reads what `from` wrote; cost: communication + routing."""
-
-    source: Name = Field(alias="from")
-    to: Name
-    communication: float
-    routing: float
-    cost: float
-
-
-class ChipletCost(ResultRecord):
-    """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
-
-    total: of the groups one after the other (sequential); pipelined: of the same allocation with all stages
-    at work at the same time, as `optimize` counts and without transfers, None where only a description is
-    given; between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
+    Raises SpecError for a submesh that the chip does not have, or that has another number of units.
     """
-
-    format: Literal["rramalloc-chiplet-cost/1"] = "rramalloc-chiplet-cost/1"
-    total: float
-    pipelined: float | None = None
-    unit: Literal["cycles", "ns"]
-    groups: tuple[GroupCost, ...]
-    between: tuple[float, ...]
-    edges: tuple[EdgeCost, ...]
-    warnings: tuple[str, ...] = ()
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with one row per operator, with the fields of ComputedOperator."""
-        return frame_of(self.rows(), ComputedOperator._fields)
-
-    def rows(self) -> list[ComputedOperator]:
-        """Return the operators in the order of their groups."""
-        return [
-            ComputedOperator(number, name, **dict(cost))
-            for number, group in enumerate(self.groups)
-            for name, cost in group.operators.items()
-        ]
-
-    def _headline(self) -> tuple[str, str]:
-        return "", f"{quantity(self.total, self.unit)} in {counted(len(self.groups), 'group')} of operators"
+    units, distinct, total = dict[str, Units](), dict[object, Units](), 0
+    for name, operator in description.operators.items():
+        submesh = Submesh.of(operator)
+        if submesh is None:
+            continue
+        key = (submesh, operator.last)
+        if key not in distinct:
+            _check_submesh(operator, submesh, description.chip, f"{where}: operators.{brief(name)}")
+            distinct[key] = submesh.members(description.chip)
+            total += len(distinct[key].members)
+            if total > MAX_LISTED:
+                raise SpecError(
+                    f"{where}: operators.{brief(name)}.submesh",
+                    f"different submeshes have over {MAX_LISTED} units together",
+                )
+        units[name] = distinct[key]
+    return units
 
 
-class ComputedOperator(NamedTuple):
-    """An operator and its cost; group: from 0."""
-
-    group: int
-    operator: str
-    compute: float
-    communication: float
-    routing: float
-    cost: float
-
-
-class Terms(NamedTuple):
-    """The parts of one operator's cost, or of an edge's, which computes nothing."""
-
-    compute: float
-    communication: float
-    routing: float
-
-
-def total_cost(
-    groups: Sequence[Mapping[str, Terms]],
-    edges: Iterable[tuple[str, str, Terms]],
-    unit: Literal["cycles", "ns"],
-    warnings: Sequence[str] = (),
-    pipelined: float | None = None,
-) -> ChipletCost:
-    """Sum of the groups and of what lies between them.
-
-    An edge that leaps over groups counts before the group that reads it.
-    """
-    group_of = {name: index for index, group in enumerate(groups) for name in group}
-    costs = tuple(_group(group) for group in groups)
-    between = [0.0] * max(0, len(groups) - 1)
-    written = []
-    for source, to, terms in edges:
-        cost = terms.communication + terms.routing
-        between[group_of[to] - 1] += cost
-        fields = {"from": source, "to": to, "communication": terms.communication}
-        written.append(EdgeCost(**fields, routing=terms.routing, cost=cost))
-    return ChipletCost(
-        total=sum(group.cost for group in costs) + sum(between),
-        pipelined=pipelined,
-        unit=unit,
-        groups=costs,
-        between=tuple(between),
-        edges=tuple(written),
-        warnings=tuple(warnings),
-    )
-
-
-def _group(group: Mapping[str, Terms]) -> GroupCost:
-    operators = {name: OperatorCost.gather(terms, cost=sum(terms)) for name, terms in group.items()}
-    return GroupCost(operators=operators, cost=max(operator.cost for operator in operators.values()))
-
-
-MAX_LISTED = 2**18
-"""Units of all different submeshes together: bounds the time that hops take."""
-SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/1"
-
-
-def read_description(path: str | os.PathLike[str]) -> Description:
-    """Read a description file, or the description in what `chiplet optimize` wrote. Raises FileError,
-    SpecError."""
-    document, where = read_json(path), os.fspath(path)
-    if isinstance(document, dict) and document.get("format") == SCHEDULE:
-        document = document.get("description")
-    return parse(DESCRIPTION, document, where)
-
-
-def check_submeshes(description: Description, where: str) -> None:
-    """Raise SpecError for a submesh that the chip does not have, or that has another number of units."""
-    _ = _Described(description, where).units
+def _check_submesh(operator: ChipletOperator, submesh: Submesh, chip: ChipletChip, where: str) -> None:
+    (tall, wide), first, last = submesh.chiplets, submesh.first, submesh.last
+    if tall * wide > 1 and first[1] != (0, 0):
+        raise SpecError(
+            f"{where}.first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
+        )
+    size = submesh.size(chip)
+    if operator.units is not None and entry(operator.units, operator.strategy) != size:
+        wanted = entry(operator.units, operator.strategy)
+        raise SpecError(f"{where}.submesh", f"has {size} units, strategy {operator.strategy} takes {wanted}")
+    for field, unit in (("first", first), ("submesh", last)):
+        if not chip.holds(unit):
+            raise SpecError(f"{where}.{field}", f"reaches {_shown(unit)}, which the chip does not have")
+    if operator.last not in (None, last):
+        raise SpecError(f"{where}.last", f"is {_shown(last)} of this submesh, got {_shown(operator.last)}")
 
 
 def described_cost(description: Description, where: str) -> ChipletCost:
     """Return the cost of a description in cycles; `where` names it in messages. Raises SpecError."""
-    return _Described(description, where).cost()
+    pricing = _Pricing(description, where)
+    groups = [{name: pricing.operator(name) for name in group} for group in description.groups]
+    edges = [pricing.edge(edge, f"{where}: edges[{at}]") for at, edge in enumerate(description.edges)]
+    return ChipletCost.of(groups, edges, description.unit, tuple(pricing.warnings()))
 
 
-class _Described:
+class _Pricing:
+    """What the parts of a description cost; where: its name in messages."""
+
     def __init__(self, description: Description, where: str) -> None:
-        self.description, self.where = description, where
-        self.chip = description.chip
-        self.topology = Topology(self.chip.chiplets, self.chip.units)
-        self._known: dict[tuple[int, int], Hops] = {}
+        self._groups, self._operators, self._chip = (
+            description.groups,
+            description.operators,
+            description.chip,
+        )
+        self._where, self._units = where, units_of(description, where)
+        self._hops_of_sets = cache(hops_of_sets)
 
-    def cost(self) -> ChipletCost:
-        groups = [{name: self._operator(name) for name in group} for group in self.description.groups]
-        edges = [
-            (edge.source, edge.to, self._edge(edge, f"edges[{index}]"))
-            for index, edge in enumerate(self.description.edges)
-        ]
-        return total_cost(groups, edges, self.description.unit, tuple(self._warnings()))
-
-    @cached_property
-    def units(self) -> dict[str, Units]:
-        """Units of every operator that has a submesh, equal ones once. Raises SpecError."""
-        units, distinct, total = dict[str, Units](), dict[object, Units](), 0
-        for name, operator in self.description.operators.items():
-            submesh = Submesh.of(operator)
-            if submesh is None:
-                continue
-            key = (submesh, operator.last)
-            if key not in distinct:
-                distinct[key] = self._submesh(name, operator, submesh)
-                total += len(distinct[key].members)
-                if total > MAX_LISTED:
-                    raise self._fault(
-                        name, "submesh", f"different submeshes have over {MAX_LISTED} units together"
-                    )
-            units[name] = distinct[key]
-        return units
-
-    def _submesh(self, name: str, operator: ChipletOperator, submesh: Submesh) -> Units:
-        """Return all units of a submesh, of the chiplet with the largest coordinates only those of the
-        submesh."""
-        (tall, wide), first, last = submesh.chiplets, submesh.first, submesh.last
-        if tall * wide > 1 and first[1] != (0, 0):
-            raise self._fault(
-                name, "first", "must be unit [0, 0] of its chiplet in a submesh of several chiplets"
-            )
-        size = submesh.size(self.chip.units)
-        if operator.units is not None and entry(operator.units, operator.strategy) != size:
-            wanted = entry(operator.units, operator.strategy)
-            raise self._fault(
-                name, "submesh", f"has {size} units, strategy {operator.strategy} takes {wanted}"
-            )
-        for field, unit in (("first", first), ("submesh", last)):
-            if not self.topology.holds(unit):
-                raise self._fault(name, field, f"reaches {_shown(unit)}, which the chip does not have")
-        if operator.last not in (None, last):
-            raise self._fault(name, "last", f"is {_shown(last)} of this submesh, got {_shown(operator.last)}")
-        members = [(last[0], unit) for unit in _cells(first[1], submesh.units)]
-        for chiplet in _cells(first[0], submesh.chiplets):
-            if chiplet != last[0]:
-                members += [(chiplet, unit) for unit in _cells((0, 0), self.chip.units)]
-        return Units(self.topology, frozenset(members))
-
-    def _operator(self, name: str) -> Terms:
-        operator, where = self.description.operators[name], f"{self.where}: operators.{brief(name)}"
-        routing = 0.0
+    def operator(self, name: str) -> OperatorCost:
+        operator, where = self._operators[name], f"{self._where}: operators.{brief(name)}"
+        communication = routing = 0.0
         if self._reduced(name):
-            hops = self._hops_of_sets(self.units[name], self.units[name].last)
-            routing = self._cycles(entry(operator.transfers, operator.strategy), hops)
-        one = operator.submesh is None or operator.submesh[0] == (1, 1)
-        communication = 0.0
+            hops = self._hops_of_sets(self._units[name], self._units[name].last)
+            routing = hops.cycles(entry(operator.transfers, operator.strategy), self._chip)
         if operator.latency is not None:
             communication = operator.latency[operator.strategy]
         elif operator.bytes is not None:
-            communication = moved_cycles(operator.bytes[operator.strategy], self.chip, where, one=one)
-        return Terms(compute_cycles(operator, operator.strategy, self.chip, where), communication, routing)
+            one = operator.submesh is None or operator.submesh[0] == (1, 1)
+            communication = moved_cycles(operator.bytes[operator.strategy], self._chip, where, one=one)
+        compute = compute_cycles(operator, operator.strategy, self._chip, where)
+        return OperatorCost.of(compute, communication, routing)
 
     def _reduced(self, name: str) -> bool:
         """Return True if the result of an operator is in its last unit alone."""
-        operator = self.description.operators[name]
+        operator = self._operators[name]
         reduced = entry(operator.reduce_to, operator.strategy) == "last"
-        if reduced and name not in self.units:
-            raise self._fault(name, "reduce_to", "needs submesh and first: `chiplet optimize` chooses them")
+        if reduced and name not in self._units:
+            raise SpecError(
+                f"{self._where}: operators.{brief(name)}.reduce_to",
+                "needs submesh and first: `chiplet optimize` chooses them",
+            )
         return reduced
 
-    def _warnings(self) -> Iterator[str]:
+    def edge(self, edge: ChipletEdge, place: str) -> EdgeCost:
+        hops, communication, table = self._hops(edge, place), 0.0, edge.latency or edge.bytes
+        if table is not None:
+            row, column = (self._operators[name].strategy for name in (edge.source, edge.to))
+            if row >= len(table) or column >= len(table[row]):
+                shown = f"{len(table)} x {len(table[min(row, len(table) - 1)])}"
+                reason = (
+                    f"its table is {shown}, it has no entry for strategy {row} of {brief(edge.source)} and "
+                )
+                raise SpecError(place, f"{reason}{column} of {brief(edge.to)}")
+            communication = table[row][column]
+        if edge.bytes is not None:
+            communication = moved_cycles(communication, self._chip, place, one=not hops.between)
+        return EdgeCost.of(edge.source, edge.to, communication, hops.cycles(edge.transfers, self._chip))
+
+    def _hops(self, edge: ChipletEdge, place: str) -> Hops:
+        if edge.pairs is not None:
+            for unit in (unit for pair in edge.pairs for unit in pair):
+                if not self._chip.holds(unit):
+                    raise SpecError(f"{place}.pairs", f"the chip has no unit {_shown(unit)}")
+            return hops_of_pairs(self._chip, edge.pairs)
+        unplaced = [name for name in (edge.source, edge.to) if name not in self._units]
+        if not unplaced:
+            sources = self._units[edge.source]
+            sources = sources.last if self._reduced(edge.source) else sources
+            return self._hops_of_sets(sources, self._units[edge.to])
+        if edge.transfers:
+            reason = f"needs pairs, or submesh and first of {brief(unplaced[0])}, to route transfers"
+            raise SpecError(place, reason)
+        return Hops(0, 0, 0)
+
+    def warnings(self) -> Iterator[str]:
         """Yield a warning for operators that share units although they run at the same time."""
-        for index, group in enumerate(self.description.groups):
+        for index, group in enumerate(self._groups):
             owner: dict[Unit, str] = {}
             for name in group:
-                units = self.units[name].members if name in self.units else frozenset()
+                units = self._units[name].members if name in self._units else frozenset()
                 shared = min(units & owner.keys(), default=None)
                 if shared is not None:
                     yield (
@@ -314,67 +346,190 @@ class _Described:
                     break
                 owner |= dict.fromkeys(units, name)
 
-    def _edge(self, edge: ChipletEdge, place: str) -> Terms:
-        hops = self._hops(edge, place)
-        communication = 0.0
-        table = edge.latency or edge.bytes
-        if table is not None:
-            communication = self._entry(edge, table, place)
-        if edge.bytes is not None:
-            place = f"{self.where}: {place}"
-            communication = moved_cycles(communication, self.chip, place, one=not hops.between)
-        return Terms(0.0, communication, self._cycles(edge.transfers, hops))
-
-    def _entry(self, edge: ChipletEdge, table: tuple[tuple[float, ...], ...], place: str) -> float:
-        """Return the entry of the two strategies; a table has as many rows and columns as they have
-        strategies."""
-        row, column = (self.description.operators[name].strategy for name in (edge.source, edge.to))
-        if row >= len(table) or column >= len(table[row]):
-            shown = f"{len(table)} x {len(table[min(row, len(table) - 1)])}"
-            raise SpecError(
-                f"{self.where}: {place}",
-                f"its table is {shown}, it has no entry for strategy {row} of {brief(edge.source)} and "
-                f"{column} of {brief(edge.to)}",
-            )
-        return table[row][column]
-
-    def _hops(self, edge: ChipletEdge, place: str) -> Hops:
-        if edge.pairs is not None:
-            for unit in (unit for pair in edge.pairs for unit in pair):
-                if not self.topology.holds(unit):
-                    raise SpecError(f"{self.where}: {place}.pairs", f"the chip has no unit {_shown(unit)}")
-            return hops_of_pairs(self.topology, edge.pairs)
-        ends = (edge.source, edge.to)
-        if all(name in self.units for name in ends):
-            sources = self.units[edge.source]
-            sources = sources.last if self._reduced(edge.source) else sources
-            return self._hops_of_sets(sources, self.units[ends[1]])
-        if edge.transfers:
-            name = next(name for name in ends if name not in self.units)
-            raise SpecError(
-                f"{self.where}: {place}",
-                f"needs pairs, or submesh and first of {brief(name)}, to route transfers",
-            )
-        return Hops(0, 0, 0)
-
-    def _hops_of_sets(self, sources: Units, destinations: Units) -> Hops:
-        """Return the hops between two sets, counted once for every two sets."""
-        key = (id(sources), id(destinations))  # both stay as long as this object does
-        if key not in self._known:
-            self._known[key] = hops_of_sets(sources, destinations)
-        return self._known[key]
-
-    def _cycles(self, transfers: int, hops: Hops) -> float:
-        return hops.cycles(transfers, self.chip.hop_cycles_inside, self.chip.hop_cycles_between)
-
-    def _fault(self, name: str, field: str, reason: str) -> SpecError:
-        return SpecError(f"{self.where}: operators.{brief(name)}.{field}", reason)
-
-
-def _cells(first: Place, size: Place) -> Iterator[Place]:
-    """Return the cells of a rectangle of rows and columns."""
-    return product(range(first[0], first[0] + size[0]), range(first[1], first[1] + size[1]))
-
 
 def _shown(unit: Unit | None) -> str:
     return "nothing" if unit is None else str([list(place) for place in unit])
+
+
+def placed_cost(
+    graph: StageGraph, placement: Placement, measured: MeasuredSteps | None = None
+) -> ChipletCost:
+    """Return the cost in ns of a network as it is placed; measured: step times instead of those of the
+    hardware.
+
+    graph: with the stages' own clocks if the hardware has them.
+    Raises SpecError without [chip], or [timing] where nothing is measured.
+    """
+    hardware, chip = placement.hardware, placement.hardware.chip
+    copies = np.array([placement.replication.get(name, 1) for name in graph.names], dtype=np.int64)
+    step_time = StepTime.of(graph, hardware, measured)
+    if chip is None or step_time is None:
+        missing = "[chip]" if chip is None else "[timing]"
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}", f"needs {missing} to compute the cost of a placement"
+        )
+    step_ns, timing = step_time.step_ns(copies), simulate(graph, copies)
+    batches = timing.batches.tolist()
+    rates, own = _Rates(chip), graph.on_arrays
+    compute_ns = [
+        count * cycles * step_ns for count, cycles in zip(batches, timing.cycles.tolist(), strict=True)
+    ]
+    costs = dict(zip(graph.names, map(OperatorCost.of, compute_ns), strict=True))
+    batches_of = dict(zip(graph.names, batches, strict=True))
+    ways = Ways.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
+    edges = []
+    for way, size_bytes, p, c in zip(
+        ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
+    ):
+        producer, consumer = own.names[p], own.names[c]
+        carried, routed = rates.carried(way, size_bytes), rates.routed(batches_of[producer], way)
+        if p == c:
+            costs[producer] = OperatorCost.of(costs[producer].compute, carried, routed)
+        else:
+            edges.append(EdgeCost.of(producer, consumer, carried, routed))
+    groups = [{name: costs[name] for name in level} for level in _levels(graph)]
+    warnings = [f"the hardware gives no {field}: that time is left out" for field in rates.missing]
+    warnings += measured.warnings if measured else ()
+    return ChipletCost.of(groups, edges, "ns", warnings, timing.makespan * step_ns)
+
+
+class _Rates:
+    """Bandwidths and times per hop of a chip; missing: those not given, which cost nothing."""
+
+    def __init__(self, chip: Chip) -> None:
+        self._chip, self.missing = chip, dict[str, None]()
+
+    def carried(self, way: Way, size_bytes: float) -> float:
+        """Return the time in which the slowest link carries `size_bytes` bytes of a way, with no other
+        traffic."""
+        loads = Loads()
+        way.onto(loads, size_bytes)
+        tile = self._value("bandwidth_tile_gb_s") if any(key is not None for key in loads.of_key) else None
+        between = self._value("bandwidth_chip_gb_s") if None in loads.of_key else None
+        return way.slowest_ns(loads, tile, between)
+
+    def routed(self, transfers: int, way: Way) -> float:
+        """Time on the way: so many transfers of the mean hops of the pairs that move."""
+        moved = way.moved()
+        inside = self._value("hop_ns_tile") if moved.inside else None
+        between = self._value("hop_ns_chip") if moved.between else None
+        return transfers * moved.mean_ns(inside or 0.0, between or 0.0)
+
+    def _value(self, field: str) -> float | None:
+        value: float | None = getattr(self._chip, field)
+        if value is None:
+            self.missing[field] = None
+        return value
+
+
+def _levels(graph: StageGraph) -> list[list[str]]:
+    """Return the stages by the most stages on a way to them; in each, in network order."""
+    depth = [0] * len(graph.names)
+    for edge in graph.edges:
+        depth[edge.consumer] = max(depth[edge.consumer], depth[edge.producer] + 1)
+    levels: list[list[str]] = [[] for _ in range(max(depth) + 1)]
+    for stage in graph.network_order:
+        levels[depth[stage]].append(graph.names[stage])
+    return levels
+
+
+def chiplet_cost(
+    source: Description | NetworkLike,
+    allocation: AllocationLike | None = None,
+    placement: PlacementLike | None = None,
+    *,
+    latency_table: LatencyTableLike | None = None,
+    input_shapes: InputShapes | None = None,
+) -> ChipletCost:
+    """Return the inference cost on chiplets: of a description or its file, or of a network as its allocation
+    is placed.
+
+    latency_table: measured step times of a network, those of the allocation unless given.
+    Raises RramallocError: FileError, SpecError, MisplacedError, UnsupportedError.
+    """
+    alone = allocation is None and placement is None
+    if isinstance(source, Description) or (alone and not isinstance(source, Network)):
+        if latency_table is not None:
+            raise SpecError("latency table", "is for a network, a description has its own times")
+        if isinstance(source, Description):
+            return described_cost(source, "description")
+        return described_cost(read_description(source), os.fspath(source))
+    if allocation is None or placement is None:
+        missing = "allocation" if allocation is None else "placement"
+        raise SpecError(missing, "a network needs both allocation and placement, a description neither")
+    network, placed = as_network(source, input_shapes), as_placement(placement)
+    given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
+    check(placed, network, given.replication)
+    own = given.measured if given.machine == placed.hardware else None
+    measured = measured_steps(latency_table, network, placed.options.fc, placed.hardware, own)
+    graph = timed_graph(network, placed.hardware, placed.options, measured)
+    cost = placed_cost(graph, placed, measured)
+    if given.measured is None or own is not None or latency_table is not None:
+        return cost
+    warning = "placed on other hardware than the allocation's: its measured step times do not hold there"
+    return cost.model_copy(update={"warnings": (*cost.warnings, warning)})
+
+
+class ComparedDescription(Record):
+    """One of several.
+
+    name: its file; computed: cost of all groups; between: of what lies between them; total: both together;
+    unit: of all costs; ratio: to the least total.
+    """
+
+    name: str
+    groups: int
+    computed: float
+    between: float
+    total: float
+    unit: str
+    ratio: float
+
+
+class ChipletComparison(ResultRecord):
+    """Descriptions side by side.
+
+    descriptions: in the order given.
+    """
+
+    format: Literal["rramalloc-chiplet-comparison/1"] = "rramalloc-chiplet-comparison/1"
+    descriptions: tuple[ComparedDescription, ...]
+    warnings: tuple[str, ...] = ()
+    rows_in: ClassVar[str] = "descriptions"
+
+    def _headline(self) -> tuple[str, str]:
+        best = min(self.descriptions, key=lambda each: each.total)
+        return "", f"{best.name} costs least, {quantity(best.total, best.unit)}, of {len(self.descriptions)}"
+
+
+def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> ChipletComparison:
+    """Return the costs of several descriptions side by side.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError; SpecError too if some are in cycles and others in ns.
+    """
+    names = [
+        f"description {number}" if isinstance(source, Description) else os.fspath(source)
+        for number, source in enumerate(sources, 1)
+    ]
+    if not names:
+        raise SpecError("descriptions", "there are none to compare")
+    costs = [chiplet_cost(source) for source in sources]
+    if len({cost.unit for cost in costs}) > 1:
+        raise SpecError("descriptions", "some are in cycles, others in ns: compare those of one unit")
+    least = min(cost.total for cost in costs)
+    return ChipletComparison(
+        descriptions=tuple(
+            ComparedDescription.gather(
+                cost,
+                name=name,
+                groups=len(cost.groups),
+                between=sum(cost.between),
+                ratio=cost.total / least if least else 1.0,
+            )
+            for name, cost in zip(names, costs, strict=True)
+        ),
+        warnings=tuple(f"{n}: {w}" for n, cost in zip(names, costs, strict=True) for w in cost.warnings),
+    )

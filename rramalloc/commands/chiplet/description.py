@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, model_validator
 
+from rramalloc.files import read_json
 from rramalloc.hardware.hardware import NonNegative as Cycles
 from rramalloc.hardware.hardware import Positive as Bandwidth
 from rramalloc.network.node import Name
-from rramalloc.records import Record, as_tuple, brief, fault, from_list
+from rramalloc.records import Record, as_tuple, brief, fault, from_list, parse
 
 T = TypeVar("T")
+SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/1"
 MAX_UNITS = 2**16
 """Units of a whole chip at most."""
 MAX_OPERATORS = 10_000  # of a description
@@ -19,17 +22,30 @@ MAX_EDGES = 100_000  # of a description
 MAX_PAIRS = 100_000  # entries of one list of pairs
 
 
-def _each(value: Any) -> Any:
-    """Return a tuple: a single value holds for all strategies, a list has one for each."""
-    return as_tuple(value) if isinstance(value, list | tuple) else (value,)
+def each_of(kind: Any) -> BeforeValidator:
+    """Let a single value hold for all strategies; a list has one for each."""
+    return BeforeValidator(
+        lambda value: tuple(value) if isinstance(value, list | tuple) else (value,),
+        json_schema_input_type=kind | list[kind],
+    )
 
 
 def _each_size(value: Any) -> Any:
-    """Return the same as `_each`, for values that are lists themselves."""
+    """Return the same as `each_of`, for values that are lists themselves."""
     if not isinstance(value, list | tuple):
         return value
     several = bool(value) and all(isinstance(item, list | tuple) for item in value)
-    return tuple(map(as_tuple, value)) if several else (tuple(value),)
+    return tuple(map(as_tuple, value if several else (value,)))
+
+
+def _index(value: Any) -> Any:
+    """Return the place of the 1 in a one-hot list."""
+    if not isinstance(value, list | tuple):
+        return value
+    whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    if not whole or sorted(value) != [0] * (len(value) - 1) + [1]:
+        raise fault("must be an index from 0, or a list of zeros with a single 1")
+    return list(value).index(1)
 
 
 Extent = Annotated[int, Field(ge=1, le=MAX_UNITS)]
@@ -37,25 +53,21 @@ Line = Annotated[int, Field(ge=0, lt=MAX_UNITS)]
 Grid = Annotated[tuple[Extent, Extent], from_list(list[Extent])]
 Place = Annotated[tuple[Line, Line], from_list(list[Line])]
 Unit = Annotated[tuple[Place, Place], from_list(list[Place])]
+"""((chiplet row, chiplet column), (row, column)), all from 0."""
 Pair = Annotated[tuple[Unit, Unit], from_list(list[Unit])]
+Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Reduction = Literal["last", "none"]
 Several = Field(min_length=1, max_length=10_000)
 Sizes = Annotated[
     tuple[tuple[Size, Size, Size], ...],
     BeforeValidator(_each_size, json_schema_input_type=list[Size] | list[list[Size]]),
     Several,
 ]
-EachCycles = Annotated[
-    tuple[Cycles, ...], BeforeValidator(_each, json_schema_input_type=float | list[float]), Several
+Strategy = Annotated[
+    int, Field(ge=0, le=10_000), BeforeValidator(_index, json_schema_input_type=int | list[int])
 ]
-Reduction = Literal["last", "none"]
-EachReduction = Annotated[
-    tuple[Reduction, ...],
-    BeforeValidator(_each, json_schema_input_type=Reduction | list[Reduction]),
-    Several,
-]
-Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
 Entries = Annotated[tuple[Cycles, ...], from_list(list[float])]
 PerStrategy = Annotated[Entries, Several]
 PerStrategies = Annotated[tuple[Entries, ...], from_list(list[list[float]]), Several]
@@ -79,20 +91,26 @@ class ChipletChip(Record):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        count = self.chiplets[0] * self.chiplets[1] * self.units[0] * self.units[1]
-        if count > MAX_UNITS:
-            raise fault(f"has {count} units, the limit is {MAX_UNITS}")
+        if self.count > MAX_UNITS:
+            raise fault(f"has {self.count} units, the limit is {MAX_UNITS}")
         return self
 
+    @property
+    def count(self) -> int:
+        """Units of all chiplets."""
+        return self.chiplets[0] * self.chiplets[1] * self.units[0] * self.units[1]
 
-def _index(value: Any) -> Any:
-    """Return the place of the 1 in a one-hot list."""
-    if not isinstance(value, list | tuple):
-        return value
-    whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
-    if not whole or sorted(value) != [0] * (len(value) - 1) + [1]:
-        raise fault("must be an index from 0, or a list of zeros with a single 1")
-    return list(value).index(1)
+    def holds(self, unit: Unit) -> bool:
+        """Return True if there is such a unit."""
+        return all(
+            0 <= at < extent
+            for place, extents in zip(unit, (self.chiplets, self.units), strict=True)
+            for at, extent in zip(place, extents, strict=True)
+        )
+
+    def along(self, unit: Unit, axis: int) -> int:
+        """Return the row (0) or column (1) of a unit in the mesh of all units."""
+        return unit[0][axis] * self.units[axis] + unit[1][axis]
 
 
 EACH = ("work", "compute", "latency", "bytes", "transfers", "reduce_to", "units", "strategies")
@@ -134,29 +152,16 @@ class ChipletOperator(Record):
     """
 
     work: Sizes | None = None
-    compute: EachCycles | None = None
-    strategy: Annotated[
-        int, Field(ge=0, le=10_000), BeforeValidator(_index, json_schema_input_type=int | list[int])
-    ] = 0
+    compute: Annotated[tuple[Cycles, ...], each_of(float), Several] | None = None
+    strategy: Strategy = 0
     latency: PerStrategy | None = None
     bytes: PerStrategy | None = None
     submesh: Annotated[tuple[Grid, Grid] | None, from_list(list[Grid] | None)] = None
     first: Unit | None = None
     last: Unit | None = None
-    transfers: Annotated[
-        tuple[Transfers, ...],
-        BeforeValidator(_each, json_schema_input_type=Transfers | list[Transfers]),
-        Several,
-    ] = (0,)
-    reduce_to: EachReduction = ("none",)
-    units: (
-        Annotated[
-            tuple[Extent, ...],
-            BeforeValidator(_each, json_schema_input_type=Extent | list[Extent]),
-            Several,
-        ]
-        | None
-    ) = None
+    transfers: Annotated[tuple[Transfers, ...], each_of(Transfers), Several] = (0,)
+    reduce_to: Annotated[tuple[Reduction, ...], each_of(Reduction), Several] = ("none",)
+    units: Annotated[tuple[Extent, ...], each_of(Extent), Several] | None = None
     strategies: Annotated[tuple[Name, ...], from_list(list[Name]), Several] | None = None
 
     @model_validator(mode="before")
@@ -185,22 +190,17 @@ class ChipletOperator(Record):
                 raise fault(f"{field} has {len(given)} entries, there are {self.listed} strategies")
         if (self.submesh is None) != (self.first is None):
             raise fault("submesh and first belong together: give both or neither")
-        if self.submesh is None and (self.last is not None or (self.units is None and self.reduces)):
+        reduces = self.units is None and "last" in self.reduce_to
+        if self.submesh is None and (self.last is not None or reduces):
             raise fault("last and reduce_to need submesh and first")
         return self
 
     @property
     def listed(self) -> int:
         """Strategies that the lists of this operator have; 0 if it has none."""
-        given = [getattr(self, field) for field in EACH]
-        most = max((len(each) for each in given if each is not None), default=0)
-        exact = [each for each in (self.latency, self.bytes, self.strategies) if each is not None]
+        most = max(len(getattr(self, field) or ()) for field in EACH)
+        exact = self.latency or self.bytes or self.strategies
         return most if most > 1 or exact else 0
-
-    @property
-    def reduces(self) -> bool:
-        """Whether some strategy adds partial sums up in the last unit."""
-        return "last" in self.reduce_to
 
 
 def entry(given: tuple[T, ...], strategy: int) -> T:
@@ -239,18 +239,10 @@ class Description(Record):
     name: Name | None = None
     unit: Literal["cycles", "ns"] = "cycles"
     chip: ChipletChip
-    groups: Annotated[
-        tuple[Group, ...],
-        FailFast(),
-        from_list(list[Group]),
-        Field(min_length=1),
-    ]
+    groups: Annotated[tuple[Group, ...], FailFast(), from_list(list[Group]), Field(min_length=1)]
     operators: Annotated[dict[Name, ChipletOperator], Field(min_length=1, max_length=MAX_OPERATORS)]
     edges: Annotated[
-        tuple[ChipletEdge, ...],
-        FailFast(),
-        from_list(list[ChipletEdge]),
-        Field(max_length=MAX_EDGES),
+        tuple[ChipletEdge, ...], FailFast(), from_list(list[ChipletEdge]), Field(max_length=MAX_EDGES)
     ] = ()
 
     @model_validator(mode="after")
@@ -258,8 +250,7 @@ class Description(Record):
         group_of: dict[str, int] = {}
         for index, group in enumerate(self.groups):
             for name in group:
-                if name not in self.operators:
-                    raise fault(f"groups[{index}]: no operator is named {brief(name)}")
+                self._check_named(name, f"groups[{index}]")
                 if name in group_of:
                     raise fault(f"groups[{index}]: {brief(name)} is in groups[{group_of[name]}] too")
                 group_of[name] = index
@@ -268,8 +259,7 @@ class Description(Record):
                 raise fault(f"operators: {brief(name)} is in no group")
         for index, edge in enumerate(self.edges):
             for name in (edge.source, edge.to):
-                if name not in self.operators:
-                    raise fault(f"edges[{index}]: no operator is named {brief(name)}")
+                self._check_named(name, f"edges[{index}]")
             if group_of[edge.source] >= group_of[edge.to]:
                 raise fault(
                     f"edges[{index}]: {brief(edge.to)} of groups[{group_of[edge.to]}] cannot depend on "
@@ -277,9 +267,22 @@ class Description(Record):
                 )
         return self
 
+    def _check_named(self, name: str, where: str) -> None:
+        if name not in self.operators:
+            raise fault(f"{where}: no operator is named {brief(name)}")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the description file, without what is not given."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
+
+
+def read_description(path: str | os.PathLike[str]) -> Description:
+    """Read a description file, or the description in what `chiplet optimize` wrote. Raises FileError,
+    SpecError."""
+    document, where = read_json(path), os.fspath(path)
+    if isinstance(document, dict) and document.get("format") == SCHEDULE:
+        document = document.get("description")
+    return parse(DESCRIPTION, document, where)

@@ -7,7 +7,7 @@ ends: T* = sum_g max_{v in g} c_v + sum_{u -> v} e_uv.  Source: docs/sources/com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.commands.chiplet.cost import check_submeshes, compute_cycles, moved_cycles
-from rramalloc.commands.chiplet.description import ChipletEdge, Description, entry
-from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh, Topology, hops_of_pairs
+from rramalloc.commands.chiplet.cost import compute_cycles, moved_cycles, units_of
+from rramalloc.commands.chiplet.description import ChipletChip, ChipletEdge, Description, entry
+from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh, hops_of_pairs
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
@@ -26,16 +26,16 @@ MOST_OPERATORS = 1000
 
 
 class OperatorOptions(NamedTuple):
-    """Strategy, place and cost of every option of an operator; reduced: its result is in one unit."""
+    """Strategy, place and cost of every option of an operator; result: row of `Places.hops` of its result."""
 
     strategy: Ints
     place: Ints
     cost: Floats
-    reduced: npt.NDArray[np.bool_]
+    result: Ints
 
 
 class EdgeLink(NamedTuple):
-    """An edge. table: by the strategies of both ends, cycles or, divided by a bandwidth, bytes.
+    """An edge. tables: cycles by the strategies of both ends, between chiplets [0] and within one [1].
 
     pairs: (cycles of hops a transfer takes, whether all stays in one chiplet) where units are listed.
     """
@@ -43,8 +43,7 @@ class EdgeLink(NamedTuple):
     source: int
     to: int
     transfers: int
-    table: Floats | None
-    in_bytes: bool
+    tables: Floats
     pairs: tuple[float, bool] | None
 
 
@@ -66,28 +65,32 @@ class ScheduleProblem:
     @classmethod
     def of(cls, description: Description, where: str) -> ScheduleProblem:
         """Return the choices that a description leaves open. Raises SpecError."""
-        names = tuple(description.operators)
+        names, chip = tuple(description.operators), description.chip
         if len(names) > MOST_OPERATORS:
             raise SpecError(where, f"has {len(names)} operators, schedules are sought for {MOST_OPERATORS}")
-        check_submeshes(description, where)
+        units_of(description, where)
         listed = {name for edge in description.edges if edge.pairs for name in (edge.source, edge.to)}
-        limits = _strategy_limits(description)
-        described = {name: Submesh.of(operator) for name, operator in description.operators.items()}
-        counts = [
-            count
-            for name in names
-            if name not in listed
-            for count in _counts(description, name, limits[name])
-        ]
-        places = Places.of(
-            description.chip, counts, (submesh for submesh in described.values() if submesh is not None)
-        )
+        sizes = _sizes(description)
+        counts = [count for name in names if name not in listed for count in sizes[name] if count is not None]
+        described = (Submesh.of(operator) for operator in description.operators.values())
+        places = Places.of(chip, counts, (submesh for submesh in described if submesh is not None))
         options = tuple(
-            _options(description, name, places, described[name], limits[name], listed, where)
-            for name in names
+            _options(description, name, places, sizes[name], where, held=name in listed) for name in names
         )
-        links = tuple(_links(description, where))
-        return cls(description, names, places, options, links, tuple(n for n in names if n in listed))
+        index = {name: number for number, name in enumerate(names)}
+        links = []
+        for number, edge in enumerate(description.edges):
+            place, pairs = f"{where}: edges[{number}]", None
+            if edge.pairs is not None:
+                hops = hops_of_pairs(chip, edge.pairs)
+                pairs = (hops.cycles(1, chip), hops.between == 0)
+            elif edge.transfers:
+                _check_placed(description, edge, place)
+            strategies = len(sizes[edge.source]), len(sizes[edge.to])
+            tables = _tables(edge, chip, strategies, place)
+            links.append(EdgeLink(index[edge.source], index[edge.to], edge.transfers, tables, pairs))
+        fixed = tuple(name for name in names if name in listed)
+        return cls(description, names, places, options, tuple(links), fixed)
 
     @cached_property
     def count(self) -> int:
@@ -105,189 +108,146 @@ class ScheduleProblem:
         return tuple(tuple(link for link in self.links if link.source == v) for v in range(len(self.names)))
 
     @cached_property
+    def groups(self) -> list[list[int]]:
+        """Operators that run at the same time, as the description says."""
+        index = {name: number for number, name in enumerate(self.names)}
+        return [[index[name] for name in group] for group in self.description.groups]
+
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """Operators, each behind all that it reads from, as the groups of the description say."""
-        index = {name: number for number, name in enumerate(self.names)}
-        return tuple(index[name] for group in self.description.groups for name in group)
+        return tuple(v for group in self.groups for v in group)
 
     def link_costs(self, link: EdgeLink, here: Ints, there: Ints) -> Floats:
         """Return the costs of an edge for some options of its source (rows) and some of its reader
         (columns)."""
         source, to = self.options[link.source], self.options[link.to]
-        cycles, within = self._hops(link, here, there)
-        costs = link.transfers * cycles
-        if link.table is not None:
-            moved = link.table[source.strategy[here][:, None], to.strategy[there]]
-            costs = costs + (moved * self._per_byte(within) if link.in_bytes else moved)
-        return np.broadcast_to(costs, (len(here), len(there)))
-
-    def _hops(self, link: EdgeLink, here: Ints, there: Ints) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        cycles: Floats | float
+        within: npt.NDArray[np.bool_] | bool
         if link.pairs is not None:
-            return np.full((1, 1), link.pairs[0]), np.full((1, 1), link.pairs[1])
-        source, to = self.options[link.source], self.options[link.to]
-        rows, columns = source.place[here][:, None], to.place[there]
-        reduced = source.reduced[here]
-        hopped = self.places.between_all
-        cycles, within = hopped.cycles[rows, columns], hopped.within[rows, columns]
-        if reduced.any():
-            last = self.places.from_last
-            cycles[reduced] = last.cycles[rows[reduced], columns]
-            within[reduced] = last.within[rows[reduced], columns]
-        return cycles, within
+            cycles, within = link.pairs
+        else:
+            at = source.result[here][:, None], to.place[there]
+            cycles, within = self.places.hops.cycles[at], self.places.hops.within[at]
+        which = np.asarray(within, dtype=np.intp)
+        moved: Floats = link.tables[which, source.strategy[here][:, None], to.strategy[there]]
+        return link.transfers * cycles + moved
 
-    def _per_byte(self, within: npt.NDArray[np.bool_]) -> Floats:
-        inside, between = self.description.chip.bandwidth_inside, self.description.chip.bandwidth_between
-        return np.where(within, 1 / (inside or np.inf), 1 / (between or np.inf))
-
-    def edge_total(self, chosen: Sequence[int]) -> float:
-        """Return the cost of all edges for one option of every operator."""
+    def total(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> float:
+        """Return the cost of the slowest operator of every group and of all edges."""
+        slowest = sum(max(float(self.options[v].cost[chosen[v]]) for v in group) for group in groups)
         one = [np.array([option], dtype=np.int64) for option in chosen]
-        return sum(float(self.link_costs(link, one[link.source], one[link.to])[0, 0]) for link in self.links)
-
-    def group_total(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> float:
-        """Return the cost of the slowest operator of every group, summed."""
-        return sum(max(float(self.options[v].cost[chosen[v]]) for v in group) for group in groups)
+        return slowest + sum(
+            float(self.link_costs(link, one[link.source], one[link.to])[0, 0]) for link in self.links
+        )
 
     def start(self) -> tuple[list[list[int]], list[int]] | None:
         """Return the schedule as described; None if it gives an operator no place or two of a group the same
         unit."""
-        index = {name: number for number, name in enumerate(self.names)}
-        groups = [[index[name] for name in group] for group in self.description.groups]
         chosen = []
         for name, options in zip(self.names, self.options, strict=True):
             operator = self.description.operators[name]
-            submesh = Submesh.of(operator)
-            place = self.places.nowhere if submesh is None else self.places.index[submesh]
+            place = self.places.index[Submesh.of(operator)]
             at = np.flatnonzero((options.strategy == operator.strategy) & (options.place == place))
             if not len(at):
                 return None
             chosen.append(int(at[0]))
-        return (groups, chosen) if self.disjoint(groups, chosen) else None
-
-    def disjoint(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> bool:
-        """Return True if the operators of every group have units of their own."""
-        used = [self.options[v].place[chosen[v]] for v in range(len(chosen))]
-        return all(self.places.members[[used[v] for v in group]].sum(axis=0).max() <= 1 for group in groups)
+        used = [options.place[option] for options, option in zip(self.options, chosen, strict=True)]
+        taken = (self.places.members[[used[v] for v in group]].sum(axis=0) for group in self.groups)
+        return (self.groups, chosen) if all(units.max() <= 1 for units in taken) else None
 
     def described(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> Description:
         """Return the description with this schedule in it."""
-        operators = {}
-        for v, name in enumerate(self.names):
-            options, option = self.options[v], chosen[v]
+        operators, submeshes = {}, tuple(self.places.index)
+        for name, options, option in zip(self.names, self.options, chosen, strict=True):
             update: dict[str, object] = {"strategy": int(options.strategy[option])}
-            place = int(options.place[option])
-            if place != self.places.nowhere:
-                submesh = self.places.submeshes[place]
-                update |= {
-                    "submesh": (submesh.chiplets, submesh.units),
-                    "first": submesh.first,
-                    "last": submesh.last,
-                }
+            if (submesh := submeshes[options.place[option]]) is not None:
+                shape = (submesh.chiplets, submesh.units)
+                update |= {"submesh": shape, "first": submesh.first, "last": submesh.last}
             operators[name] = self.description.operators[name].model_copy(update=update)
         named = tuple(tuple(self.names[v] for v in group) for group in groups)
         return self.description.model_copy(update={"groups": named, "operators": operators})
 
 
-def _strategy_limits(description: Description) -> dict[str, int]:
-    """Return the strategies of every operator: as many as it lists, or else as all tables of its edges have
-    entries."""
-    limits = {name: operator.listed for name, operator in description.operators.items()}
+def _sizes(description: Description) -> dict[str, list[int | None]]:
+    """Return the units that every strategy of an operator takes: those given, or as many as it is described
+    on, or None.
+
+    An operator has as many strategies as it lists, or else as all tables of its edges have entries.
+    """
     tables: dict[str, int] = {}
     for edge in description.edges:
         table = edge.latency or edge.bytes
         if table is not None:
             for name, most in ((edge.source, len(table)), (edge.to, min(map(len, table)))):
                 tables[name] = min(tables.get(name, most), most)
+    sizes: dict[str, list[int | None]] = {}
     for name, operator in description.operators.items():
-        given = limits[name] or tables.get(name, 0)
-        limits[name] = max(operator.strategy + 1, min(given, tables.get(name, given)))
-    return limits
-
-
-def _counts(description: Description, name: str, strategies: int) -> Iterator[int]:
-    """Yield the units that the strategies of an operator take: those given, or as many as it is
-    described on."""
-    operator = description.operators[name]
-    submesh = Submesh.of(operator)
-    if operator.units is not None:
-        yield from (entry(operator.units, strategy) for strategy in range(strategies))
-    elif submesh is not None:
-        yield submesh.size(description.chip.units)
+        given = operator.listed or tables.get(name, 0)
+        strategies = max(operator.strategy + 1, min(given, tables.get(name, given)))
+        submesh = Submesh.of(operator)
+        described = None if submesh is None else submesh.size(description.chip)
+        sizes[name] = [
+            described if operator.units is None else entry(operator.units, strategy)
+            for strategy in range(strategies)
+        ]
+    return sizes
 
 
 def _options(
-    description: Description, name: str, places: Places, submesh: Submesh | None, strategies: int,
-    listed: set[str], where: str,
-) -> OperatorOptions:  # fmt: skip
-    """Return every strategy at every place with as many units as it takes."""
-    operator, chip = description.operators[name], description.chip
-    rows: list[tuple[int, Ints]] = []
-    for strategy in range(strategies):
-        if operator.units is not None:
-            size: int | None = entry(operator.units, strategy)
-        else:
-            size = None if submesh is None else submesh.size(chip.units)
-        if size is None:
-            at = np.array([places.nowhere])
-        elif name in listed and submesh is not None:
-            at = np.array([places.index[submesh]] if size == submesh.size(chip.units) else [], dtype=int)
-        else:
-            at = np.flatnonzero(places.sizes[:-1] == size)
-        rows.append((strategy, at.astype(np.int64)))
-    if not any(len(at) for _, at in rows):
-        raise SpecError(f"{where}: operators.{brief(name)}.units", "no submesh of the chip has so many units")
-    parts = [_of_strategy(description, name, places, strategy, at, where) for strategy, at in rows]
-    joined = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return OperatorOptions(*joined)
-
-
-def _of_strategy(
-    description: Description, name: str, places: Places, strategy: int, at: Ints, where: str
+    description: Description,
+    name: str,
+    places: Places,
+    sizes: Sequence[int | None],
+    where: str,
+    *,
+    held: bool,
 ) -> OperatorOptions:
-    operator, chip, where = description.operators[name], description.chip, f"{where}: operators.{brief(name)}"
-    cost = np.full(len(at), compute_cycles(operator, strategy, chip, where))
-    if operator.latency is not None:
-        cost += entry(operator.latency, strategy)
-    elif operator.bytes is not None:
-        size_bytes = entry(operator.bytes, strategy)
-        single = [place == places.nowhere or places.submeshes[place].chiplets == (1, 1) for place in at]
-        for one in (True, False):
-            some = np.array(single, dtype=bool) == one
-            if some.any():
-                cost[some] += moved_cycles(size_bytes, chip, where, one=one)
-    reduced = entry(operator.reduce_to, strategy) == "last"
-    if reduced:
-        # hops are counted from all units to the last one; there and back are equally far
-        cost += entry(operator.transfers, strategy) * places.from_last.cycles[at, at]
-    return OperatorOptions(np.full(len(at), strategy), at, cost, np.full(len(at), reduced))
+    """Return every strategy at every place of as many units; held: only where it is described."""
+    operator, chip = description.operators[name], description.chip
+    submesh, where = Submesh.of(operator), f"{where}: operators.{brief(name)}"
+    parts = []
+    for strategy, size in enumerate(sizes):
+        right = places.sizes == (size or 0)
+        if held and submesh is not None:
+            right &= np.arange(len(right)) == places.index[submesh]
+        at = np.flatnonzero(right)
+        cost = np.full(len(at), compute_cycles(operator, strategy, chip, where))
+        if operator.latency is not None:
+            cost += entry(operator.latency, strategy)
+        elif operator.bytes is not None:
+            for one in (True, False):
+                some = places.one_chiplet[at] == one
+                if some.any():
+                    cost[some] += moved_cycles(entry(operator.bytes, strategy), chip, where, one=one)
+        result = at
+        if entry(operator.reduce_to, strategy) == "last":
+            # hops are counted from all units to the last one; there and back are equally far
+            result = at + len(places.index)
+            cost += entry(operator.transfers, strategy) * places.hops.cycles[result, at]
+        parts.append((np.full(len(at), strategy), at, cost, result))
+    joined = OperatorOptions(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    if not len(joined.cost):
+        raise SpecError(f"{where}.units", "no submesh of the chip has so many units")
+    return joined
 
 
-def _links(description: Description, where: str) -> Iterator[EdgeLink]:
-    index = {name: number for number, name in enumerate(description.operators)}
-    chip = description.chip
-    topology = Topology(chip.chiplets, chip.units)
-    for number, edge in enumerate(description.edges):
-        place = f"{where}: edges[{number}]"
-        table = edge.latency or edge.bytes
-        several = chip.chiplets != (1, 1)
-        for one in ((True, False) if several else (True,)) if edge.bytes is not None else ():
-            moved_cycles(0.0, chip, place, one=one)
-        width = min(map(len, table)) if table is not None else 0
-        values = None if table is None else np.array([row[:width] for row in table], dtype=np.float64)
-        pairs = None
-        if edge.pairs is not None:
-            hops = hops_of_pairs(topology, edge.pairs)
-            each = hops.cycles(1, chip.hop_cycles_inside, chip.hop_cycles_between)
-            pairs = (each, hops.between == 0)
-        else:
-            _check_placed(description, edge, place)
-        yield EdgeLink(
-            index[edge.source], index[edge.to], edge.transfers, values, edge.bytes is not None, pairs
-        )
+def _tables(edge: ChipletEdge, chip: ChipletChip, strategies: tuple[int, int], place: str) -> Floats:
+    """Return the cycles that an edge moves for: [between chiplets or within one, source, reader]."""
+    table = edge.latency or edge.bytes
+    if table is None:
+        return np.broadcast_to(np.zeros(1), (2, *strategies))
+    width = min(map(len, table))
+    moved = np.array([row[:width] for row in table], dtype=np.float64)
+    if edge.bytes is None:
+        return np.stack([moved, moved])
+    within = moved_cycles(1.0, chip, place, one=True)
+    between = within if chip.chiplets == (1, 1) else moved_cycles(1.0, chip, place, one=False)
+    return np.stack([moved * between, moved * within])
 
 
 def _check_placed(description: Description, edge: ChipletEdge, place: str) -> None:
-    for name in (edge.source, edge.to) if edge.transfers else ():
+    for name in (edge.source, edge.to):
         operator = description.operators[name]
         if operator.submesh is None and operator.units is None:
             raise SpecError(place, f"needs pairs, or units, or submesh and first of {brief(name)}, to route")

@@ -15,6 +15,7 @@ Source of the bound: mini-buckets, Dechter and Rish, J. ACM 50(2), 2003, doi 10.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,17 +37,19 @@ def lower_bound(problem: ScheduleProblem) -> float:
     as much as cost times units of all operators, divided by the units of the chip. The larger of both is
     bounded together with the edges, or apart from them where there are too many options.
     """
-    units = float(problem.places.members.shape[1])
     path = set(_heaviest_path(problem))
     along = [
         options.cost if v in path else np.zeros_like(options.cost)
         for v, options in enumerate(problem.options)
     ]
-    spread = [options.cost * problem.places.sizes[options.place] / units for options in problem.options]
+    sizes, units = problem.places.sizes, float(problem.description.chip.count)
+    spread = [options.cost * sizes[options.place] / units for options in problem.options]
     unary = max((along, spread), key=lambda costs: sum(float(each.min()) for each in costs))
-    entries = sum(len(problem.options[link.to].cost) for link in problem.links) * len(problem.places.sizes)
+    entries = sum(len(problem.options[link.to].cost) for link in problem.links) * len(sizes)
     if entries > MOST_ENTRIES:
-        return sum(float(each.min()) for each in unary) + sum(_least(link, problem) for link in problem.links)
+        return sum(float(each.min()) for each in unary) + sum(
+            float(each.tables.min()) for each in problem.links
+        )
     return _bucket_pass(problem, unary)
 
 
@@ -64,29 +67,17 @@ def _heaviest_path(problem: ScheduleProblem) -> list[int]:
     return path
 
 
-def _least(link: EdgeLink, problem: ScheduleProblem) -> float:
-    """Return the least cost of an edge, its hops left out."""
-    if link.table is None:
-        return 0.0
-    chip = problem.description.chip
-    fastest = max(chip.bandwidth_inside or 0.0, chip.bandwidth_between or 0.0)
-    return float(link.table.min()) / (fastest if link.in_bytes else 1.0)
-
-
 def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
     """Return the least sum of unary and edge costs as far as a bucket pass sees it."""
-    costs = [each.copy() for each in unary]
-    position = {v: number for number, v in enumerate(problem.order)}
-    bound = 0.0
+    costs, bound = [each.copy() for each in unary], 0.0
     for v in reversed(problem.order):
-        earlier = sorted({link.source for link in problem.entering[v]}, key=position.__getitem__)
-        if not earlier:
+        links = problem.entering[v]
+        if not links:
             bound += float(costs[v].min())
-        for u in earlier:
-            links = [link for link in problem.entering[v] if link.source == u]
-            for link in links:
-                below = costs[v] / (len(earlier) * len(links))
-                costs[u] = costs[u] + _message(problem, link, below)
+        earlier = Counter(link.source for link in links)
+        for link in links:
+            below = costs[v] / (len(earlier) * earlier[link.source])
+            costs[link.source] = costs[link.source] + _message(problem, link, below)
     return bound
 
 
@@ -98,24 +89,18 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     the reader is taken once for all strategies of the source.
     """
     source, to = problem.options[link.source], problem.options[link.to]
-    if link.pairs is not None or link.table is None:
-        return _plain_message(problem, link, below)
-    chip = problem.description.chip
-    inside, between = (chip.bandwidth_inside, chip.bandwidth_between) if link.in_bytes else (1.0, 1.0)
+    if link.pairs is not None:
+        costs = problem.link_costs(link, np.arange(len(source.cost)), np.arange(len(to.cost)))
+        least: Floats = (costs + below).min(axis=1)
+        return least
     message = np.full(len(source.cost), np.inf)
-    for reduced in np.unique(source.reduced):
-        some = np.flatnonzero(source.reduced == reduced)
-        hopped = problem.places.from_last if reduced else problem.places.between_all
-        rows, at = np.unique(source.place[some], return_inverse=True)
-        for strategy in np.unique(to.strategy):
-            columns = np.flatnonzero(to.strategy == strategy)
-            least = np.empty((2, len(rows)))
-            there = to.place[columns], below[columns]
-            nearest(hopped.cycles, hopped.within, rows, *there, float(link.transfers), least)
-            table = link.table[source.strategy[some], strategy]
-            for stays, bandwidth in ((1, inside), (0, between)):
-                value = least[stays][at] + table / (bandwidth or np.inf)
-                message[some] = np.minimum(message[some], value)
+    rows, at = np.unique(source.result, return_inverse=True)
+    for strategy in np.unique(to.strategy):
+        columns = np.flatnonzero(to.strategy == strategy)
+        hopped = np.empty((2, len(rows)))
+        nearest(*problem.places.hops, rows, to.place[columns], below[columns], float(link.transfers), hopped)
+        values = hopped[:, at] + link.tables[:, source.strategy, strategy]
+        message = np.minimum(message, values.min(axis=0))
     return message
 
 
@@ -133,18 +118,6 @@ def nearest(
             cost = transfers * cycles[rows[i], columns[j]] + below[j]
             stays = 1 if within[rows[i], columns[j]] else 0
             least[stays, i] = min(least[stays, i], cost)
-
-
-def _plain_message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
-    """Return the same message for an edge whose cost does not depend on strategies."""
-    source, to = problem.options[link.source], problem.options[link.to]
-    there = np.arange(len(to.cost))
-    kinds, at = np.unique(np.stack([source.place, source.reduced]), axis=1, return_inverse=True)
-    first = np.array([np.flatnonzero(at.ravel() == kind)[0] for kind in range(kinds.shape[1])])
-    if link.table is not None:
-        first, at = np.arange(len(source.cost)), np.arange(len(source.cost))
-    least: Floats = (problem.link_costs(link, first, there) + below).min(axis=1)
-    return least[at.ravel()]
 
 
 _NS_PER_ENTRY = 20.0  # time of a reference core for a look at one cost
@@ -204,8 +177,7 @@ class ScheduleSearch:
 
     def total(self, schedule: GroupSchedule) -> float:
         """Return the cost of a schedule."""
-        problem = self.problem
-        return problem.group_total(schedule.groups, schedule.chosen) + problem.edge_total(schedule.chosen)
+        return self.problem.total(schedule.groups, schedule.chosen)
 
     def greedy(self, *, alone: bool = False) -> GroupSchedule:
         """Return a schedule of operators in order, each with the option and group that add least; alone: one

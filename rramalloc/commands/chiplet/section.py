@@ -3,107 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Axis, Chart, Key, Lists, Panel, stacked
+from rramalloc.chart import BLUE, GREEN, ORANGE, PURPLE, Key
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule
 from rramalloc.commands.chiplet.cost import ChipletCost
-from rramalloc.page.section import Detail, Fact, Section, Table, table, warning_notes
+from rramalloc.page.section import Bars, Block, Detail, Fact, Section, stacked_bars, table, warning_notes
 from rramalloc.units import counted, quantity, share
-
-_TERMS = {
-    "compute": Key("compute", BLUE),
-    "communication": Key("communication", ORANGE),
-    "routing": Key("routing", GREEN),
-    "before": Key("moved to it before", PURPLE),
-}
-"""Field and legend of what a group's bar is stacked from."""
 
 
 def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
     """Return the section as `chiplet_section`, with the bound, other schedules, and where every operator
     runs."""
-    section = chiplet_section(schedule.cost, detail)
-    unit = schedule.cost.unit
-    bound = Fact(
-        "Lower bound", f"{quantity(schedule.lower_bound, unit)}", f"{share(schedule.gap)} below at most"
-    )
+    cost = schedule.cost.model_copy(update={"warnings": schedule.warnings})
+    section, unit = chiplet_section(cost, detail), schedule.cost.unit
+    note = f"{share(schedule.gap)} below at most"
     ratios = "Schedule=name, Total float, Ratio float"
-    others = table("Other schedules", ratios, schedule.baselines, detail, folded=False)
     columns = "Group int, Operator, Strategy, Units int, First, Last"
-    places = table("Strategies and submeshes", columns, schedule.rows(), detail)
-    warnings = [*section.blocks[: len(schedule.cost.warnings)]]
-    own = warning_notes(tuple(w for w in schedule.warnings if w not in schedule.cost.warnings))
     return replace(
         section,
         title=f"Schedule on chiplets: {quantity(schedule.total, unit)}",
         subtitle=schedule.description.name or "Chiplet schedule",
-        facts=(*section.facts, bound),
-        blocks=(*own, *warnings, others, *section.blocks[len(warnings) :], places),
+        facts=(*section.facts, Fact("Lower bound", quantity(schedule.lower_bound, unit), note)),
+        blocks=(
+            *section.blocks,
+            table("Other schedules", ratios, schedule.baselines, detail, folded=False),
+            table("Strategies and submeshes", columns, schedule.rows(), detail),
+        ),
         made=(("Proof", schedule.proof), ("Seed", str(schedule.seed))),
     )
 
 
 def chiplet_section(cost: ChipletCost, detail: Detail) -> Section:
     """Return the section: headline, stacked terms of the groups, operators and edges."""
-    moved = sum(cost.between)
-    facts: tuple[Fact, ...] = (
-        Fact("Total", f"{quantity(cost.total, cost.unit)}"),
-        Fact(
-            "Groups",
-            f"{len(cost.groups):,}",
-            f"{quantity(sum(group.cost for group in cost.groups), cost.unit)}",
-        ),
-        Fact(
-            "Between groups",
-            f"{quantity(moved, cost.unit)}",
-            f"{share(moved / cost.total) if cost.total else 0} of all",
-        ),
-    )
-    slowest = max(range(len(cost.groups)), key=lambda place: cost.groups[place].cost, default=None)
+    moved, total, unit = sum(cost.between), quantity(cost.total, cost.unit), cost.unit
+    part = share(moved / cost.total) if cost.total else "0"
+    facts = [
+        Fact("Total", total),
+        Fact("Groups", f"{len(cost.groups):,}", quantity(cost.computed, unit)),
+        Fact("Between groups", quantity(moved, unit), f"{part} of all"),
+    ]
     if cost.pipelined is not None:
-        facts += (Fact("Pipelined", f"{quantity(cost.pipelined, cost.unit)}", "all stages at the same time"),)
+        facts.append(Fact("Pipelined", quantity(cost.pipelined, unit), "all stages at the same time"))
+    named = [max(group.operators.items(), key=lambda item: item[1].cost) for group in cost.groups]
+    slowest = [operator for _, operator in named]
+    bars: Bars = (
+        (Key("compute", BLUE), [operator.compute for operator in slowest]),
+        (Key("communication", ORANGE), [operator.communication for operator in slowest]),
+        (Key("routing", GREEN), [operator.routing for operator in slowest]),
+        (Key("moved to it before", PURPLE), [0.0, *cost.between]),
+    )
+    names = [f"{number}: {name}" for number, (name, _) in enumerate(named)]
+    terms = "Communication float, Routing float, Cost float"
+    blocks: list[Block] = [
+        *warning_notes(cost.warnings),
+        stacked_bars("Cost of the groups", "group: slowest operator", f"cost [{unit}]", names, bars, detail),
+        table("Operators", f"Group int, Operator, Compute float, {terms}", cost.rows(), detail, folded=False),
+    ]
+    if cost.edges:
+        blocks.append(table("Edges", f"From=source, To, {terms}", cost.edges, detail))
     limit = ""
-    if slowest is not None and cost.total:
-        part = cost.groups[slowest].cost / cost.total
-        limit = f"Group {slowest} takes longest, {share(part)} of the total"
-    blocks: list[Any] = list(warning_notes(cost.warnings))
-    if cost.groups:
-        blocks += [_chart(cost, detail), *_tables(cost, detail)]
+    if cost.total:
+        longest = max(range(len(slowest)), key=lambda group: slowest[group].cost)
+        limit = f"Group {longest} takes longest, {share(slowest[longest].cost / cost.total)} of the total"
     return Section(
-        title=f"Inference on chiplets: {quantity(cost.total, cost.unit)}",
+        title=f"Inference on chiplets: {total}",
         subtitle="Chiplet cost",
-        facts=facts,
+        facts=tuple(facts),
         blocks=tuple(blocks),
         limit=limit,
-        headline=f"{quantity(cost.total, cost.unit)} in {counted(len(cost.groups), 'group')}",
+        headline=f"{total} in {counted(len(cost.groups), 'group')}",
     )
-
-
-def _chart(cost: ChipletCost, detail: Detail) -> Chart:
-    """Draw groups and what lies between them one after the other, as the total adds them up."""
-    kept = cost.groups[: max(1, detail.marks // 4)]
-    slowest = [max(group.operators.items(), key=lambda item: item[1].cost, default=None) for group in kept]
-    data: Lists = {
-        "place": list(range(len(kept))),
-        "operator": ["" if each is None else each[0] for each in slowest],
-        "before": [0.0, *cost.between][: len(kept)],
-    }
-    for name in ("compute", "communication", "routing"):
-        data[name] = [0.0 if each is None else float(getattr(each[1], name)) for each in slowest]
-    hover = {"group": "place", "slowest operator": "operator"}
-    hover |= {key.name: name for name, key in _TERMS.items()}
-    layers, highest = stacked(data, _TERMS, hover)
-    across = Axis.of_names([str(place) for place in data["place"]], "group")
-    up = Axis(f"cost [{cost.unit}]", 0, highest * 1.04 or 1)
-    summary = f"Stacked bars of {counted(len(kept), 'group')}: the terms of the slowest operator of each."
-    return Chart("Cost of the groups", (Panel(across, up, 240, tuple(layers)),), summary)
-
-
-def _tables(cost: ChipletCost, detail: Detail) -> list[Table]:
-    terms = "Communication float, Routing float, Cost float"
-    of_operators = f"Group int, Operator, Compute float, {terms}"
-    tables = [table("Operators", of_operators, cost.rows(), detail, folded=False)]
-    if cost.edges:
-        tables.append(table("Edges", f"From=source, To, {terms}", cost.edges, detail))
-    return tables

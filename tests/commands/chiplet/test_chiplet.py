@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
-from rramalloc.commands.chiplet.cost import ChipletCost, Work, described_cost, systolic_cycles
-from rramalloc.commands.chiplet.description import Description
-from rramalloc.commands.chiplet.places import Hops, Topology, Unit, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.cost import ChipletCost, Work, chiplet_cost, described_cost, systolic_cycles
+from rramalloc.commands.chiplet.description import ChipletChip, Description, Unit
+from rramalloc.commands.chiplet.places import Hops, Units, hops_of_pairs, hops_of_sets
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.records import parse
 
@@ -106,34 +105,33 @@ def test_worked_total(tmp_path: Path) -> None:
 def test_hops_agree_with_walking(seed: int) -> None:
     """Every step of the XY way is counted where it is taken."""
     random = Random(seed)
-    topology = Topology(
-        (random.randint(1, 3), random.randint(1, 3)), (random.randint(1, 3), random.randint(1, 3))
-    )
+    grid = (random.randint(1, 3), random.randint(1, 3)), (random.randint(1, 3), random.randint(1, 3))
+    board = ChipletChip(chiplets=grid[0], units=grid[1], hop_cycles_inside=1.0, hop_cycles_between=1.0)
     units: list[Unit] = [
         ((chiplet[0], chiplet[1]), (at[0], at[1]))
-        for chiplet in product(*map(range, topology.chiplets))
-        for at in product(*map(range, topology.units))
+        for chiplet in product(*map(range, board.chiplets))
+        for at in product(*map(range, board.units))
     ]
     sources, ends = (random.sample(units, random.randint(1, len(units))) for _ in range(2))
     walked = Hops(
         *(
             sum(counts)
-            for counts in zip(*(walk(topology, *pair) for pair in product(sources, ends)), strict=True)
+            for counts in zip(*(walk(board, *pair) for pair in product(sources, ends)), strict=True)
         )
     )
-    assert hops_of_pairs(topology, product(sources, ends)) == walked
-    assert hops_of_sets(Units(topology, frozenset(sources)), Units(topology, frozenset(ends))) == walked
+    assert hops_of_pairs(board, product(sources, ends)) == walked
+    assert hops_of_sets(Units(board, frozenset(sources)), Units(board, frozenset(ends))) == walked
 
 
-def walk(topology: Topology, start: Unit, end: Unit) -> tuple[int, int, int]:
-    here = [topology.along(start, axis) for axis in (0, 1)]
-    there = [topology.along(end, axis) for axis in (0, 1)]
+def walk(board: ChipletChip, start: Unit, end: Unit) -> tuple[int, int, int]:
+    here = [board.along(start, axis) for axis in (0, 1)]
+    there = [board.along(end, axis) for axis in (0, 1)]
     inside = crossed = 0
     for axis in (1, 0):
         while here[axis] != there[axis]:
-            before = here[axis] // topology.units[axis]
+            before = here[axis] // board.units[axis]
             here[axis] += 1 if there[axis] > here[axis] else -1
-            crosses = here[axis] // topology.units[axis] != before
+            crosses = here[axis] // board.units[axis] != before
             inside, crossed = inside + (not crosses), crossed + crosses
     return inside, crossed, int(start != end)
 

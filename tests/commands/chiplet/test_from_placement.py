@@ -9,7 +9,7 @@ from commands.place.machines import chain, chip, machine
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.commands.chiplet.chiplet_cost import chiplet_cost
+from rramalloc.commands.chiplet.cost import chiplet_cost
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import MisplacedError, SpecError
 from rramalloc.hardware.hardware import Hardware, Timing

@@ -18,7 +18,7 @@ import rramalloc
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize, describe_network
 from rramalloc.commands.chiplet.cost import described_cost
 from rramalloc.commands.chiplet.description import ChipletChip, Description
-from rramalloc.commands.chiplet.places import Places, Submesh, Topology, Unit, Units, hops_of_sets
+from rramalloc.commands.chiplet.places import Places, hops_of_sets
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, lower_bound
 from rramalloc.errors import RramallocError, SpecError
@@ -169,28 +169,15 @@ def test_bounds_hold_and_costs_agree(seed: int) -> None:
 def test_hops_between_places_are_those_of_routing() -> None:
     chip = ChipletChip(chiplets=(2, 2), units=(2, 3), hop_cycles_inside=1.0, hop_cycles_between=5.0)
     places = Places.of(chip, range(1, 25), ())
-    topology = Topology(chip.chiplets, chip.units)
     random = np.random.default_rng(0)
-    units = [units_of(topology, submesh) for submesh in places.submeshes]
+    units = [submesh.members(chip) for submesh in places.submeshes]
     assert len(units) == len(set(places.submeshes)) == 4 * 3 * 6 + (4 + 1) * 6
     for here, there in random.integers(len(units), size=(200, 2)).tolist():
         hops = hops_of_sets(units[here], units[there])
-        assert places.between_all.cycles[here, there] == pytest.approx(hops.cycles(1, 1.0, 5.0))
-        assert places.between_all.within[here, there] == (hops.between == 0)
+        assert places.hops.cycles[here, there] == pytest.approx(hops.cycles(1, chip))
+        assert places.hops.within[here, there] == (hops.between == 0)
         last = hops_of_sets(units[here].last, units[there])
-        assert places.from_last.cycles[here, there] == pytest.approx(last.cycles(1, 1.0, 5.0))
-
-
-def units_of(topology: Topology, submesh: Submesh) -> Units:
-    (tall, wide), (rows, columns), ((top, left), (row, column)) = submesh
-    last = (top + tall - 1, left + wide - 1)
-    members: set[Unit] = {
-        ((y, x), (r, c))
-        for y, x in product(range(top, top + tall), range(left, left + wide))
-        for r, c in product(range(topology.units[0]), range(topology.units[1]))
-        if (y, x) != last or (row <= r < row + rows and column <= c < column + columns)
-    }
-    return Units(topology, frozenset(members))
+        assert places.hops.cycles[len(places.index) + here, there] == pytest.approx(last.cycles(1, chip))
 
 
 def test_the_resnext_block() -> None:
@@ -273,16 +260,16 @@ def test_a_network_on_tiles(tmp_path: Path, hardware: Path) -> None:
     """
     path = tmp_path / "net.json"
     path.write_text(json.dumps(NET))
-    made = describe_network(rramalloc.load(path), as_hardware(hardware), "im2col", "host")
-    operator = made.description.operators["a"]
+    made, _ = describe_network(rramalloc.load(path), as_hardware(hardware), "im2col", "host")
+    operator = made.operators["a"]
     assert operator.strategies == ("whole", "outputs / 2", "windows / 2", "inputs / 2")
     assert operator.compute == (3200, 3200, 1600, 1600)
     assert operator.bytes == (0, 0, 0, 4096)
     assert operator.reduce_to == ("none", "none", "none", "last")
-    (edge,) = made.description.edges
+    (edge,) = made.edges
     assert edge.bytes is not None
     # b reads 32 channels: 288 rows, 3 arrays, one copy; in two: 144 rows, 2 arrays, 2 copies
-    assert made.description.operators["b"].compute == (6400, 6400, 3200, 3200)
+    assert made.operators["b"].compute == (6400, 6400, 3200, 3200)
     assert edge.bytes[0] == (4096, 8192, 6144, 4096)
     assert edge.transfers == 8
     found = rramalloc.chiplet_optimize(path, hardware=hardware)
