@@ -6,10 +6,11 @@ the notebooks, CHANGELOG.md and CONTRIBUTING.md become pages; a site that needs 
 
 from __future__ import annotations
 
+import fnmatch
 import html
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,12 @@ LOADED = re.compile(
     r"|<link\b[^>]*rel=[\"']?(?:stylesheet|preload|preconnect|icon)[^>]*(?:https?:)?//[^>]*>"
 )
 """A tag that makes a browser fetch something from another host."""
-_CLAUSE = re.compile(r"(?:^|(?<=[.;] ))([a-z]\w*(?:, [a-z]\w*)*): ")
+_CLAUSE = re.compile(r"(?:^|(?<=[.;] ))([a-z][\w*]*(?:, [a-z][\w*]*)*): ")
 """Names of fields in front of what they mean."""
+_FOR_CALLERS = re.compile(
+    r"\n\n(?:Raises|References)\n-+\n.*?(?=\n\n|\Z)|(?<=[.;])\s+(?:Raises|Source:) .*?(?=\n\n|\Z)", re.DOTALL
+)
+"""What a docstring tells who calls the record from Python."""
 Schema = Mapping[str, Any]
 COMMON: Mapping[str, str] = {
     "a_ns_per_byte": "time for each byte read",
@@ -392,11 +397,12 @@ def _record(schema: Schema, pages: Mapping[str, str]) -> Iterator[str]:
     yield from ("", *_table(("field", "holds", "required", "meaning"), rows))
 
 
-def meanings(description: str, fields: Container[str]) -> tuple[str, dict[str, str]]:
+def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, str]]:
     """Return the text of a record's docstring, and its words about each field.
 
-    Fields stand in a section Parameters, or as "name: words" up to a semicolon.
+    Fields stand in a section Parameters, or as "name: words" up to a semicolon; "hop_*" stands for several.
     """
+    description = re.sub(r"\bNone\b", "null", _FOR_CALLERS.sub("", description))
     description, _, section = description.partition("\nParameters\n----------\n")
     section, _, behind = section.partition("\n\n")
     parts = re.split(r"^([a-z]\w*(?:, [a-z]\w*)*)$", section, flags=re.MULTILINE)
@@ -407,9 +413,10 @@ def meanings(description: str, fields: Container[str]) -> tuple[str, dict[str, s
     rest = []
     for paragraph in re.split(r"\n\s*\n", description.strip()):
         clauses = _CLAUSE.split(" ".join(paragraph.split()))
-        if len(clauses) > 1 and all(name in fields for name in clauses[1].split(", ")):
+        if len(clauses) > 1 and all(fnmatch.filter(fields, name) for name in clauses[1].split(", ")):
             for names, words in zip(clauses[1::2], clauses[2::2], strict=True):
-                found |= dict.fromkeys(names.split(", "), words.strip().rstrip(";."))
+                for name in names.split(", "):
+                    found |= dict.fromkeys(fnmatch.filter(fields, name), words.strip().rstrip(";."))
             paragraph = clauses[0].strip()
         if paragraph:
             rest.append(paragraph)
@@ -459,7 +466,7 @@ def _number(value: float) -> str:
     """Large powers of two by name: 9007199254740992 says little."""
     for below in (0, 1):
         power = (int(value) + below).bit_length() - 1
-        if power > 20 and value + below == 2**power:
+        if power >= 20 and value + below == 2**power:
             return f"2^{power}" + " - 1" * below
     return f"{value:g}"
 

@@ -206,8 +206,8 @@ class Chip(Record):
     """Arrays in tiles, tiles in chips. tiles, chips: (rows, columns) of tiles per chip and of chips.
 
     straddle: whether the arrays of one copy may span tiles; sharing: "free", which None also means, if a tile
-    may hold arrays of several layers, "layer" if of one only; hop_ns_*, bandwidth_*: one hop between
-    neighbouring tiles or chips; None where the source does not give it.
+    may hold arrays of several layers, "layer" if of one only; hop_ns_*: time of a hop between
+    neighbouring tiles or chips; bandwidth_*: of a link between neighbouring ones.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
     """
 
