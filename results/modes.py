@@ -24,6 +24,7 @@ from pages import by_budget
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, repair
@@ -87,7 +88,7 @@ def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def run(network: str, crossbar: int, factor: float) -> Row:
     problem = problem_of(network, crossbar, factor)
-    without = replace(problem, block_modes=None)
+    without = replace(problem, modes=CopyModes(problem.demand))
     plain, plain_s = clocked(lambda: auto.solve(without, Work(), 0))
     modes, modes_s = clocked(lambda: auto.solve(problem, Work(), 0))
     reached = {}

@@ -41,12 +41,14 @@ rramalloc.optimize("squeezenet", 432, work=10, progress=False)
 """
 MODES = """
 import numpy as np
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.methods.registry import method_named
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 graph = StageGraph.build(rramalloc.load("alexnet"))
-problem = Problem(graph, np.ones_like(graph.windows), 20)
+ones = np.ones_like(graph.windows)
+problem = Problem(graph, ones, 20, CopyModes(ones))
 for name in ("gain", "annealing", "bottleneck", "published", "balance"):
     method_named(name).solve(problem, Work(work=1), 0)
 rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from rramalloc.choices import MAPPINGS, Divided, Mapping
 from rramalloc.errors import SpecError, TileError, UnknownNameError
@@ -109,20 +111,57 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
-class Modes(Protocol):
-    """Arrays of every mode of the stages of a network: with blocks to choose, or of copies alone."""
+class Modes(ABC):
+    """Arrays of every mode of the stages of a network: of copies alone, or with blocks to choose.
 
+    one_block: each copy takes the arrays of the one block of its stage; divide: of what copies must be a
+    divisor, None if any number will do; hardware: None where the arrays of copies are all that is known.
+    """
+
+    one_block: ClassVar[bool] = False
+    divide: Divided | None = None
+    hardware: Hardware | None = None
+
+    @property
+    def chooses_blocks(self) -> bool:
+        """Whether a stage has several blocks to choose from, rather than copies alone."""
+        return False
+
+    @property
+    def is_chosen_freely(self) -> bool:
+        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
+        return True
+
+    @abstractmethod
     def count(self, stage: int, block: Variant) -> ArrayCount:
         """Arrays that copies of a stage take with blocks of this shape."""
 
+    @abstractmethod
     def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
 
+    @abstractmethod
+    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
+        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
+
+        A copy that fits one block of weights may share it, so each block is a group; any other copy is one.
+        """
+
+    @abstractmethod
+    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
+        """Return the modes of copies alone, of `demand` arrays each; always: whose bits are still chosen."""
+
+    @abstractmethod
+    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
+        """Return the modes of those stages that are chosen."""
+
+    def count_stored(self, stage: int, block: Variant) -> ArrayCount:
+        """Arrays in which the weights of copies of a stage are stored."""
+        return self.count(stage, block)
+
     def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         """Arrays in which weights of every stage are stored, int64."""
-
-    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        """(arrays of a group that must lie together, number of such groups) of every stage, int64."""
+        return self.each(blocks, replication)
 
 
 def count_of_copies(demand: int) -> ArrayCount:
@@ -131,28 +170,35 @@ def count_of_copies(demand: int) -> ArrayCount:
 
 
 @dataclass(frozen=True, eq=False)
-class CopyModes:
+class CopyModes(Modes):
     """The modes of copies alone. demand: int64, arrays of a copy of every stage."""
 
+    one_block: ClassVar[bool] = True
     demand: Ints
 
+    @override
     def count(self, stage: int, block: Variant) -> ArrayCount:
-        """Arrays that copies of a stage take."""
         return count_of_copies(int(self.demand[stage]))
 
+    @override
     def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64."""
         return replication * self.demand
 
-    stored = each
-
+    @override
     def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        """Return each copy as a group of arrays that must lie together."""
         return self.demand, replication
+
+    @override
+    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
+        return CopyModes(demand)
+
+    @override
+    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
+        return CopyModes(self.demand[chosen])
 
 
 @dataclass(frozen=True, eq=False)
-class ModeArrays:
+class ModeArrays(Modes):
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
 
     demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen;
@@ -169,23 +215,25 @@ class ModeArrays:
     _known: dict[tuple[str, Variant], BlockArrays] = field(default_factory=dict, repr=False)
     _counts: dict[tuple[int, Variant], ArrayCount] = field(default_factory=dict, repr=False)
 
-    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> ModeArrays:
-        """Return the modes of those stages that are chosen."""
+    @override
+    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
         demand = None if self.demand is None else self.demand[chosen]
         return ModeArrays(self.network, stages, self.hardware, demand, self.divide, self.options)
 
     @property
+    @override
+    def chooses_blocks(self) -> bool:
+        return self.demand is None
+
+    @property
+    @override
     def is_chosen_freely(self) -> bool:
-        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
         return self.divide is None and self.hardware.own_tiles is None
 
-    def of_copies(self, demand: Ints, *, always: bool = False) -> ModeArrays | None:
-        """Return the modes of copies alone, of `demand` arrays each; None if any number takes just these.
-
-        always: also then.
-        """
+    @override
+    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
         if self.is_chosen_freely and not always:
-            return None
+            return CopyModes(demand)
         return replace(self, demand=demand, _counts={})
 
     @property
@@ -204,15 +252,16 @@ class ModeArrays:
             )
         return self._known[key]
 
+    @override
     def count(self, stage: int, block: Variant) -> ArrayCount:
-        """Arrays that copies of a stage take with blocks of this shape."""
         key = stage, block
         if key not in self._counts:
-            chip, own = self.hardware.own_tiles, self._stored(stage, block)
+            chip, own = self.hardware.own_tiles, self.count_stored(stage, block)
             self._counts[key] = own if chip is None else own.in_own_tiles(chip)
         return self._counts[key]
 
-    def _stored(self, stage: int, block: Variant) -> ArrayCount:
+    @override
+    def count_stored(self, stage: int, block: Variant) -> ArrayCount:
         if self.demand is None:
             return self.of(stage, block).count
         if len(block) == len(SINGLE):
@@ -220,23 +269,20 @@ class ModeArrays:
         node = precise(self.stages[stage], block)
         return count_of_copies(demands(self.network, [node], self.hardware, self.options)[0])
 
+    @override
     def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
         modes = enumerate(zip(blocks, replication.tolist(), strict=True))
         return np.array([self.count(i, block).arrays(copies) for i, (block, copies) in modes], dtype=np.int64)
 
+    @override
     def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        """Arrays in which weights of every stage are stored, int64."""
         modes = enumerate(zip(blocks, replication.tolist(), strict=True))
-        taken = [self._stored(i, block).arrays(copies) for i, (block, copies) in modes]
+        taken = [self.count_stored(i, block).arrays(copies) for i, (block, copies) in modes]
         return np.array(taken, dtype=np.int64)
 
+    @override
     def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
-
-        A copy that fits one block of weights may share it, so each block is a group; any other copy is one.
-        """
-        own = [self._stored(stage, block) for stage, block in enumerate(blocks)]
+        own = [self.count_stored(stage, block) for stage, block in enumerate(blocks)]
         taken = self.stored(blocks, replication)
         sizes = [each.spread if each.sharing else each.groups * each.spread for each in own]
         return np.array(sizes, dtype=np.int64), taken // sizes

@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.methods.method import Method
 from rramalloc.search import cost, interval
 from rramalloc.search.kernels.limits import copy_to
@@ -345,7 +346,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 def _least_delay(chain: _Chain, stop: Work) -> Answer:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
-    problem = replace(chain.problem, block_modes=None)
+    problem = replace(chain.problem, modes=CopyModes(chain.problem.demand))
 
     def delay_ns(found: Choice) -> float:
         steps: int = published_steps(chain.layers, found.copies[chain.stages])

@@ -43,11 +43,11 @@ SDK = Method(
 
 def modes_of(problem: Problem, method: str) -> ModeArrays:
     """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
-    if problem.block_modes is None:
+    if not isinstance(problem.modes, ModeArrays):
         raise UnsupportedError(
             f"method {method!r}", "chooses parallel windows, which only mapping 'sdk' has: use --mapping sdk"
         )
-    return problem.block_modes
+    return problem.modes
 
 
 def square_block(modes: ModeArrays, stage: int) -> Pair:

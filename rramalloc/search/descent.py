@@ -137,7 +137,7 @@ class Descent:
 
     def _other_blocks(self, stage: int, block: Variant, length: int) -> list[tuple[Variant, int]]:
         """Return modes of about a length with other blocks of the menu, those with the fewest arrays."""
-        problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.block_modes
+        problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.modes
         modes = list[tuple[Variant, int]]()
         for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
             shape, total = self.menu.block(number), int(blocks.total[number])
@@ -151,7 +151,7 @@ class Descent:
 
         def size(mode: tuple[Variant, int]) -> tuple[int, int]:
             # Of modes that take as many arrays, as in whole tiles, those that read fewer cost less energy.
-            stored = 1 if arrays is None else arrays.of(stage, mode[0]).arrays(1)
+            stored = arrays.count_stored(stage, mode[0]).arrays(1)
             return problem.arrays_of_stage(stage, *mode), stored * problem.total(stage, mode[0])
 
         return sorted(modes, key=size)[:_OTHER_BLOCKS]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.search.menu import all_modes, listed_modes
 from rramalloc.search.problem import Column, Problem, variants_of
 from rramalloc.timing.metrics import EnergyModel
@@ -31,9 +32,9 @@ class EnergyFloor:
         problem, graph, model = self.problem, self.problem.graph, self.model
         if model.energy.read_pj is None:
             return 0.0
-        slots, modes = [], problem.block_modes
-        if modes is not None and problem.in_whole_tiles:  # what is left of a tile is not read
-            problem = replace(problem, block_modes=modes.in_free_tiles)
+        slots = []
+        if isinstance(problem.modes, ModeArrays):  # what is left of a tile is not read
+            problem = replace(problem, modes=problem.modes.in_free_tiles)
         for stage in range(len(graph.stages)):
             listed = listed_modes(problem, stage, self._most(stage))
             every = np.arange(len(listed.blocks))

@@ -171,10 +171,8 @@ def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
 
 def unlimited(problem: Problem) -> Problem:
     """Return the problem with as many arrays as copies alone can use; modes never need more."""
-    modes = problem.block_modes and problem.block_modes.of_copies(
-        problem.demand, always=problem.bits is not None
-    )
-    return replace(problem, block_modes=modes, once=None, tiles=None, budget=2**53)
+    modes = problem.modes.of_copies(problem.demand, always=problem.bits is not None)
+    return replace(problem, modes=modes, once=None, tiles=None, budget=2**53)
 
 
 def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:

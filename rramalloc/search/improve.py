@@ -149,7 +149,7 @@ class Improver:
         self._change_s = cost.CHANGE_OF_STAGE * len(self.problem.demand)
         self._rng = generator(self.seed)
         self._draw = np.random.Generator(np.random.PCG64(self.seed))
-        staircases = (False,) if self.problem.one_block else (False, True)
+        staircases = (False, True) if self.menu.has_low_stairs else (False,)
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
         self._scratch = Scratch.of(self._edges, self._tables[0].room)

@@ -89,10 +89,11 @@ class Intervals:
         cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
         self.incumbent.offer(cheapest)
         least_ns = self.shortest_step_ns(longest)
-        # The offered allocation attains the bound then: nothing is left to search.
-        if self.problem.one_block:  # the fewest copies take the fewest arrays and the least access
+        step_ns = self.problem.step_ns(cheapest.copies, cheapest.blocks)
+        held = self.problem.holds(cheapest.copies, cheapest.blocks)
+        if held and step_ns <= least_ns * (1 + _SAME):  # it attains the bound: nothing is left to search
             return least_ns
-        if not self.problem.holds(cheapest.copies, cheapest.blocks):
+        if not held:
             found = placed_within(self.problem, longest, self.stop)
             if found is not None:
                 self.incumbent.offer(found)
@@ -194,9 +195,8 @@ class ArraysForInterval(Intervals):
         copies = [int(own.modes.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
         found = self.problem.choice(np.array(copies), blocks)
         self.incumbent.offer(found)
-        if math.isfinite(self.value(found)) or self.problem.one_block:
-            # Of copies alone the fewest have the least access too.
-            return fewest if math.isfinite(self.value(found)) else math.inf
+        if math.isfinite(self.value(found)):  # of copies alone always: the fewest have the least access too
+            return fewest
         low, high = fewest, self.problem.budget + 1
         while low < high:
             middle = (low + high) // 2

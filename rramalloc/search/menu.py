@@ -23,7 +23,6 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import (
     ArrayCount,
     Variant,
-    breakpoints,
     divisors,
     input_extents,
     largest_block,
@@ -372,10 +371,8 @@ def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
 
 def _listed_in(problem: Problem, stage: int, most: int, bits: Variant) -> StageModes:
     """Return the modes of a stage with the bits that end its variants, if they are chosen."""
-    modes = problem.block_modes
-    if modes is None:
-        return copies_only(problem, stage, most)
-    if modes.demand is None:
+    modes = problem.modes
+    if isinstance(modes, ModeArrays) and modes.chooses_blocks:
         return stage_modes(modes, stage, most, bits)
     count = modes.count(stage, (*problem.graph.blocks[stage], *bits))
     return _listed(np.array([[*_block(problem, stage), *count, 0, 0, 0]], dtype=np.int64), most)
@@ -384,8 +381,8 @@ def _listed_in(problem: Problem, stage: int, most: int, bits: Variant) -> StageM
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage, all in one step a batch."""
     each = listed_modes(problem, stage, most)
-    if problem.block_modes is not None and problem.block_modes.divide is not None:
-        each = each.dividing(problem.block_modes.divide, most)
+    if problem.modes.divide is not None:
+        each = each.dividing(problem.modes.divide, most)
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(len(each.blocks), copies))
@@ -518,31 +515,10 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
         raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=False)))
 
 
-def copies_only(problem: Problem, stage: int, most: int) -> StageModes:
-    """Return the modes of a stage whose copies all compute the block of the graph, up to `most` arrays."""
-    return _copies_of(_block(problem, stage), int(problem.demand[stage]), int(problem.smallest[stage]), most)
-
-
 def _block(problem: Problem, stage: int) -> tuple[int, ...]:
     """Return the block of the graph as columns of `StageModes.blocks`: tall ... total."""
     grid = problem.graph.grids[stage]
     return *grid.block, *grid.phase, grid.columns, grid.total
-
-
-@lru_cache(maxsize=512)
-def _copies_of(block: tuple[int, ...], demand: int, least: int, most: int) -> StageModes:
-    total = block[-1]
-    useful = breakpoints(total, most // demand if demand else total)  # digital stages take no arrays
-    batches = -(-total // useful)
-    high = np.where(batches == 1, total, -(-total // np.maximum(batches - 1, 1)) - 1)
-    kept = high >= least
-    low = np.maximum(useful, least)[kept]
-    ones = np.ones(len(low), dtype=np.int64)
-    tall, wide, top, left, columns, windows = (size * ones for size in block)
-    modes = Modes(tall, wide, top, left, columns, windows, low, high[kept], batches[kept], low * demand, ones)
-    rows = np.array([[*block, 1, 0, demand, 1, 0, 0, 0]], dtype=np.int64)
-    steps = Clock.of([STEP])
-    return StageModes(modes, rows, np.zeros(len(low), dtype=np.int64), steps)
 
 
 def _listed(blocks: Ints, most: int) -> StageModes:
@@ -597,6 +573,12 @@ class Menu:
         bits = zip(blocks.weight_bits.tolist(), blocks.input_bits.tolist(), strict=True)
         pairs = zip(blocks.tall.tolist(), blocks.wide.tolist(), strict=True)
         return [(*pair, *(own if own[0] else ())) for pair, own in zip(pairs, bits, strict=True)]
+
+    @property
+    def has_low_stairs(self) -> bool:
+        """Whether the staircases of the lowest blocks are others than those of all."""
+        middle = len(self.stairs.arrays) // 2
+        return any(not np.array_equal(own[:middle], own[middle:]) for own in self.stairs[1:])
 
     def choice(self, problem: Problem, state: State) -> Choice:
         """Return the allocation of a state of a compiled search."""

@@ -290,9 +290,7 @@ class _LatencyByStep:
         within = self._within(relaxed, step_ns)
         if within is None:
             return math.inf
-        if not (
-            within.one_block or self.stop.out_of_time
-        ):  # the cheapest modes for the smallest interval are a start that costs little
+        if not self.stop.out_of_time:  # the cheapest modes for the smallest interval cost little to find
             menu = Menu.of(within)
             state, _ = menu.cheapest(menu.smallest_interval(within))
             for start in (state, menu.smallest):

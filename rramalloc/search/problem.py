@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError, PlacementError, TileError
-from rramalloc.mapping.demand import CopyModes, ModeArrays, Modes
+from rramalloc.mapping.demand import Modes
 from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
@@ -59,11 +59,10 @@ class Problem:
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     start: blocks and copies to begin a search with;
     tiles: of the chips, if copies may not straddle them, None if only the budget counts;
-    block_modes: arrays of every mode, where blocks are chosen or copies take whole tiles; None where copies
-    alone are chosen and each takes its `demand`;
+    modes: arrays of every mode;
     energy: what the hardware says of energy and area, None if nothing;
     bits: the bits that stages choose from, None where they are given: then demand is with the fewest;
-    once: with block_modes, arrays of every stage in its cheapest mode, None for a copy of the graph's block;
+    once: arrays of every stage in its cheapest mode, None for the fewest copies of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
     at_most: limits of energy_pj, power_mw, latency_ns, interval_ns, makespan and interval.
@@ -73,11 +72,11 @@ class Problem:
     graph: StageGraph
     demand: npt.NDArray[np.int64]
     budget: int
+    modes: Modes
     step_time: StepTime | None = None
     least: Replication | None = None
     most: Replication | None = None
     tiles: Tiles | None = None
-    block_modes: ModeArrays | None = None
     energy: EnergyModel | None = None
     at_most: Mapping[str, float] | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
@@ -113,22 +112,17 @@ class Problem:
     @property
     def one_block(self) -> bool:
         """Whether every stage has the one block of the graph, and each copy takes its `demand`."""
-        return self.block_modes is None
+        return self.modes.one_block
 
     @property
     def chooses_blocks(self) -> bool:
         """Whether a stage has several blocks to choose from, rather than copies alone."""
-        return self.block_modes is not None and self.block_modes.demand is None
+        return self.modes.chooses_blocks
 
     @property
     def in_whole_tiles(self) -> bool:
         """Whether a tile holds arrays of one stage, so that modes take whole tiles."""
-        return self.block_modes is not None and self.block_modes.hardware.own_tiles is not None
-
-    @cached_property
-    def modes(self) -> Modes:
-        """The arrays of every mode; copies alone are modes of one block."""
-        return CopyModes(self.demand) if self.block_modes is None else self.block_modes
+        return self.modes.hardware is not None and self.modes.hardware.own_tiles is not None
 
     @property
     def is_limited(self) -> bool:
@@ -158,12 +152,10 @@ class Problem:
 
         Also None where the arrays of copies are not proportional to their number, or these are all there is.
         """
-        free = self.block_modes is None or self.block_modes.is_chosen_freely
-        if not free or (self.bits is not None and not self.chooses_blocks):
+        if not self.modes.is_chosen_freely or (self.bits is not None and not self.chooses_blocks):
             return None
         try:
-            alone = self.block_modes and self.block_modes.of_copies(self.demand, always=self.bits is not None)
-            return replace(self, block_modes=alone)
+            return replace(self, modes=self.modes.of_copies(self.demand, always=self.bits is not None))
         except (BudgetError, PlacementError, TileError):
             return None
 
@@ -182,7 +174,7 @@ class Problem:
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
-        if self.block_modes is None:
+        if self.one_block:
             most: Replication = self.smallest + spare // np.maximum(self.demand, 1)
         else:
             taken = (self.arrays_of_stages(self.smallest) + spare).tolist()
@@ -229,9 +221,8 @@ class Problem:
 
     def divided(self, stage: int, block: Variant) -> int:
         """Return the number of which copies of a block must be a divisor, 0 if any number will do."""
-        divide = None if self.block_modes is None else self.block_modes.divide
         grid = self.graph.grids[stage].recut(block)
-        return 0 if divide is None else grid.columns if divide == "width" else grid.total
+        return {None: 0, "width": grid.columns, "windows": grid.total}[self.modes.divide]
 
     def keeps_limits(self, copies: Replication, blocks: Blocks) -> bool:
         """Return whether every stage has a number of copies that is allowed."""
@@ -245,14 +236,14 @@ class Problem:
         return np.array([self._access_of(stage, variant) for variant in variants_of(blocks)])
 
     def _access_of(self, stage: int, variant: Variant) -> float:
-        step_time, modes = self.step_time, self.block_modes
+        step_time, hardware = self.step_time, self.modes.hardware
         if step_time is None:
             return 0.0
-        if modes is None or variant == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
+        if hardware is None or variant == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
             return float(step_time.access_ns_per_copy[stage])
         key = self.graph.kinds[stage], variant  # equal stages move the same bytes
         if key not in self._access:
-            node, hardware = precise(self.graph.stages[stage], variant), modes.hardware
+            node = precise(self.graph.stages[stage], variant)
             moved, memory = 0.0, hardware.memory
             if memory is not None:
                 moved = bytes_of_block(self.graph.network, node, block_of(variant), hardware)
@@ -319,11 +310,11 @@ class Problem:
     def in_blocks(self, blocks: Blocks | None) -> Problem:
         """Return this problem with the blocks of all stages fixed, for timing and step length."""
         graph = self.graph if blocks is None else self.graph.in_blocks(blocks)
-        if graph is self.graph or self.block_modes is None:
+        if graph is self.graph:
             return self
-        step_time = (
-            None if self.step_time is None else self.step_time.in_blocks(graph, self.block_modes.hardware)
-        )
+        step_time, hardware = self.step_time, self.modes.hardware
+        if step_time is not None and hardware is not None:
+            step_time = step_time.in_blocks(graph, hardware)
         return replace(self, graph=graph, step_time=step_time)
 
     def choice(
@@ -347,7 +338,8 @@ class Problem:
         if self.start is None or self.is_limited:
             return None
         blocks, copies = self.start
-        if not self.keeps_limits(copies, blocks) or (self.one_block and blocks != self.graph.blocks):
+        fixed = not self.chooses_blocks and self.bits is None
+        if not self.keeps_limits(copies, blocks) or (fixed and blocks != self.graph.blocks):
             return None
         return self.choice(copies, blocks) if self.holds(copies, blocks) else None
 
@@ -376,7 +368,7 @@ class Problem:
         graph, placed = self.graph.on_arrays, self.graph.weighted
         if graph is self.graph:
             return self
-        step_time, energy, modes = self.step_time, self.energy, self.block_modes
+        step_time, energy = self.step_time, self.energy
         if step_time is not None:
             step_time = replace(step_time, access_ns_per_copy=step_time.access_ns_per_copy[placed])
         return replace(
@@ -387,7 +379,7 @@ class Problem:
             least=None if self.least is None else self.least[placed],
             once=None if self.once is None else self.once[placed],
             most=None if self.most is None else self.most[placed],
-            block_modes=None if modes is None else modes.of_stages(graph.stages, placed),
+            modes=self.modes.of_stages(graph.stages, placed),
             energy=None if energy is None else replace(energy, graph=graph),
             start=None,
         )

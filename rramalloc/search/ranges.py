@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by
 from rramalloc.search.problem import Answer, Choice, Problem, variants_of
 from rramalloc.search.work import Work
@@ -312,7 +313,8 @@ class StepRange:
                 demand = np.floor(parts * _PARTS).astype(np.int64)
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
-                    relaxed.append(replace(fed, demand=demand, budget=budget, tiles=None))
+                    modes = CopyModes(demand)
+                    relaxed.append(replace(fed, demand=demand, modes=modes, budget=budget, tiles=None))
         return relaxed
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
@@ -290,7 +291,7 @@ def random_problem(
             spare -= 1
         enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
         if 2 <= len(windows) <= stages and windows.max() > 3 and enough:
-            problem = Problem(StageGraph.build(network), demand, int(demand.sum()) + spare)
+            problem = Problem(StageGraph.build(network), demand, int(demand.sum()) + spare, CopyModes(demand))
             return enumerate_all(Clocks(random.randrange(2**30), tick).of(problem) if tick else problem)
 
 

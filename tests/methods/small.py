@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from laws.strategies import Enumerated, enumerate_all
 
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -28,7 +29,8 @@ def problem(extent: int, nodes: list[dict[str, Any]], demand: list[int], budget:
     """A problem on a square input called "in"; demand in canonical order, which is that of the names."""
     items = [{"name": "in", "op": "input", "shape": [1, extent, extent]}, *nodes]
     graph = StageGraph.build(Network.build("small", items))
-    return Problem(graph, np.array(demand, dtype=np.int64), budget)
+    arrays = np.array(demand, dtype=np.int64)
+    return Problem(graph, arrays, budget, CopyModes(arrays))
 
 
 def pyramid(demand: list[int], budget: int) -> Problem:

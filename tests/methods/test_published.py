@@ -19,6 +19,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.methods import published_recurrence as method
 from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
@@ -63,7 +64,7 @@ def small_problem(random: Random) -> Enumerated:
     while True:
         graph = StageGraph.build(chain(random, 4, 7))
         demand = np.array([random.randint(1, 4) for _ in graph.stages], dtype=np.int64)
-        case = Problem(graph, demand, int(demand.sum()) + random.randint(1, 25))
+        case = Problem(graph, demand, int(demand.sum()) + random.randint(1, 25), CopyModes(demand))
         if np.prod(case.largest.astype(float)) < 200_000:
             return enumerate_all(case)
 
@@ -83,7 +84,8 @@ def problem(name: str, arrays: int) -> Problem:
 @given(random=randoms)
 def test_compiled_recurrence_is_the_readable_one(random: Random) -> None:
     graph = StageGraph.build(chain(random, 7, 12, padded=random.random() < 0.5))
-    source = Problem(graph, np.ones(len(graph.stages), dtype=np.int64), int(graph.windows.sum()))
+    ones = np.ones(len(graph.stages), dtype=np.int64)
+    source = Problem(graph, ones, int(graph.windows.sum()), CopyModes(ones))
     layers = method.rows_of(chain_layers(graph.network))
     for _ in range(5):
         copies = random_replication(random, graph)

@@ -109,7 +109,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     modes = ModeArrays(graph.network, graph.stages, load_hardware("plain").with_crossbar(lines, lines))
     demand = modes.each(graph.blocks, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
-    problem = Problem(graph, demand, budget, block_modes=modes)
+    problem = Problem(graph, demand, budget, modes)
     found = propose(problem, Request(method=name), Work(work=1))
     assert not found.repaired
     checked = check_answer(problem, found, budget, name)

@@ -174,7 +174,8 @@ def divides(grid: BlockGrid, divide: str, block: tuple[int, int], copies: int, t
 def arrays_taken(problem: Problem, blocks: tuple[tuple[int, int], ...], copies: Any) -> int:
     """Arrays of an allocation: whole tiles where each is of one layer (docs/sources/model.md 15)."""
     sizes, items = (each.tolist() for each in problem.modes.groups(blocks, copies))
-    chip = None if problem.block_modes is None else problem.block_modes.hardware.own_tiles
+    hardware = problem.modes.hardware
+    chip = None if hardware is None else hardware.own_tiles
     if chip is None:
         return sum(size * count for size, count in zip(sizes, items, strict=True))
     room, tiles = chip.arrays_per_tile, 0

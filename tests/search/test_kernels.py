@@ -17,6 +17,7 @@ from laws.strategies import Clocks, random_network, random_problem, random_repli
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import CopyModes
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.archive import Archive, Slots, keep
@@ -121,7 +122,7 @@ class DrawnModes:
         least = Case(network, hardware, options).problem(2**20).minimum
         self.problem = Case(network, hardware, options).problem(least + self.random.choice((2, 8, 40)))
         if self.copies_only:
-            self.problem = replace(self.problem, block_modes=None)
+            self.problem = replace(self.problem, modes=CopyModes(self.problem.demand))
         if self.tick:
             self.problem = Clocks(self.random.randrange(2**30), self.tick).of(self.problem)
         self.menu = Menu.of(self.problem)

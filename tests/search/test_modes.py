@@ -16,6 +16,7 @@ from laws.strategies import Clocks, random_network, randoms
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search import auto, sequential
@@ -82,11 +83,11 @@ def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Cloc
 
 def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, int]]:
     """docs/sources/model.md 10: every mode of a stage with at most so many arrays."""
-    assert problem.block_modes is not None
+    assert isinstance(problem.modes, ModeArrays)
     node, grid = problem.graph.stages[stage], problem.graph.grids[stage]
     unit, largest = smallest_block(node), largest_block(node, problem.graph.network.shapes[node.name])
     for tall, wide in product(*(range(u, m + 1, u) for u, m in zip(unit, largest, strict=True))):
-        arrays = problem.block_modes.of(stage, (tall, wide))
+        arrays = problem.modes.of(stage, (tall, wide))
         for copies in range(1, grid.recut((tall, wide)).total + 1):
             if arrays.arrays(copies) <= most:
                 yield Mode((tall, wide), copies), arrays.arrays(copies)

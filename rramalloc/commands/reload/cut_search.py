@@ -258,10 +258,10 @@ class Staircase:
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Return the wordlines that the copies of every mode take."""
-    if problem.block_modes is None or not problem.chooses_blocks:
+    if not (isinstance(problem.modes, ModeArrays) and problem.chooses_blocks):
         return listed.modes.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
-    blocks = [problem.block_modes.of(stage, (int(tall), int(wide))) for tall, wide, *_ in listed.blocks]
+    blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide, *_ in listed.blocks]
     each = [
         own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
         for own in blocks
@@ -376,10 +376,10 @@ class CutSearch:
         self.graph: StageGraph = timed
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
         modes = modes_of_stages(network, timed.stages, hardware, options)
+        modes = modes.of_copies(demand) if modes.one_block else modes
         least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
-        block_modes = modes if isinstance(modes, ModeArrays) else None
         budget = max(int(least.sum()), self.arrays)
-        problem = Problem(timed, demand, budget, block_modes=block_modes, once=least)
+        problem = Problem(timed, demand, budget, modes, once=least)
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
         if not all(len(each) for each in self.bounds):
