@@ -51,23 +51,16 @@ def set_deadlines(
 ) -> None:
     """Write the deadlines of a state under a target; edges, shapes, ticks: as for `run_stage`."""
     for i in range(len(copies) - 1, -1, -1):
-        _fill(edges, shapes, ticks, copies, needs, target, i, deadlines.begin[i], deadlines)
+        _fill(edges, shapes, ticks, copies, needs, target, i, deadlines)
+        deadlines.begin[i], deadlines.spare[i] = deadlines.spare[i], deadlines.begin[i]
 
 
 @compiled_part
 def _fill(
-    edges: Any,
-    shapes: Any,
-    ticks: Any,
-    copies: Any,
-    needs: Any,
-    target: int,
-    p: int,
-    out: int,
-    deadlines: Any,
+    edges: Any, shapes: Any, ticks: Any, copies: Any, needs: Any, target: int, p: int, deadlines: Any
 ) -> int:
-    """Deadlines of stage p from those of its consumers, from finish[out] on; the batches looked at."""
-    finish, batches = deadlines.finish, batches_of(shapes.total[p], copies[p])
+    """Write the deadlines of stage p, from its consumers, to its spare place; the batches looked at."""
+    finish, out, batches = deadlines.finish, deadlines.spare[p], batches_of(shapes.total[p], copies[p])
     for batch in range(batches):
         finish[out + batch] = target
     work = batches
@@ -104,7 +97,7 @@ def renew(
             touched = touched or (deadlines.user[at] <= changed and moved[deadlines.user[at]])
         if not touched:
             continue
-        work += _fill(edges, shapes, ticks, copies, needs, target, p, spare[p], deadlines)
+        work += _fill(edges, shapes, ticks, copies, needs, target, p, deadlines)
         if p == changed or differ(finish, begin[p], spare[p], batches_of(shapes.total[p], copies[p])):
             moved[p] = True
             begin[p], spare[p] = spare[p], begin[p]
