@@ -62,11 +62,11 @@ def _whole(text: str) -> tuple[int, ...]:
 
 
 _SHARED: Help = {
-    "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped name."),
+    "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped network's name."),
     "allocation": ("FILE", 'Allocation, or {"replication": {...}, "block": {...}}.'),
-    "hardware": ("FILE|PRESET", "Hardware description."),
+    "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
     "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
-    "fc": (None, "Where classifiers run: untimed host, or arrays."),
+    "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),
     "mapping": (None, "How weights lie on crossbars."),
     "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
     "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
@@ -74,7 +74,7 @@ _SHARED: Help = {
     "output_format": (None, "How the result is printed."),
     "output": ("FILE", "Also write the result as JSON."),
     "seed": ("N", "Seed of the search."),
-    "work": ("N", "Most units of search, 0.05 s of a core each."),
+    "work": ("N", "Effort of the search at most, in units of 0.05 s of a core."),
     "time_limit_s": ("S", "Stop by the clock, e.g. 30s: machine-dependent."),
     "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
     "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
@@ -84,7 +84,8 @@ _SHARED: Help = {
     "quiet": (None, "No progress and no notes on stderr."),
 }
 OF_ALLOCATION: Help = {
-    name: (_SHARED[name][0], "Instead of the allocation's.") for name in ("hardware", "mapping", "fc", "fold")
+    name: (_SHARED[name][0], f"{_SHARED[name][1]} Left out: the allocation's.")
+    for name in ("hardware", "mapping", "fc", "fold")
 }
 """Options of commands that take what an allocation says unless they are given."""
 _NAMES = {

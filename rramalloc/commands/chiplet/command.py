@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.chiplet.cost import ChipletCost
 
 COST: Help = {
-    "sources": ("FILE...|NETWORK", "Descriptions, or a network with both options below."),
+    "sources": ("FILE...|NETWORK", "Descriptions, or a network with --allocation and --placement."),
     "allocation": ("FILE", "Allocation of NETWORK."),
     "placement": ("FILE", "Placement of that allocation."),
 }

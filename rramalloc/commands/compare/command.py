@@ -35,7 +35,7 @@ COMPARE: Help = {
     "inputs": ("N", "Judge by the time of so many inputs that stream."),
     "seeds": ("N", "Runs of methods that depend on the seed."),
     "clock": (None, "Measure seconds too: they depend on the machine."),
-    "work": ("N", "Most units of search of every single run, 0.05 s of a core each."),
+    "work": ("N", "Effort of every single run at most, in units of 0.05 s of a core."),
     "time_limit_s": ("S", "Stop every single run by the clock, e.g. 30s: machine-dependent."),
 }
 

@@ -38,9 +38,9 @@ EVALUATE: Help = {
     "load": ("FILE.json", "Write the load matrix."),
     "performance": ("FILE", "Write the performance matrix: .csv or .parquet."),
     "propose": ("FILE", "Write what --arrays found, or the composed strategy."),
-    "hardware": ("FILE|PRESET", "With [units]; left out: that of the allocations."),
-    "mapping": (None, "Instead of the allocations'."),
-    "fc": (None, "Instead of the allocations', or host."),
+    "hardware": ("FILE|PRESET", "Hardware with [units]. Left out: that of the allocations."),
+    "mapping": (None, "How weights lie on crossbars. Left out: the allocations'."),
+    "fc": (None, "Where classifiers run. Left out: the allocations', or host."),
 }
 
 
@@ -80,7 +80,7 @@ def evaluate(
     quiet: bool = False,
     **shared: Unpack[NetworkArguments],
 ) -> None:
-    """Time many strategies at once, layer after layer: who does what, how long, and what holds it back.
+    """Time many ways to share a chip out among layers that run one after the other, and find the best.
 
     Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4
     """

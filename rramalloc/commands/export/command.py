@@ -25,8 +25,8 @@ def _is_target(name: str) -> str:
 
 EXPORT: Help = {
     **OF_ALLOCATION,
-    "to": ("TOOL", "The tool to write for; a name that does not exist lists all.", _is_target),
-    "output": ("FILE|DIR", "A new folder where the tool takes several files."),
+    "to": ("TOOL", "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.", _is_target),
+    "output": ("FILE|DIR", "Where to write: a new folder where the tool takes several files."),
     "check": (None, "Only list what the tool rounds, ignores or counts otherwise."),
     "placement": ("FILE", "Placement to add, for csv and json."),
 }

@@ -23,8 +23,8 @@ _FILTER = table_of(
 FOLD: Help = {
     "network": ("NETWORK", "A whole network, folded to the fewest arrays."),
     "align": ("A", "Input channels that the hardware wants filled."),
-    "th1": ("C", "Leave filters of more input channels as they are."),
-    "align_outputs": ("A", "Of output channels; by default --align."),
+    "th1": ("C", "Leave filters of more input channels than this as they are."),
+    "align_outputs": ("A", "Output channels that it wants filled. Left out: --align."),
     "rule": ("RULE", f"How the fold is split: {', '.join(FOLD_RULES)}."),
     "stride": ("SY,SX", "Stride of the filter."),
     "filter_": ("CO,KH,KW,CI", "Or one filter; CI of one group."),
@@ -35,6 +35,7 @@ FOLD: Help = {
     "onnx": ("FILE.onnx", "Write the folded network; needs .onnx."),
     "mapping": (None, "How weights lie on crossbars; 'best' chooses it for every layer."),
     "check": (None, "Prove the folds on random integers."),
+    "seed": ("N", "Seed of the random integers."),
 }
 
 

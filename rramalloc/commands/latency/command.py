@@ -59,7 +59,7 @@ MEASURE: Help = {
     "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
     "date": ("YYYY-MM-DD", "Put into every row."),
     "output": ("TABLE", "The table: .json or .csv."),
-    "samples": ("FILE", "Keeps every time; default: TABLE.samples.jsonl."),
+    "samples": ("FILE", "File that keeps every time. Left out: TABLE.samples.jsonl."),
     "width": ("W", "Relative width of a median's 95% interval to reach."),
     "least": ("N", "Executions of each run at least."),
     "most": ("N", "Executions of each run at most."),
@@ -85,10 +85,10 @@ def measure(
     least: int = 20,
     most: int = 400,
     threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Of ONNX Runtime.")
+        int, typer.Option("--threads", metavar="N", min=1, max=1024, help="Threads of ONNX Runtime.")
     ] = 1,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Of the order, and of simulated noise.")
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of the order, and of simulated noise.")
     ] = 0,
     date: str | None = None,
     input_shapes: list[str] | None = None,

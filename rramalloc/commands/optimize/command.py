@@ -45,7 +45,7 @@ _NOT_WITH_RELOAD = ("fold", "latency_table", "copies", "copies_divide", "at_most
 OPTIMIZE: Help = {
     "arrays": (
         "N|xF",
-        "Crossbar arrays there are; x2 is twice the minimum; left out: all of the chip.",
+        "Crossbar arrays; x2 is twice the minimum. Left out: all of [chip].",
         parse_budget,
     ),
     "objective": ("NAME", f"What is minimised, latency if left out: {', '.join(OBJECTIVES)}."),
@@ -53,11 +53,14 @@ OPTIMIZE: Help = {
     "target_ns": ("NS", "Fewest arrays for this latency, e.g. 50us."),
     "target_interval": ("N", "Fewest arrays for this interval, in steps or ticks, or e.g. 10us."),
     "target_throughput": ("X", "Fewest arrays for so many inputs/s, e.g. 2k."),
-    "reload": (None, "Write and run the network in segments; needs [write]."),
-    "inputs": ("N", "Time of so many inputs that stream; with --reload for every loading."),
+    "reload": (None, "Run a network larger than the chip in segments; the hardware needs [write]."),
+    "inputs": ("N", "Minimise the time of N inputs that stream; with --reload, N in each loading."),
     "start": ("FILE", "Allocation to begin with; the answer is never worse."),
     "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
-    "bits": ("FILE", "CSV layer,weight_bits,input_bits,sensitivity, a quantised network, or a policy .npy."),
+    "bits": (
+        "FILE",
+        "CSV layer,weight_bits,input_bits,sensitivity, or a quantised network, or a .npy policy.",
+    ),
     "bits_layers": ("FILE", "YAML of CIM-AQ with the layers of a policy .npy."),
     "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
     "bits_network": ("FILE", "Write the network with the chosen bits as JSON."),

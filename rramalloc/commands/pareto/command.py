@@ -26,8 +26,8 @@ PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum."),
     "objective": (None, "What is put against arrays."),
     "against": (None, "Another quantity instead of arrays."),
-    "work": ("N", "Most units of search for all points, 0.05 s each."),
-    "baselines": ("A,B,...", "Methods beside the front; quick ones in a figure."),
+    "work": ("N", "Effort for all points at most, in units of 0.05 s of a core."),
+    "baselines": ("A,B,...", "Methods to put beside the front. Left out: none, quick ones in a figure."),
 }
 
 

@@ -10,7 +10,7 @@ from rramalloc.cli.parameters import Help
 REPORT: Help = {
     "files": ("FILE...", "Results as JSON; of a sweep also its folder."),
     "output": ("FILE", "The HTML file to write."),
-    "network": ("NETWORK", "Network of an allocation; shipped ones are found."),
+    "network": ("NETWORK", "Network of an allocation, unless it is a shipped one."),
     "title": ("TEXT", "Heading of the page."),
     "date": ("TEXT", "Date to show; none if left out."),
 }

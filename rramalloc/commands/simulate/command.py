@@ -41,7 +41,7 @@ def simulate(
     crossbar: str | None = None,
     fold: Annotated[
         bool | None,
-        typer.Option("--fold/--no-fold", help="Instead of the allocation's."),
+        typer.Option("--fold/--no-fold", help="Fold filters first, or not. Left out: as the allocation."),
     ] = None,
     handoff: Handoff = "next",
     latency_table: str | None = None,

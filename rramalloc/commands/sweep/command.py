@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
 _PLAIN_EVERY_S = 10.0  # between two lines of progress in a file
 SWEEP: Help = {
-    "spec": ("SPEC.toml", "Lists whose product is the grid."),
+    "spec": ("SPEC.toml", "File of lists (networks, arrays, methods ...) to be combined."),
     "output": ("DIR", "Folder of the sweep: its database, and at the end its rows."),
     "scheduler": ("ADDRESS", "Dask scheduler to use, e.g. tcp://host:8786."),
     "rows": (None, "File with all rows: rows.csv or rows.parquet (needs pyarrow)."),

@@ -25,7 +25,7 @@ _TABLE = table_of(
 _EVERY_S = 10.0  # between two lines of progress in a file
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
 TUNE: Help = {
-    "arrays": ("N|xF", "Crossbar arrays there are; x2 is twice the minimum.", parse_budget),
+    "arrays": ("N|xF", "Crossbar arrays; x2 is twice the minimum.", parse_budget),
     "simulator": (
         "TOOL|COMMAND",
         "A tool, or a command with {allocation} whose last line is the figure, lower is better.",
