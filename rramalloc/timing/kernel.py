@@ -46,32 +46,35 @@ class Needs(NamedTuple):
     batch: Any
 
 
+class Timeline(NamedTuple):
+    """Starts of the batches of all stages: those of stage i stand from starts[begin[i]] on.
+
+    copies: of every stage; delay: 1 if pixels can be used when their batch ends (handoff "next"), 0 if when
+    it starts.
+    """
+
+    copies: Any
+    begin: Any
+    starts: Any
+    delay: Any = NEXT_STEP
+
+
 @thoroughly
 @compiled_part
 def run_stage(
-    edges: Any,
-    shapes: Any,
-    ticks: Any,
-    stage: int,
-    copies: Any,
-    begin: Any,
-    out: int,
-    delay: int,
-    limit: int,
-    starts: Any,
-    needs: Any,
+    edges: Any, shapes: Any, ticks: Any, needs: Any, timeline: Any, stage: int, out: int, limit: int
 ) -> tuple[int, int]:
     """Start steps of all batches of a stage from starts[out] on: (finish, batches).
 
     edges: with tables of needed blocks where all blocks are fixed, then shapes is None; with extents where
     `shapes` says which blocks the stages have. ticks: int64, length of a batch of every stage, None where
-    all take one step. starts of producer p stand from starts[begin[p]] on; delay: 1 if pixels can be used
-    when their batch ends (handoff "next"), 0 if when it starts. Once the finish must pass `limit`: (NEVER,
-    batches before the first that must). needs: Needs of all edges to write those of this stage to, or None.
+    all take one step. needs: Needs of all edges to write those of this stage to, or None. Once the finish
+    must pass `limit`: (NEVER, batches before the first that must).
 
     start(b) = max(start(b - 1) + ticks, what each edge allows) is the largest of the same recurrence over
     single edges. So the edges are walked one after the other, each with its table and its producer at hand.
     """
+    copies, begin, starts, delay = timeline
     d = copies[stage]
     blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
     batches = (blocks + d - 1) // d
@@ -194,9 +197,8 @@ def batch_starts(
     makespan = 0
     first[0] = 0
     for stage in range(len(copies)):
-        finish, batches = run_stage(
-            edges, shapes, ticks, stage, copies, first, first[stage], delay, NEVER, starts, None
-        )
+        timeline = Timeline(copies, first, starts, delay)
+        finish, batches = run_stage(edges, shapes, ticks, None, timeline, stage, first[stage], NEVER)
         first[stage + 1] = first[stage] + batches
         if finish > makespan:
             makespan = finish

@@ -41,7 +41,7 @@ from rramalloc.search.kernels import (
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.kernel import NEVER, Shapes, run_stage
+from rramalloc.timing.kernel import NEVER, Shapes
 from rramalloc.timing.simulate import makespan_of, simulate
 
 OPS = ("conv", "conv", "add", "maxpool", "concat", "flatten")
@@ -57,8 +57,8 @@ def called(part: Callable[..., Any]) -> Callable[..., Any]:
     return numba.njit(call)  # type: ignore[no-any-return]
 
 
-RUN_STAGE, RETIME, TIME_ALL, UNDO, ACCEPT = map(
-    called, (run_stage, schedule.retime, schedule.time_all, schedule.undo, schedule.accept)
+RETIME, TIME_ALL, UNDO, ACCEPT = map(
+    called, (schedule.retime, schedule.time_all, schedule.undo, schedule.accept)
 )
 DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
 CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)

@@ -25,7 +25,7 @@ from rramalloc.search.kernels.deadlines import set_deadlines
 from rramalloc.search.kernels.limits import batches_of
 from rramalloc.search.kernels.moves import show, show_all
 from rramalloc.search.kernels.schedule import time_all
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, needed_pixels, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, needed_pixels, run_stage
 
 NO_ALLOCATION = 2**60
 """Arrays where no allocation was found that meets the target."""
@@ -212,8 +212,8 @@ def _load(menu: Any, modes: Any, k: int, state: int, beam: Any) -> None:
 @compiled_part
 def _run(edges: Any, k: int, begin: int, limit: int, beam: Any) -> tuple[int, int]:
     """Time stage k of the state that is looked at: as `run_stage`."""
-    shapes, ticks, copies, starts = beam.shapes, beam.ticks, beam.state.copies, beam.starts
-    return run_stage(edges, shapes, ticks, k, copies, beam.begin, begin, NEXT_STEP, limit, starts, None)
+    timeline = Timeline(beam.state.copies, beam.begin, beam.starts, NEXT_STEP)
+    return run_stage(edges, beam.shapes, beam.ticks, None, timeline, k, begin, limit)
 
 
 @compiled_inline

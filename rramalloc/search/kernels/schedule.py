@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.compiled import compiled_inline, compiled_part
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, Timeline, run_stage
 from rramalloc.timing.stage_graph import FlatEdges
 
 Ints = npt.NDArray[np.int64]
@@ -61,19 +61,8 @@ def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) ->
     """(makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`, work: as for `retime`."""
     begin, makespan, work = schedule.begin, 0, len(copies)
     for i in range(len(copies)):
-        finish, batches = run_stage(
-            edges,
-            shapes,
-            ticks,
-            i,
-            copies,
-            begin,
-            begin[i],
-            NEXT_STEP,
-            NEVER,
-            schedule.starts,
-            schedule.needs,
-        )
+        timeline = Timeline(copies, begin, schedule.starts, NEXT_STEP)
+        finish, batches = run_stage(edges, shapes, ticks, schedule.needs, timeline, i, begin[i], NEVER)
         schedule.finish[i] = finish
         work += batches * (1 + edges.pointer[i + 1] - edges.pointer[i])
         if finish > makespan:
@@ -86,19 +75,8 @@ def run_apart(
     edges: Any, shapes: Any, ticks: Any, copies: Any, stage: int, limit: int, schedule: Any, needs: Any
 ) -> tuple[int, int]:
     """As `run_stage`, in the other place of the stage."""
-    return run_stage(
-        edges,
-        shapes,
-        ticks,
-        stage,
-        copies,
-        schedule.begin,
-        schedule.spare[stage],
-        NEXT_STEP,
-        limit,
-        schedule.starts,
-        needs,
-    )
+    timeline = Timeline(copies, schedule.begin, schedule.starts, NEXT_STEP)
+    return run_stage(edges, shapes, ticks, needs, timeline, stage, schedule.spare[stage], limit)
 
 
 @compiled_part
