@@ -20,12 +20,12 @@ from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.timing.critical_path import Steps as Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import without_missing
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
-Steps = Annotated[int, Field(ge=0, le=2**53)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Priced, Product, Steps
+from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Priced, Product
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.optimize import layers_of
 from rramalloc.choices import Handoff
@@ -19,15 +18,14 @@ from rramalloc.mapping.demand import folds, modes_of_stages
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
-from rramalloc.records import Record, absent
+from rramalloc.records import absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.access import Absolute, StepTime
-from rramalloc.timing.buffers import buffers
-from rramalloc.timing.critical_path import Segment, critical_path, describe
+from rramalloc.timing.buffers import BufferedEdge, buffers
+from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import counted
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
@@ -43,27 +41,6 @@ class TimedLayer(Layer):
     """
 
     stall_steps: Steps
-
-
-class BufferedEdge(Record):
-    """Pixels of `producer` that wait for `consumer` at the fullest moment."""
-
-    producer: str
-    consumer: str
-    buffer_pixels: Steps
-    buffer_bytes: Annotated[int, Field(ge=0)]
-
-
-class CriticalSegment(Record):
-    """A run of batches that the makespan waits for; see timing.critical_path.Segment."""
-
-    stage: str
-    start: Steps
-    finish: Steps
-    batches: Steps
-    waits_for: str | None
-    row: int | None
-    column: int | None
 
 
 class Simulation(CountedTimes, ResultRecord, Priced):
@@ -171,8 +148,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         **absolute._asdict(),
         **totals(metrics),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
-        edges=buffered_edges(timing, hardware.precision.output_bits),
-        critical_path=critical_segments(path),
+        edges=buffers(timing, hardware.precision.output_bits),
+        critical_path=path,
         critical_path_text=describe(path, timing.makespan, unit),
         latency_table=measured,
         coverage=Coverage.of(network, graph.names),
@@ -185,19 +162,6 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             *((_SDK,) if options.mapping != given.options.mapping else ()),
         ),
     )
-
-
-def buffered_edges(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
-    """Return the buffers between stages; none where there are too many edges to list them all."""
-    return tuple(
-        BufferedEdge.gather(buffer, buffer_pixels=buffer.pixels, buffer_bytes=buffer.size_bytes(output_bits))
-        for buffer in (buffers(timing) if timing.graph.lists_all_edges else ())
-    )
-
-
-def critical_segments(path: Iterable[Segment]) -> tuple[CriticalSegment, ...]:
-    """Return a critical path as it is kept in files."""
-    return tuple(CriticalSegment.gather(segment) for segment in path)
 
 
 def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:

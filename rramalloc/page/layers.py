@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from rramalloc.allocation.allocation import Allocation, Layer
-from rramalloc.allocation.simulation import BufferedEdge, Simulation
+from rramalloc.allocation.simulation import Simulation
 from rramalloc.chart import (
     BLUE,
     GREEN,
@@ -29,6 +29,7 @@ from rramalloc.columns import Column
 from rramalloc.page.section import FIGURE, Block, Detail, Fact, Note, Table, block_words, table
 from rramalloc.page.timed import Timed
 from rramalloc.page.timeline import timeline_chart
+from rramalloc.timing.buffers import BufferedEdge
 from rramalloc.units import area, counted, duration, energy, rounded, size, steps
 
 _LINEAR = 100

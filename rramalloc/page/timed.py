@@ -12,19 +12,14 @@ import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput, read_allocation
-from rramalloc.allocation.simulation import (
-    BufferedEdge,
-    CriticalSegment,
-    Simulation,
-    buffered_edges,
-    critical_segments,
-)
+from rramalloc.allocation.simulation import Simulation
 from rramalloc.choices import FullyConnected, Handoff
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
-from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.buffers import BufferedEdge, buffers
+from rramalloc.timing.critical_path import CriticalSegment, critical_path, describe
 from rramalloc.timing.simulate import ExactTiming
 
 
@@ -114,8 +109,8 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
         )
     path = critical_path(timing)
     return Timed(
-        edges=buffered_edges(timing, allocation.hardware.precision.output_bits),
-        path=critical_segments(path),
+        edges=buffers(timing, allocation.hardware.precision.output_bits),
+        path=path,
         limit=describe(path, timing.makespan, allocation.time_unit),
         timing=timing,
     )

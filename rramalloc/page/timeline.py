@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from rramalloc.allocation.allocation import Allocation, Layer
-from rramalloc.allocation.simulation import CriticalSegment, Simulation
+from rramalloc.allocation.simulation import Simulation
 from rramalloc.chart import (
     BLUE,
     ORANGE,
@@ -27,6 +27,7 @@ from rramalloc.chart import (
 from rramalloc.importers import NetworkLike
 from rramalloc.page.section import FIGURE, Detail
 from rramalloc.page.timed import BusySpan, Networks, Timed, time_allocation, time_simulation
+from rramalloc.timing.critical_path import CriticalSegment
 from rramalloc.units import steps
 
 _COMPUTING = Key("computing", BLUE)

@@ -16,7 +16,7 @@ from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.tiles import Classes, Fit, Tiles
 from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
 from rramalloc.search.sensitivity import BitModes
-from rramalloc.timing.access import StepTime, bytes_of_block
+from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, simulate
@@ -244,11 +244,7 @@ class Problem:
         key = self.graph.kinds[stage], variant  # equal stages move the same bytes
         if key not in self._access:
             node = precise(self.graph.stages[stage], variant)
-            moved, memory = 0.0, hardware.memory
-            if memory is not None:
-                moved = bytes_of_block(self.graph.network, node, block_of(variant), hardware)
-                moved /= memory.bandwidth_gb_s
-            self._access[key] = moved
+            self._access[key] = access_ns(self.graph.network, node, block_of(variant), hardware)
         return self._access[key]
 
     def compute_ns(self, stage: int, variants: Sequence[Variant]) -> npt.NDArray[np.float64]:

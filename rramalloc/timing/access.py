@@ -152,11 +152,15 @@ def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np
     """
     if hardware.memory is None or hardware.own_clock:
         return np.zeros(len(graph.stages))
-    moved = [
-        bytes_of_block(graph.network, stage, grid.block, hardware)
-        for stage, grid in zip(graph.stages, graph.grids, strict=True)
-    ]
-    return np.array(moved) / hardware.memory.bandwidth_gb_s
+    each = zip(graph.stages, graph.blocks, strict=True)
+    return np.array([access_ns(graph.network, stage, block, hardware) for stage, block in each])
+
+
+def access_ns(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:
+    """Time that the whole bandwidth of the memory needs for a step of one copy, 0 without a memory."""
+    if hardware.memory is None:
+        return 0.0
+    return bytes_of_block(network, stage, block, hardware) / hardware.memory.bandwidth_gb_s
 
 
 def bytes_of_block(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:

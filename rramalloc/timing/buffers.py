@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from rramalloc.network.node import Node
 from rramalloc.network.receptive import Table, last_user
+from rramalloc.records import Record
+from rramalloc.timing.access import BITS_PER_BYTE
+from rramalloc.timing.critical_path import Steps
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Pixels of `producer` kept for `consumer` at the fullest moment; channels: values of one pixel."""
+class BufferedEdge(Record):
+    """Pixels of `producer` that wait for `consumer` at the fullest moment."""
 
     producer: str
     consumer: str
-    pixels: int
-    channels: int
-
-    def size_bytes(self, bits: int) -> int:
-        """Bytes of the fullest moment at `bits` a value, rounded up."""
-        return -(-self.pixels * self.channels * bits // 8)
+    buffer_pixels: Steps
+    buffer_bytes: Annotated[int, Field(ge=0)]
 
 
-def buffers(timing: ExactTiming) -> tuple[Buffer, ...]:
-    """Buffer demand of every edge, consumers in canonical order.
+def buffers(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
+    """Buffer demand of every edge, consumers in canonical order; none where edges are too many to list.
 
     A pixel is alive from the step in which it is computed until the start of the last consumer batch that
     needs it, that step excluded: its place is free again in the step that reads it last.
@@ -35,12 +34,13 @@ def buffers(timing: ExactTiming) -> tuple[Buffer, ...]:
     graph = timing.graph
     walk = _Walk(graph)
     result = []
-    for consumer, stage in enumerate(graph.stages):
+    for consumer, stage in enumerate(graph.stages if graph.lists_all_edges else ()):
         users = walk.last_users(stage)
         for producer in sorted(users):
             pixels = _fullest(timing, producer, consumer, users[producer])
-            channels = graph.channels(producer)
-            result.append(Buffer(graph.names[producer], stage.name, pixels, channels))
+            size = -(-pixels * graph.channels(producer) * output_bits // BITS_PER_BYTE)
+            names = {"producer": graph.names[producer], "consumer": stage.name}
+            result.append(BufferedEdge(**names, buffer_pixels=pixels, buffer_bytes=size))
     return tuple(result)
 
 

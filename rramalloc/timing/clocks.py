@@ -13,7 +13,7 @@ from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
-from rramalloc.timing.access import bytes_of_block
+from rramalloc.timing.access import access_ns
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.stage_graph import EXACTLY, MOST_CYCLES, BatchTicks, StageGraph
 
@@ -78,21 +78,19 @@ class _Clocks:
             ]
             bits = hardware.precision.input_bits
             compute_ns = [hardware.timing.compute_ns(bits, hardware.crossbar, *each) for each in lines]
-        access_ns = 0.0
-        if hardware.memory is not None:
-            access_ns = bytes_of_block(network, node, block, hardware) / hardware.memory.bandwidth_gb_s
-            if hardware.memory.scope == "shared":
-                access_ns *= int(self.graph.weighted.sum())
-        return self._counted(node.name, compute_ns, access_ns)
+        moved_ns = access_ns(network, node, block, hardware)
+        if hardware.memory is not None and hardware.memory.scope == "shared":
+            moved_ns *= int(self.graph.weighted.sum())
+        return self._counted(node.name, compute_ns, moved_ns)
 
-    def _counted(self, name: str, compute_ns: Sequence[float], access_ns: float) -> BatchTicks:
+    def _counted(self, name: str, compute_ns: Sequence[float], moved_ns: float) -> BatchTicks:
         """Return the ticks of a batch. Raises SpecError if a batch is longer than can be counted."""
         tick_ns = self.hardware.tick_ns
-        if (longest_ns := max(*compute_ns, access_ns)) > MOST_CYCLES * tick_ns:
+        if (longest_ns := max(*compute_ns, moved_ns)) > MOST_CYCLES * tick_ns:
             raise SpecError(
                 f"hardware {self.hardware.name[:60]!r}",
                 f"a step of {name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
                 f"{tick_ns:g} ns: give a longer tick_ns",
             )
         compute = tuple(max(1, math.ceil(each / tick_ns * EXACTLY)) for each in compute_ns)
-        return BatchTicks(compute, access_ns / tick_ns)
+        return BatchTicks(compute, moved_ns / tick_ns)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from rramalloc.records import Record
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
 
+Steps = Annotated[int, Field(ge=0, le=2**53)]
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+
+class CriticalSegment(Record):
     """A run of batches without a pause that the makespan waits for.
 
-    stage: the one that computes; start, finish: steps; batches: how many;
-    waits_for: the producer whose pixel allowed the first of them, None at the input;
-    row, column: that pixel on the producer's grid, the last of its block.
+    waits_for: the producer whose pixel allowed the first of them, None at the input; row, column: that pixel
+    on the producer's grid, the last of its block.
     """
 
     stage: str
-    start: int
-    finish: int
-    batches: int
-    waits_for: str | None = None
-    row: int | None = None
-    column: int | None = None
+    start: Steps
+    finish: Steps
+    batches: Steps
+    waits_for: str | None
+    row: int | None
+    column: int | None
 
     @property
     def steps(self) -> int:
@@ -34,11 +37,11 @@ class Segment:
         return self.finish - self.start
 
 
-def critical_path(timing: ExactTiming) -> tuple[Segment, ...]:
+def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     """Segments from the first step to the makespan; each starts when the one before has delivered."""
     stage = int(timing.finish.argmax())
     batch = int(timing.batches[stage]) - 1
-    path: list[Segment] = []
+    path: list[CriticalSegment] = []
     while True:
         starts = timing.of_stage(stage)
         pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > timing.cycles[stage])
@@ -46,7 +49,7 @@ def critical_path(timing: ExactTiming) -> tuple[Segment, ...]:
         cause = _cause(timing, stage, begin)
         pixel = (None, None) if cause is None else _last_pixel(timing, cause[0], cause[1])
         path.append(
-            Segment(
+            CriticalSegment(
                 stage=timing.graph.names[stage],
                 start=int(starts[begin]),
                 finish=int(starts[batch]) + int(timing.delay[stage]),
@@ -82,11 +85,11 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
     return slack
 
 
-def describe(path: tuple[Segment, ...], makespan: int, unit: str = "step") -> str:
+def describe(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step") -> str:
     """Return the path in words: the stage that holds the network back most, and what it waits for."""
-    held: dict[str, int] = {}
+    held = Counter[str]()
     for segment in path:
-        held[segment.stage] = held.get(segment.stage, 0) + segment.steps
+        held[segment.stage] += segment.steps
     worst = max(held, key=lambda name: held[name])
     text = f"{worst} holds the network back: it computes in {held[worst]} of the {number_of(makespan, unit)}"
     first = next(segment for segment in path if segment.stage == worst)

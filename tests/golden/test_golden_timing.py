@@ -66,7 +66,7 @@ def check_shipped(network: Network, entry: dict[str, Any]) -> None:
         assert timing.makespan == case["makespan"]
         assert (recurrence(graph, timing.replication).op <= timing.finish).all()
         windows = dict(zip(graph.names, graph.windows.tolist(), strict=True))
-        assert all(1 <= item.pixels <= windows[item.producer] for item in buffers(timing))
+        assert all(1 <= item.buffer_pixels <= windows[item.producer] for item in buffers(timing, 16))
     rows = [
         [dict(zip(names, case["replication"], strict=True))[n] for n in graph.names]
         for case in entry["cases"]

@@ -141,9 +141,10 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
     starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
     assert starts == expected.starts
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
-    alive = {(item.producer, item.consumer): item.pixels for item in buffers(timing)}
-    assert alive == expected.buffers()
-    assert all(item.channels == network.shapes[item.producer].channels for item in buffers(timing))
+    edges = buffers(timing, 12)
+    assert {(edge.producer, edge.consumer): edge.buffer_pixels for edge in edges} == expected.buffers()
+    bits = [12 * network.shapes[edge.producer].channels * edge.buffer_pixels for edge in edges]
+    assert [edge.buffer_bytes for edge in edges] == [-(-each // 8) for each in bits]
 
 
 @pytest.mark.parametrize("handoff", HANDOFFS)
@@ -171,7 +172,8 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
     assert starts == expected.starts
     assert dict(zip(graph.names, timing.finish.tolist(), strict=True)) == expected.finish
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
-    assert {(item.producer, item.consumer): item.pixels for item in buffers(timing)} == expected.buffers()
+    alive = {(edge.producer, edge.consumer): edge.buffer_pixels for edge in buffers(timing, 8)}
+    assert alive == expected.buffers()
     assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, replication, timing.cycles, handoff)
     bound = recurrence(graph, replication, handoff, timing.cycles)
     assert (bound.op <= timing.finish).all()

@@ -24,7 +24,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.access import Absolute, bytes_of_block
+from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.units import duration, number_of, plain_quantity, share
@@ -277,14 +277,11 @@ class Neighbours:
                 first, end = menu.blocks.first[stage : stage + 2].tolist()
                 blocks = [block_of(menu.block(at)) for at in range(first, end)]
             each.append(
-                min(
-                    problem.total(stage, b) * bytes_of_block(graph.network, node, b, hardware) for b in blocks
-                )
+                min(problem.total(stage, b) * access_ns(graph.network, node, b, hardware) for b in blocks)
             )
         if hardware.memory.scope == "per_layer":
-            return max(each) / hardware.memory.bandwidth_gb_s
-        together = max(each) * int(graph.weighted.sum()) if hardware.own_clock else sum(each)
-        return together / hardware.memory.bandwidth_gb_s
+            return max(each)
+        return max(each) * int(graph.weighted.sum()) if hardware.own_clock else sum(each)
 
 
 def _tiles(case: Case, checked: CheckedTiming) -> int | None:

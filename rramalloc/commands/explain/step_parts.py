@@ -13,7 +13,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.commands.explain.explanation import ExplainedLayer, Part, step_words
 from rramalloc.mapping.demand import active_lines
 from rramalloc.network.node import Stage
-from rramalloc.timing.access import bytes_of_block
+from rramalloc.timing.access import access_ns
 from rramalloc.timing.critical_path import critical_path, slack_of_stages
 from rramalloc.timing.simulate import ExactTiming
 
@@ -53,9 +53,9 @@ def _memory_ns(case: Case, timing: ExactTiming) -> list[float]:
     if memory is None:
         return []
     shared = case.hardware.own_clock and memory.scope == "shared"  # each then has an equal part of it
-    bandwidth = memory.bandwidth_gb_s / (int(graph.weighted.sum()) if shared else 1)
+    times = int(graph.weighted.sum()) if shared else 1
     return [
-        copies * bytes_of_block(graph.network, node, block, case.hardware) / bandwidth
+        times * copies * access_ns(graph.network, node, block, case.hardware)
         for node, block, copies in zip(graph.stages, graph.blocks, timing.replication.tolist(), strict=True)
     ]
 
