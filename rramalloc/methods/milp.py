@@ -1,16 +1,16 @@
 """MILP over the separable recurrence, solved by HiGHS (docs/sources/model.md 5 and 6).
 
-One binary per stage and useful replication, with mapping `sdk` per stage and mode of fewest arrays
-(docs/sources/model.md 10). Waits and tails are taken as functions of one stage's choice, each at its most
-favourable, so the optimum is a lower bound of the exact makespan; the allocation it belongs to can be far
-from the best and is judged by exact timing like any other.
+One binary per stage and mode of fewest arrays for its length (docs/sources/model.md 10). Every other mode
+stands behind the one with most arrays that are no more than its own, which takes no longer; useful copies up
+to the next breakpoint stand behind that. Waits and tails are functions of one stage's choice, each the least
+of all that it stands for, so the optimum is a lower bound of the exact makespan; the allocation it belongs
+to can be far from the best and is judged by exact timing like any other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,10 +19,8 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 import pulp
-from typing_extensions import override
 
 from rramalloc.errors import SolverError
-from rramalloc.mapping.modes import breakpoints
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search import cost
@@ -35,103 +33,37 @@ _ENTRIES_PER_WORK = 100_000
 """Entries of the matrix times nodes of HiGHS: a node costs in proportion to the model's size."""
 _MOST_NODES = 2**31 - 1
 """HiGHS reads the limit as a 32-bit integer."""
-
-
-class ModeChoice(NamedTuple):
-    """One way to run a stage: its arrays and the time of its batches; block: None for the graph's own."""
-
-    copies: int
-    block: Pair | None
-    arrays: int
-    length: int
+Times = list[int]
+"""A time for every choice of a stage."""
 
 
 class EdgeCosts(NamedTuple):
-    """Cost of an edge for every choice of its producer (first, reached) and of its consumer (tail).
+    """Bounds of an edge that hold together, for every choice of its producer or of its consumer.
 
     first: time until the pixels are there that the consumer needs first; reached: until all are there that
     it ever needs, None if that is the end of the producer; tail: time of the consumer from the first batch
     that needs the last of them; lag: of the transfer between the two.
     """
 
-    first: list[int] | None
-    reached: list[int] | None
-    tail: list[int]
-    lag: int = 0
+    first: Times | None
+    reached: Times | None
+    tail: Times
+    lag: int
 
 
-class Choices(ABC):
-    """The choices of every stage, each with the least delays of all allocations that it stands for."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    @abstractmethod
-    def of(self, stage: int) -> list[ModeChoice]:
-        """One binary each."""
-
-    @abstractmethod
-    def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
-        """Bounds that hold together."""
-
-
-class CopiesAlone(Choices):
-    """Useful copies: those between two breakpoints take as many batches as the lower one, and to keep the
-    bound valid for them what is divided by a producer's copies uses the upper end.
-    """
-
-    @override
-    def of(self, stage: int) -> list[ModeChoice]:
-        windows, demand = int(self.problem.graph.windows[stage]), int(self.problem.demand[stage])
-        return [ModeChoice(d, None, demand * d, -(-windows // d)) for d in self._useful(stage)]
-
-    @override
-    def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
-        p, i = edge.producer, edge.consumer
-        highest = [after - 1 for after in self._useful(p)[1:]] + [int(self.problem.largest[p])]
-        need, windows = self.problem.graph.needed(edge), self.problem.graph.windows
-        first, last = int(need[0]), int(need[-1])
-        user, count = int(np.searchsorted(need, last)), int(windows[i])
-        yield EdgeCosts(
-            first=[first // d + 1 for d in highest] if first >= 0 else None,
-            reached=None if last == int(windows[p]) - 1 else [last // d + 1 for d in highest],
-            tail=[-(-count // d) - user // d for d in self._useful(i)],
-        )
-
-    def _useful(self, stage: int) -> list[int]:
-        useful: list[int] = breakpoints(
-            int(self.problem.graph.windows[stage]), int(self.problem.largest[stage])
-        ).tolist()
-        return useful
-
-
-class ModesOfFewestArrays(Choices):
-    """Modes with the fewest arrays for every length, over blocks of all shapes and all copies.
-
-    Every other mode stands behind the one with most arrays that are no more than its own, which takes no
-    longer. What an edge costs is the least of all modes that a choice stands for, so the optimum bounds the
-    problem.
-    """
+class Choices:
+    """The modes of every stage that are chosen from: `modes[stage]`, of rising arrays."""
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self._stages = Menu.of(problem).stages
+        self._problem, self._stages = problem, Menu.of(problem).stages
         self._kept = [each.fewest() for each in self._stages]
+        self.modes = [each.modes.take(kept) for each, kept in zip(self._stages, self._kept, strict=True)]
 
-    @override
-    def of(self, stage: int) -> list[ModeChoice]:
-        kept = self._stages[stage].modes.take(self._kept[stage])
-        rows = zip(kept.low, kept.tall, kept.wide, kept.arrays, kept.length, strict=True)
-        return [
-            ModeChoice(int(d), (int(h), int(w)), int(arrays), int(time)) for d, h, w, arrays, time in rows
-        ]
-
-    @override
     def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
+        """Yield the costs of every extent of an edge."""
         p, i = edge.producer, edge.consumer
-        grid = self.problem.graph.grids[p]
-        for extent in edge.extents:
-            rows, columns = extent
+        grid = self._problem.graph.grids[p]
+        for rows, columns in edge.extents:
             if rows[-1] < 0 or columns[-1] < 0:
                 continue
             last = (int(rows[-1]), int(columns[-1]))
@@ -141,20 +73,20 @@ class ModesOfFewestArrays(Choices):
                 first=self._waits(p, first) if min(first) >= 0 else None,
                 reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
                 tail=self._tails(i, user),
-                lag=self.problem.graph.lag(edge),
+                lag=self._problem.graph.lag(edge),
             )
 
-    def _waits(self, stage: int, pixel: Pair) -> list[int]:
+    def _waits(self, stage: int, pixel: Pair) -> Times:
         """Least time until a pixel is computed."""
         modes = self._stages[stage].modes
         return self._least(stage, (_block_of(modes, pixel) // modes.high + 1) * modes.period)
 
-    def _tails(self, stage: int, pixel: Pair) -> list[int]:
+    def _tails(self, stage: int, pixel: Pair) -> Times:
         """Least time from the batch that computes a pixel to the end."""
         modes = self._stages[stage].modes
         return self._least(stage, (modes.batches - _block_of(modes, pixel) // modes.low) * modes.period)
 
-    def _least(self, stage: int, times: npt.NDArray[np.int64]) -> list[int]:
+    def _least(self, stage: int, times: npt.NDArray[np.int64]) -> Times:
         """Return the least time over the modes that each choice stands for."""
         arrays = self._stages[stage].modes.arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
@@ -172,10 +104,10 @@ def _block_of(modes: Modes, pixel: Pair) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class SeparableModel:
-    """The PuLP problem, and for each stage its choices with their binaries."""
+    """The PuLP problem, and for each stage its modes with their binaries."""
 
     program: pulp.LpProblem
-    choices: list[list[ModeChoice]]
+    modes: list[Modes]
     chosen: list[list[pulp.LpVariable]]
 
 
@@ -184,47 +116,31 @@ def build(problem: Problem, stop: Work) -> SeparableModel:
 
     Raises SolverError if the time is up before it is made.
     """
-    program = pulp.LpProblem("separable", pulp.LpMinimize)
+    program, choices = pulp.LpProblem("separable", pulp.LpMinimize), Choices(problem)
     stages = range(len(problem.demand))
-    made: Choices = (
-        CopiesAlone(problem)
-        if problem.one_block and problem.time_unit == "steps"
-        else ModesOfFewestArrays(problem)
-    )
     end = program.add_variable("end", lowBound=0)
     pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in stages]
     op = [program.add_variable(f"op_{i}", lowBound=0) for i in stages]
-    choices = [made.of(i) for i in stages]
     chosen = []
-    for i in stages:
+    for i, modes in enumerate(choices.modes):
         _check_time(stop)
-        names = [str(each.copies) if each.block is None else f"m{k}" for k, each in enumerate(choices[i])]
-        choice = [program.add_variable(f"x_{i}_{name}", cat=pulp.LpBinary) for name in names]
+        choice = [program.add_variable(f"x_{i}_{k}", cat=pulp.LpBinary) for k in range(len(modes.low))]
         program += pulp.lpSum(choice) == 1
-        program += op[i] >= pre_op[i] + _sum([each.length for each in choices[i]], choice)
+        program += op[i] >= pre_op[i] + _sum(modes.length.tolist(), choice)
         program += end >= op[i]
         chosen.append(choice)
-    program += (
-        pulp.lpSum(
-            each.arrays * x
-            for own, choice in zip(choices, chosen, strict=True)
-            for each, x in zip(own, choice, strict=True)
-        )
-        <= problem.budget
-    )
+    each = zip(choices.modes, chosen, strict=True)
+    program += pulp.lpSum(_sum(modes.arrays.tolist(), choice) for modes, choice in each) <= problem.budget
     for edge in problem.graph.edges:
         _check_time(stop)
         p, i = edge.producer, edge.consumer
-        for delays in made.delays(edge):
-            if delays.first is not None:
-                program += pre_op[i] >= pre_op[p] + _sum(delays.first, chosen[p]) + delays.lag
-            tail = _sum(delays.tail, chosen[i]) + delays.lag
-            if delays.reached is None:
-                program += op[i] >= op[p] + tail
-            else:
-                program += op[i] >= pre_op[p] + _sum(delays.reached, chosen[p]) + tail
+        for first, reached, tail, lag in choices.delays(edge):
+            if first is not None:
+                program += pre_op[i] >= pre_op[p] + _sum(first, chosen[p]) + lag
+            ready = op[p] if reached is None else pre_op[p] + _sum(reached, chosen[p])
+            program += op[i] >= ready + _sum(tail, chosen[i]) + lag
     program.setObjective(end)
-    return SeparableModel(program, choices, chosen)
+    return SeparableModel(program, choices.modes, chosen)
 
 
 def _check_time(stop: Work) -> None:
@@ -240,10 +156,7 @@ def _sum(values: Sequence[int], chosen: Sequence[pulp.LpVariable]) -> pulp.LpAff
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Result of a solver.
-
-    solver: its name; bound: no solution of the program has a smaller objective.
-    """
+    """Result of a solver, by its name; bound: no solution of the program has a smaller objective."""
 
     solver: str
     has_solution: bool
@@ -309,25 +222,16 @@ def solve(
         raise SolverError(
             f"{answer.solver} found no allocation ({answer.status}): give it more --work or time"
         )
-    made = [
-        choices[int(np.argmax([x.value() or 0.0 for x in chosen]))]
-        for choices, chosen in zip(model.choices, model.chosen, strict=True)
-    ]
-    replication = np.array([each.copies for each in made], dtype=np.int64)
-    blocks = tuple(each.block for each in made if each.block is not None) or None
-    fits = problem.fits(replication) if blocks is None else problem.holds(replication, blocks)
-    if not fits:
+    rows = [int(np.argmax([x.value() or 0.0 for x in chosen])) for chosen in model.chosen]
+    made = [modes.take(np.array([row])) for modes, row in zip(model.modes, rows, strict=True)]
+    blocks = tuple((int(mode.tall[0]), int(mode.wide[0])) for mode in made)
+    choice = problem.choice(np.concatenate([mode.low for mode in made]), blocks)
+    if choice.arrays > problem.budget:
         raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
-    bound = math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound)))
-    words = _words(answer, bound)
-    return Answer(problem.choice(replication, blocks), max(1, bound), words)
-
-
-def _words(answer: SolverAnswer, bound: int) -> str:
+    bound = max(1, math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))))
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
-    return (
-        f"separable MILP by {answer.solver}, {what}: no allocation takes less than {bound} steps in its model"
-    )
+    words = f"separable MILP by {answer.solver}, {what}"
+    return Answer(choice, bound, f"{words}: no allocation takes less than {bound} steps in its model")
 
 
 MILP = Method(
