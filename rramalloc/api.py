@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.allocation.case import Case, searched
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request, check_inputs
@@ -29,7 +29,7 @@ from rramalloc.choices import (
 )
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
-from rramalloc.hardware.loader import CrossbarLike, as_hardware
+from rramalloc.hardware.loader import CrossbarLike
 from rramalloc.importers import NetworkLike, as_network, network_of
 from rramalloc.lazy import room
 from rramalloc.methods.registry import method_names
@@ -39,7 +39,7 @@ from rramalloc.records import brief, check_known, check_range
 from rramalloc.search.fewest import Target
 from rramalloc.search.objective import check_method
 from rramalloc.search.work import Progress, Work
-from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.timing.measured_steps import LatencyTableLike
 from rramalloc.units import amount
 
 
@@ -150,28 +150,9 @@ def simulate(
     """
     source = network_of(network, given)
     origin = "replication" if isinstance(allocation, MappingOf) else "allocation"
-    own = with_arguments(read_allocation(allocation, origin), source, given, crossbar, fold, latency_table)
+    own = read_allocation(allocation, origin).with_arguments(source, given, crossbar, fold, latency_table)
     check_known("handoff", handoff, HANDOFFS)
     return simulate_network(source, own, handoff=handoff)
-
-
-def with_arguments(
-    own: AllocationInput,
-    network: Network,
-    given: AllocationArguments,
-    crossbar: CrossbarLike | None,
-    fold: bool | None,
-    latency_table: LatencyTableLike | None,
-) -> AllocationInput:
-    """Return an allocation with what a call gives in the place of its own. Raises RramallocError."""
-    hardware = given.get("hardware")
-    options = own.options.changed(mapping=given.get("mapping"), fc=given.get("fc"), fold=fold)
-    machine = as_hardware(own.hardware if hardware is None else hardware, crossbar)
-    known = own.measured if hardware is None else None
-    measured = measured_steps(latency_table, network, options.fc, machine, known)
-    if hardware is not None or crossbar is not None or latency_table is not None:
-        own = own.changed(hardware=machine)  # delays of a placement hold on its hardware
-    return replace(own, machine=machine, options=options, measured=measured)
 
 
 def convert(

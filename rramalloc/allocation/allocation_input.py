@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, cast
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -24,7 +25,7 @@ from rramalloc.choices import AllocationArguments, Handoff, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, as_hardware, load_hardware
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair
@@ -32,7 +33,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, parse
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import (
     ExactTiming,
     blocks_by_name,
@@ -56,33 +57,14 @@ AllocationLike = (
 class AllocationInput:
     """Modes of the layers by name, and what a whole allocation states besides.
 
-    Parameters
-    ----------
-    replication
-        Copies by layer name; layers left out have one.
-    blocks
-        Windows (height, width) that a copy computes in a step; layers left out have their smallest block.
-    cycles
-        Ticks that a batch lasts, 1 for layers left out; empty where all layers step together, or the hardware
-        says how long each takes.
-    delays
-        Ticks of transfer between layers, by the placement that it was optimised for.
-    where
-        How messages call the allocation: its file, or what the caller named it.
-    machine
-        Hardware it was made for; None for bare copies.
-    options
-        Mapping, fc and fold; the defaults for bare copies.
-    measured
-        Step times that replace those of the hardware.
-    network
-        The network it was made for; None for bare copies and where a file does not say.
-    objective
-        What it was optimised for, "interval" also of a target of it; "latency" of bare copies.
-    limits, at_most
-        The fewest and the most copies of layers that were held or limited, and limits of other quantities.
-    transfer_ns
-        Time in which the outputs of a step of each layer reach their readers' tiles, where it was placed.
+    replication: copies, one for layers left out; blocks: windows (height, width) that a copy computes in a
+    step, the smallest block for layers left out; cycles: ticks that a batch lasts, 1 for layers left out,
+    empty where all layers step together or the hardware says how long each takes; delays, transfer_ns: ticks
+    of transfer between layers, and time in which the outputs of a step of each layer reach their readers'
+    tiles, by the placement that it was optimised for; where: how messages call it; measured: step times that
+    replace those of the hardware; network: the one it was made for, None where it is not said; objective:
+    what it was optimised for, "interval" also of a target of it; limits, at_most: the fewest and the most
+    copies of layers that were held or limited, and limits of other quantities.
     """
 
     replication: MappingOf[str, int]
@@ -90,7 +72,7 @@ class AllocationInput:
     blocks: MappingOf[str, Pair] = field(default_factory=dict)
     cycles: MappingOf[str, int] = field(default_factory=dict)
     delays: tuple[EdgeDelay, ...] = ()
-    machine: Hardware | None = None
+    hardware: Hardware = field(default_factory=partial(load_hardware, DEFAULT_PRESET))
     options: MappingOptions = DEFAULT_MAPPING
     measured: MeasuredSteps | None = None
     network: NetworkId | None = None
@@ -98,11 +80,6 @@ class AllocationInput:
     limits: CopyLimits = field(default_factory=dict)
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
-
-    @property
-    def hardware(self) -> Hardware:
-        """The hardware it was made for, or the default preset."""
-        return self.machine or load_hardware(DEFAULT_PRESET)
 
     @property
     def bare(self) -> BareReplication:
@@ -171,15 +148,26 @@ class AllocationInput:
         if hardware is None:
             return replace(self, options=options)
         cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
-        return replace(
-            self, options=options, machine=hardware, measured=None, delays=(), cycles=cycles, transfer_ns={}
-        )
+        own = replace(self, options=options, hardware=hardware, cycles=cycles)
+        return replace(own, measured=None, delays=(), transfer_ns={})
 
-    def with_arguments(self, given: AllocationArguments) -> AllocationInput:
-        """Return the same copies with the arguments of a call applied. Raises as `changed`, and FileError."""
+    def with_arguments(
+        self,
+        network: Network,
+        given: AllocationArguments,
+        crossbar: CrossbarLike | None = None,
+        fold: bool | None = None,
+        latency_table: LatencyTableLike | None = None,
+    ) -> AllocationInput:
+        """Return the same copies with what a call gives in the place of their own. Raises RramallocError."""
         hardware = given.get("hardware")
-        machine = None if hardware is None else as_hardware(hardware)
-        return self.changed(hardware=machine, mapping=given.get("mapping"), fc=given.get("fc"))
+        machine = as_hardware(self.hardware if hardware is None else hardware, crossbar)
+        own = self.changed(mapping=given.get("mapping"), fc=given.get("fc"), fold=fold)
+        known = self.measured if hardware is None else None
+        measured = measured_steps(latency_table, network, own.options.fc, machine, known)
+        if hardware is not None or crossbar is not None or latency_table is not None:
+            own = own.changed(hardware=machine)
+        return replace(own, measured=measured)
 
     def made_for(self, network: Network) -> AllocationInput:
         """Itself. Raises SpecError if it was made for another network."""
@@ -198,7 +186,7 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
     Raises FileError, SpecError.
     """
     if isinstance(allocation, Allocation):
-        return _of_whole(allocation, allocation.network, origin)
+        return _of_whole(allocation, origin)
     if isinstance(allocation, MappingOf):
         if any(isinstance(value, MappingOf) for value in allocation.values()):
             return _of_bare({**allocation}, origin)
@@ -221,13 +209,11 @@ class _FileLayer(_Lenient):
 
 
 class _FilePlaced(_Lenient):
-    delays: tuple[EdgeDelay, ...] = ()
+    delays: tuple[EdgeDelay, ...] | None = None
     transfer_ns: dict[Name, float] = Field(default_factory=dict)
 
 
-class _FileOptions(MappingOptions):
-    model_config = ConfigDict(extra="ignore")
-
+class _FileOptions(_Lenient, MappingOptions):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = None
     target_interval: Count | None = None
@@ -236,19 +222,14 @@ class _FileOptions(MappingOptions):
     at_most: dict[str, float] | None = None
 
 
-class _FileNetwork(_Lenient):
-    name: str = ""
-    sha256: str | None = None
-
-
 class _Document(_Lenient):
     """An allocation file as far as copies depend on it; whole files are read by their own type."""
 
-    network: _FileNetwork = _FileNetwork()
-    hardware: Hardware | None = None
+    network: NetworkId | None = None
+    hardware: Hardware = Field(default_factory=partial(load_hardware, DEFAULT_PRESET))
     options: _FileOptions = _FileOptions()
     objective: ObjectiveName = "latency"
-    placed: _FilePlaced = _FilePlaced()
+    placed: _FilePlaced | None = None
     layers: list[_FileLayer]
 
 
@@ -265,39 +246,35 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
-    seen: set[str] = set()
-    for index, layer in enumerate(whole.layers):
-        if layer.name in seen:
-            raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
-        seen.add(layer.name)
-    name, sha256 = whole.network.name, whole.network.sha256
-    return _of_whole(whole, None if sha256 is None else NetworkId(name=name, sha256=sha256), where)
+    if len(set(names := [layer.name for layer in whole.layers])) < len(names):
+        index = next(index for index, name in enumerate(names) if name in names[:index])
+        raise SpecError(where, f"layers[{index}]: {brief(names[index])} stands twice")
+    return _of_whole(whole, where)
 
 
 _OF_INTERVAL = "target_interval", "target_interval_ns", "target_throughput"
 """Targets of the fewest arrays that are of the interval."""
 
 
-def _of_whole(whole: Allocation | _Document, network: NetworkId | None, where: str) -> AllocationInput:
+def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
     """Return the input that a whole allocation states, of its layers on arrays."""
-    delays = () if whole.placed is None else whole.placed.delays or ()
+    placed = whole.placed or _FilePlaced()
     stored = [layer for layer in whole.layers if layer.demand]
+    of_interval = any(getattr(whole.options, name) for name in _OF_INTERVAL)
     return AllocationInput(
         replication={layer.name: layer.replication for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
-        cycles={layer.name: layer.cycles for layer in whole.layers if delays and layer.cycles},
-        delays=delays,
+        cycles={layer.name: layer.cycles for layer in whole.layers if placed.delays and layer.cycles},
+        delays=placed.delays or (),
         where=where,
-        machine=whole.hardware,
+        hardware=whole.hardware,
         options=whole.options.changed(),
         measured=whole.options.latency_table,
-        network=network,
-        objective="interval"
-        if any(getattr(whole.options, name) for name in _OF_INTERVAL)
-        else whole.objective,
+        network=whole.network,
+        objective="interval" if of_interval else whole.objective,
         limits=whole.options.copies or {},
         at_most=whole.options.at_most or {},
-        transfer_ns={} if whole.placed is None else whole.placed.transfer_ns,
+        transfer_ns=placed.transfer_ns,
     )
 
 

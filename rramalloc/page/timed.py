@@ -124,7 +124,7 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},
         cycles={layer.name: layer.cycles for layer in simulation.layers if layer.cycles is not None},
         where=where,
-        machine=simulation.hardware,
+        hardware=simulation.hardware,
         measured=simulation.latency_table,
     )
     stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}

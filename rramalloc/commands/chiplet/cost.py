@@ -460,7 +460,7 @@ def chiplet_cost(
     network, placed = as_network(source, input_shapes), as_placement(placement)
     given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
     check(placed, network, given.replication)
-    own = given.measured if given.machine == placed.hardware else None
+    own = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options.fc, placed.hardware, own)
     graph = timed_graph(network, placed.hardware, placed.options, measured)
     cost = placed_cost(graph, placed, measured)

@@ -333,5 +333,5 @@ def _machines(given: Sequence[Given], hardware: Hardware | None, crossbar: str |
     """Return the hardware of every allocation, or of none: the given one, or its own, or the default."""
     if hardware is not None:
         return [as_hardware(hardware, crossbar)] * max(1, len(given))
-    own = [allocation.source.machine or DEFAULT_PRESET for allocation in given] or [DEFAULT_PRESET]
+    own = [allocation.source.hardware for allocation in given] or [as_hardware(DEFAULT_PRESET)]
     return [as_hardware(machine, crossbar) for machine in own]

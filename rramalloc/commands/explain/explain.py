@@ -9,7 +9,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.copy_limits import copy_limits
-from rramalloc.api import optimize, with_arguments
+from rramalloc.api import optimize
 from rramalloc.choices import (
     DEFAULT_WORK,
     EXPLAINED_OBJECTIVES,
@@ -79,7 +79,7 @@ def explain(
         given, crossbar, fold, latency_table, copies = {}, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
-    own = with_arguments(read_allocation(allocation), source, given, crossbar, fold, latency_table)
+    own = read_allocation(allocation).with_arguments(source, given, crossbar, fold, latency_table)
     if own.blocks:
         own = own.changed(mapping="sdk")
     case, timing = _case(source, own, copies), own.timing(own.graph(source))

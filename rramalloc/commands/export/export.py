@@ -75,7 +75,7 @@ def subject_of(
     if placed is not None:
         own = placed.options
         source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc)
-    source = source.with_arguments(given or {})
+    source = source.with_arguments(network, given or {})
     if source.options.mapping != "sdk":
         source.without_blocks(network, f"mapping {source.options.mapping!r}")
     return Subject.build(network, source, placed)

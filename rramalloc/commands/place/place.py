@@ -172,7 +172,7 @@ def place(
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
     source = network_of(network, given)
-    what = read_allocation(allocation).made_for(source).with_arguments(given)
+    what = read_allocation(allocation).made_for(source).with_arguments(source, given)
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
     measured = measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured)

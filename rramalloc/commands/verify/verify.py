@@ -202,7 +202,7 @@ def _as_placed(network: Network, source: AllocationInput, placement: PlacementLi
 
 
 def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
-    if source.machine != placement.hardware:
+    if source.hardware != placement.hardware:
         source = source.changed(hardware=placement.hardware)
     measured = placement.options.latency_table or source.measured
     source = replace(source, options=placement.options.changed(), measured=measured)
@@ -401,7 +401,7 @@ def verify(
     source = network_of(network, given)
     what = read_allocation(allocation).made_for(source)
     if placement is None:
-        task = _to_place(source, what.with_arguments(given))
+        task = _to_place(source, what.with_arguments(source, given))
     else:
         for name in ("hardware", "mapping", "fc"):
             if given.get(name) is not None:

@@ -145,7 +145,7 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
 def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:
     options = MappingOptions(mapping="sdk")
     given = AllocationInput(
-        replication=copies, where="a.json", blocks=blocks, machine=machine(), options=options
+        replication=copies, where="a.json", blocks=blocks, hardware=machine(), options=options
     )
     return Subject.build(net, given)
 

@@ -136,7 +136,7 @@ def task(
     """Placed in order, or as `arrays` say."""
     options, blocks = MappingOptions(mapping=mapping, fc=fc), blocks or {}
     given = AllocationInput(
-        replication=replication, where="test", blocks=blocks, machine=machine, options=options
+        replication=replication, where="test", blocks=blocks, hardware=machine, options=options
     )
     if arrays is None:
         arrays = in_order(StoredNetwork.of(source, given, {}), given.where)
