@@ -213,7 +213,7 @@ class _FilePlaced(_Lenient):
     transfer_ns: dict[Name, float] = Field(default_factory=dict)
 
 
-class _FileOptions(_Lenient, MappingOptions):
+class _FileOptions(MappingOptions, _Lenient):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = None
     target_interval: Count | None = None

@@ -248,31 +248,11 @@ class Chip(Record):
 class Energy(Record):
     """Energy and area, of one array unless said otherwise; what is left out is not given, never 0.
 
-    Parameters
-    ----------
-    read_pj
-        Energy of reading an array in one slot, converters included; of a whole step without `dac_bits`.
-    leakage_mw
-        Power of an array all the time, used or not.
-    area_um2
-        Area of an array, converters included.
-    pj_per_byte
-        Energy to move a byte between tiles.
-    periphery_um2
-        Area of a tile beside its arrays.
-    idle
-        What is not in use: "on", which None also means, if all arrays of the chip leak; "gated" if only those
-        of tiles in use do.
-
-    Raises
-    ------
-    SpecError
-        A value has no effect without another one: pj_per_byte without read_pj, periphery_um2 without
-        area_um2, idle without leakage_mw.
-
-    References
-    ----------
-    docs/sources/model.md 12.
+    read_pj: of reading in one slot, converters included, of a whole step without `dac_bits`; leakage_mw: all
+    the time, used or not; area_um2: converters included; pj_per_byte: moved between tiles; periphery_um2: of
+    a tile beside its arrays; idle: "on", which None also means, if all arrays of the chip leak, "gated" if
+    only those of tiles in use do.
+    Raises SpecError for a value without the one it is a part of.  Source: docs/sources/model.md 12.
     """
 
     read_pj: ZeroOrPositive | None = None
@@ -294,18 +274,9 @@ class Energy(Record):
 class Write(Record):
     """Writing weights into arrays, for networks that are larger than the chip.
 
-    Parameters
-    ----------
-    write_ns_per_row
-        Time to write one wordline of an array; the wordlines of an array are written one after another.
-    write_pj
-        Energy to write one wordline of an array.
-    parallel
-        Arrays that are written at the same time, 1 unless given.
-
-    References
-    ----------
-    docs/sources/model.md 13.
+    write_ns_per_row, write_pj: time and energy of one wordline; those of an array are written one after
+    another; parallel: arrays that are written at the same time, 1 unless given.
+    Source: docs/sources/model.md 13.
     """
 
     write_ns_per_row: ZeroOrPositive
@@ -341,18 +312,11 @@ class Digital(Record):
 class Counting(Record):
     """Rules by which a target counts arrays, where they differ from docs/sources/model.md 3.
 
-    Parameters
-    ----------
-    groups
-        "diagonal": groups of a convolution share arrays; "dense": they take the arrays of a convolution
-        without groups.
-    classifiers
-        "stored": linear layers on a 1 x 1 grid take arrays of the budget even where `fc` leaves their time
-        to the host; "host": they take none there.
-    row_blocks
-        "first_fit": the arrays of one row block of a copy lie in one tile, and tiles are filled first fit in
-        the order of the layers; only as many arrays are used as surely find a place. "anywhere": all
-        arrays can be used.
+    groups: "diagonal" if groups of a convolution share arrays, "dense" if they take those of one without
+    groups; classifiers: "stored" if linear layers on a 1 x 1 grid take arrays of the budget even where `fc`
+    leaves their time to the host, "host" if they take none there; row_blocks: "first_fit" if the arrays of
+    one row block of a copy lie in one tile, and tiles are filled first fit in the order of the layers, so
+    that only as many arrays are used as surely find a place, "anywhere" if all can be used.
     """
 
     groups: Literal["diagonal", "dense"]
@@ -402,13 +366,14 @@ class Hardware(ResultRecord):
                 f"crossbar.polarities = {self.crossbar.polarities!r} has no effect with precision.signed = "
                 f'"offset", which stores one polarity: leave it out, or write signed = "differential"'
             )
-        if self.counting is not None and self.counting.row_blocks == "first_fit" and self.chip is None:
-            raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
-        if self.counting is not None and self.counting.row_blocks == "first_fit" and self.own_tiles:
-            raise fault(
-                'counting.row_blocks = "first_fit" fills tiles with layer after layer, but chip.sharing = '
-                '"layer" gives each layer tiles of its own: write row_blocks = "anywhere" or sharing = "free"'
-            )
+        if self.counting is not None and self.counting.row_blocks == "first_fit":
+            if self.chip is None:
+                raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
+            if self.own_tiles:
+                raise fault(
+                    'counting.row_blocks = "first_fit" fills tiles with layer after layer, chip.sharing = '
+                    '"layer" gives each layer its own: write row_blocks = "anywhere" or sharing = "free"'
+                )
         if self.digital is not None and not self.own_clock:
             raise fault(
                 "[digital] gives nodes a time of their own, which needs stages with their own clocks: write "
@@ -490,18 +455,16 @@ class Hardware(ResultRecord):
         Raises SpecError if a size is out of range.
         """
         own = self.crossbar.model_dump() | {"wordlines": wordlines, "bitlines": bitlines}
-        crossbar = Crossbar(**own)
-        sizes = ("crossbar.wordlines", "crossbar.bitlines")
-        unconfirmed = tuple(name for name in self.unconfirmed if name not in sizes)
+        crossbar, energy = Crossbar(**own), self.energy or Energy()
+        doubts = [
+            name for name in self.unconfirmed if name not in ("crossbar.wordlines", "crossbar.bitlines")
+        ]
         if crossbar != self.crossbar:
-            unconfirmed += tuple(name for name in self._of_arrays if name not in unconfirmed)
-        return self.model_copy(update={"crossbar": crossbar, "unconfirmed": unconfirmed})
-
-    @property
-    def _of_arrays(self) -> tuple[str, ...]:
-        """Names of the values of [energy] that hold for the arrays as they are."""
-        given = {} if self.energy is None else self.energy.model_dump(exclude_none=True)
-        return tuple(f"energy.{name}" for name in ("read_pj", "leakage_mw", "area_um2") if name in given)
+            of_arrays = (
+                name for name in ("read_pj", "leakage_mw", "area_um2") if getattr(energy, name) is not None
+            )
+            doubts += [f"energy.{name}" for name in of_arrays if f"energy.{name}" not in doubts]
+        return self.model_copy(update={"crossbar": crossbar, "unconfirmed": tuple(doubts)})
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

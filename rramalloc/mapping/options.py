@@ -17,17 +17,10 @@ _FOLDED: Mapping = "kernel_split"
 class MappingOptions(Record):
     """Layout of a network on crossbars; the options in result files extend it.
 
-    Parameters
-    ----------
-    mapping
-        Layout of the weights of one copy (docs/sources/model.md 3).
-    fc
-        Whether linear layers on a 1 x 1 grid are left to the host, untimed, or become stages.
-    fold
-        Fold every filter for the fewest arrays first, which needs mapping "kernel_split"
-        (docs/sources/companions.md 3).
-    shared
-        Weights that several layers use are stored for each of them: what files of earlier versions say.
+    mapping: of the weights of one copy (docs/sources/model.md 3); fc: whether linear layers on a 1 x 1 grid
+    are left to the host, untimed, or become stages; fold: fold every filter for the fewest arrays first,
+    which needs mapping "kernel_split" (docs/sources/companions.md 3); shared: what files of earlier versions
+    say of weights that several layers use, which are stored for each of them.
     """
 
     mapping: Mapping = "im2col"
@@ -37,16 +30,12 @@ class MappingOptions(Record):
 
     @model_validator(mode="after")
     def _foldable(self) -> Self:
-        if (refusal := _refusal(self.mapping, fold=self.fold)) is not None:
-            raise fault(" ".join(refusal))
+        if self.fold and self.mapping != _FOLDED:
+            raise fault(f"fold {_why_not(self.mapping)}")
         return self
 
     def changed(
-        self,
-        *,
-        mapping: str | None = None,
-        fc: str | None = None,
-        fold: bool | None = None,
+        self, *, mapping: str | None = None, fc: str | None = None, fold: bool | None = None
     ) -> MappingOptions:
         """Return the mapping, fc and fold of these options, with those replaced that are not None.
 
@@ -55,22 +44,15 @@ class MappingOptions(Record):
         mapping, fc = mapping or self.mapping, fc or self.fc
         check_known("mapping", mapping, MAPPINGS)
         check_known("fc", fc, FC_CHOICES)
-        if (refusal := _refusal(mapping, fold=bool(fold))) is not None:
-            raise SpecError(*refusal)
+        if fold and mapping != _FOLDED:
+            raise SpecError("fold", _why_not(mapping))
         folded = (self.fold and mapping == _FOLDED) if fold is None else fold
-        return MappingOptions(
-            mapping=cast("Mapping", mapping),
-            fc=cast("FullyConnected", fc),
-            fold=folded,
-        )
+        return MappingOptions(mapping=cast("Mapping", mapping), fc=cast("FullyConnected", fc), fold=folded)
 
 
-def _refusal(mapping: str, *, fold: bool) -> tuple[str, str] | None:
-    """Return the option that a mapping cannot have, and why; None if it can have them all."""
-    if fold and mapping != _FOLDED:
-        what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
-        return "fold", f"{what}: use {_FOLDED!r} to fold, or do without"
-    return None
+def _why_not(mapping: str) -> str:
+    what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
+    return f"{what}: use {_FOLDED!r} to fold, or do without"
 
 
 DEFAULT_MAPPING = MappingOptions()

@@ -25,8 +25,7 @@ class OnArrays(Record):
 class DynamicProducts(Record):
     """Multiply-accumulates of products of two computed tensors, as attention has them: never on arrays.
 
-    macs: how many; share: of all multiply-accumulates, None where their total is not determined; nodes: that
-    do them.
+    share: of all multiply-accumulates, None where their total is not determined; nodes: that do them.
     """
 
     macs: int
@@ -73,10 +72,11 @@ class Coverage(Record):
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
         nodes = network.canonical_nodes
         dynamic = {node.name: count for node in nodes if (count := getattr(node, "dynamic_macs", None))}
-        total = None
+        products, total = sum(dynamic.values()), None
         if len(missing) == len(network.unmodelled):
-            layers = sum(macs(network, stage) for stage in network.stages)
-            total = layers + sum(missing) + sum(dynamic.values())
+            total = sum(macs(network, stage) for stage in network.stages) + sum(missing) + products
+        held = sum(by_owner.values()) + sum(item.weights for item in network.unmodelled)
+        share_of_all = total and products / total
         digital = [node.name for node in nodes if not isinstance(node, Input | Stage)]
         position = {node.name: number for number, node in enumerate(nodes)}
 
@@ -84,19 +84,9 @@ class Coverage(Record):
             return position.get(item.name, len(nodes)), natural_key(item.name), item.operator
 
         return cls(
-            weights=OnArrays(
-                on_arrays=distinct,
-                total=sum(by_owner.values()) + sum(item.weights for item in network.unmodelled),
-            ),
-            macs=OnArrays(
-                on_arrays=sum(macs(network, stage) for stage in placed),
-                total=total,
-            ),
-            dynamic=DynamicProducts(
-                macs=sum(dynamic.values()),
-                share=total and sum(dynamic.values()) / total,
-                nodes=tuple(dynamic),
-            )
+            weights=OnArrays(on_arrays=distinct, total=held),
+            macs=OnArrays(on_arrays=sum(macs(network, stage) for stage in placed), total=total),
+            dynamic=DynamicProducts(macs=products, share=share_of_all, nodes=tuple(dynamic))
             if dynamic
             else None,
             stored_again=sum(weights(network, stage) for stage in placed) - distinct,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from types import MappingProxyType
+from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, TypeAdapter
@@ -43,15 +43,12 @@ MAX_WEIGHTS = 2**46
 _ALL_ON_ARRAYS = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
 Nodes = Annotated[list[Node], FailFast()]
 """Only the first faulty node is reported: a file can hold millions."""
+_BEYOND = "unmodelled", "approximations", "precomputed"
 _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
 
 
 class NetworkDocument(Record):
-    """The network JSON file: nodes in any order, shapes are (channels, height, width).
-
-    unmodelled, approximations, precomputed: what the file that this one was converted from holds beyond the
-    nodes.
-    """
+    """The network JSON file, with nodes in any order, and what the file it is from holds beyond them."""
 
     format: Literal["rramalloc-network/1"]
     name: Name
@@ -90,15 +87,8 @@ class Network(Result):
     def from_document(cls, document: Any, where: str) -> Network:
         """Return the network of a parsed network JSON file. Raises SpecError, NetworkError."""
         checked = parse(_DOCUMENT, document, where)
-        return cls.build(
-            checked.name,
-            checked.nodes,
-            source=checked.source,
-            where=where,
-            unmodelled=checked.unmodelled,
-            approximations=checked.approximations,
-            precomputed=checked.precomputed,
-        )
+        beyond = {name: getattr(checked, name) for name in _BEYOND}
+        return cls.build(checked.name, checked.nodes, source=checked.source, where=where, **beyond)
 
     @classmethod
     def build(
@@ -125,27 +115,15 @@ class Network(Result):
         _check_names(checked, place)
         ordered, shapes = _shapes(topological(checked, place), place)
         _check_weights(ordered, shapes, place)
-        network = cls(
-            name,
-            source,
-            tuple(ordered),
-            shapes,
-            tuple(warnings),
-            place,
-            tuple(unmodelled),
-            tuple(approximations),
-            tuple(precomputed),
-        )
+        network = cls(name, source, tuple(ordered), shapes, tuple(warnings), place, tuple(unmodelled))
+        network = replace(network, approximations=tuple(approximations), precomputed=tuple(precomputed))
         if network.only_classifiers:
             return replace(network, warnings=(*network.warnings, _ALL_ON_ARRAYS))
         return network
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields alone, so that networks can be copied and sent to other processes."""
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {"shapes": dict(self.shapes)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"shapes": MappingProxyType(state["shapes"])})
+        """Return the fields alone, so that what is sent to other processes is small."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -217,13 +195,9 @@ class Network(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the network JSON format, `rramalloc-network/1`."""
-        document: dict[str, Any] = {
-            "format": FORMAT,
-            "name": self.name,
-            "source": self.source,
-            "nodes": [_dump(node, everything=True) for node in self.nodes],
-        }
-        for key in ("unmodelled", "approximations", "precomputed"):
+        document: dict[str, Any] = {"format": FORMAT, "name": self.name, "source": self.source}
+        document["nodes"] = [_dump(node, everything=True) for node in self.nodes]
+        for key in _BEYOND:
             if getattr(self, key):
                 document[key] = [item.model_dump(mode="json") for item in getattr(self, key)]
         return document
@@ -275,7 +249,7 @@ def sorted_by_needs(
         for producer in producers:
             consumers[producer].append(index)
     waiting = [len(producers) for producers in needs]
-    ready = [(keys[index], index) for index, count in enumerate(waiting) if not count]
+    ready = [(keys[index], index) for index, left in enumerate(waiting) if not left]
     heapq.heapify(ready)
     order = []
     while ready:
@@ -285,7 +259,7 @@ def sorted_by_needs(
             if not waiting[consumer]:
                 heapq.heappush(ready, (keys[consumer], consumer))
     if len(order) < len(needs):
-        stuck = next(index for index, count in enumerate(waiting) if count)
+        stuck = next(index for index, left in enumerate(waiting) if left)
         raise NetworkError(place(stuck), "is on a cycle or behind one; a network has no cycles")
     return order
 
@@ -327,18 +301,15 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
             )
         shapes[node.name] = shape
         ordered.append(node)
-    return ordered, MappingProxyType(shapes)
+    return ordered, shapes
 
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:
     """Return the linear layer onto all gates that a recurrence needs before it, None if that is its input."""
     if source.channels == node.outputs:
         return None
-    name, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
-    number = 1
-    while name in names:
-        number += 1
-        name = f"{node.name[:MAX_NAME]}/projection_{number}"
+    stem, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
+    name = next(name for name in chain([stem], (f"{stem}_{n}" for n in count(2))) if name not in names)
     names.add(name)
     return Linear(
         name=name,
@@ -351,11 +322,10 @@ def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | Non
 
 
 def _check_weights(nodes: list[Node], shapes: Mapping[str, Shape], where: str) -> None:
-    total = 0
     stages = {node.name: node for node in nodes if isinstance(node, Stage)}
     counts = {name: node.weight_count(shapes[node.inputs[0]].channels) for name, node in stages.items()}
-    for name, node in stages.items():
-        total += counts[name]
+    totals = accumulate(counts.values())
+    for (name, node), total in zip(stages.items(), totals, strict=True):
         if node.shares is not None:
             owner = stages.get(node.shares)
             if owner is None or owner.shares is not None or counts[owner.name] != counts[name]:
@@ -378,10 +348,7 @@ def _place(where: str, node: Node) -> str:
 
 
 def _dump(node: Node, *, everything: bool) -> dict[str, Any]:
-    """Fields as JSON: name, op and inputs first, pairs as lists, defaults written out.
-
-    everything: with the fields that no time depends on.
-    """
+    """Fields as JSON; everything: with those that no time depends on."""
     fields: dict[str, Any] = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
         fields["inputs"] = list(node.inputs)

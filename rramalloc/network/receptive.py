@@ -54,10 +54,15 @@ def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shap
 
 def last_user(node: Node, table: Table, source: Shape) -> Table:
     """Maximum of `table` over the output pixels that need each input pixel; shape of the input grid."""
-    if isinstance(node, Conv | Pool):
-        return _scatter_maximum(table, node.geometry, source)
-    if isinstance(node, ConvTranspose):
-        return _window_maximum(table, node.geometry, source)
+    if isinstance(node, Conv | Pool | ConvTranspose):
+        for axis, extent in enumerate((source.height, source.width)):
+            if isinstance(node, ConvTranspose):
+                first, last = _inputs_of_outputs(node.geometry, axis, table.shape[axis], extent)
+                step = node.geometry.dilation[axis]
+            else:
+                first, last, step = _outputs_of_inputs(node.geometry, axis, extent, table.shape[axis])
+            table = _range_maximum(table, axis, first, last, step)
+        return table
     if isinstance(node, Upsample | Take | Regrid):
         for axis, extent in enumerate((source.height, source.width)):
             table = np.moveaxis(table, axis, 0)
@@ -78,20 +83,6 @@ def ranges(node: Upsample | Take | Regrid, axis: int, source: Shape) -> list[Pai
     if isinstance(node, Regrid):
         return node.needed(axis, source)
     return node.needed(axis, source[1 + axis])
-
-
-def _window_maximum(table: Table, geometry: Geometry, output: Shape) -> Table:
-    for axis, count in enumerate((output.height, output.width)):
-        first, last = _inputs_of_outputs(geometry, axis, table.shape[axis], count)
-        table = _range_maximum(table, axis, first, last, geometry.dilation[axis])
-    return table
-
-
-def _scatter_maximum(table: Table, geometry: Geometry, source: Shape) -> Table:
-    for axis, count in enumerate((source.height, source.width)):
-        first, last, step = _outputs_of_inputs(geometry, axis, count, table.shape[axis])
-        table = _range_maximum(table, axis, first, last, step)
-    return table
 
 
 def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index]:
