@@ -9,7 +9,8 @@ Source: docs/sources/companions.md 3; what it leaves open is marked as a choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
@@ -103,7 +104,7 @@ class Fold:
     @cached_property
     def step(self) -> Pair:
         """Original pixels from one folded pixel to the next: t = gcd(n, s)."""
-        return _pair(gcd(n, s) for n, s in zip(self.size, self.filter.stride, strict=True))
+        return _each(gcd, self.size, self.filter.stride)
 
     @cached_property
     def kernel(self) -> Pair:
@@ -113,18 +114,17 @@ class Fold:
     @cached_property
     def stride(self) -> Pair:
         """Folded stride s / t."""
-        return _pair(s // t for s, t in zip(self.filter.stride, self.step, strict=True))
+        return _each(operator.floordiv, self.filter.stride, self.step)
 
     @cached_property
     def dilation(self) -> Pair:
         """Dilation of the folded kernel n / t; 1 where it has one pixel, as there is nothing to dilate."""
-        parts = zip(self.size, self.step, self.kernel, strict=True)
-        return _pair(n // t if kernel > 1 else 1 for n, t, kernel in parts)
+        return _each(lambda n, t, kernel: n // t if kernel > 1 else 1, self.size, self.step, self.kernel)
 
     @property
     def channels(self) -> int:
         """Input channels of one group after folding."""
-        return self.size[0] * self.size[1] * self.inputs
+        return prod(self.size) * self.inputs
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -134,37 +134,22 @@ class Fold:
     @property
     def padding_added(self) -> int:
         """Zeros added to the kernel of one pair of input and output channel."""
-        before, after = self.filter.kernel, self.padded_kernel
-        return after[0] * after[1] - before[0] * before[1]
-
-    @property
-    def padded_kernel(self) -> Pair:
-        """The kernel raised to multiples of n, K' * n."""
-        return _pair(kernel * n for kernel, n in zip(self.kernel, self.size, strict=True))
+        return prod(self.kernel) * prod(self.size) - prod(self.filter.kernel)
 
     @property
     def overlap(self) -> Pair:
         """Original pixels that neighbouring windows of n pixels share, n - s, at least 0."""
-        return _pair(max(0, n - s) for n, s in zip(self.size, self.filter.stride, strict=True))
-
-    @property
-    def exact(self) -> bool:
-        """Whether the folded convolution provably equals the original one: every pixel is where it was."""
-        own = (self.size, self.step, self.kernel, self.stride, self.dilation)
-        rows = zip(*own, self.filter.kernel, self.filter.stride, strict=True)
-        return all(
-            folded_stride * t == stride and kernel * n >= whole and (kernel == 1 or dilation * t == n)
-            for n, t, kernel, folded_stride, dilation, whole, stride in rows
-        )
+        return _each(lambda n, s: max(0, n - s), self.size, self.filter.stride)
 
 
 def folded_kernel(kernel: Pair, size: Pair) -> Pair:
     """ceil(K / n) along height and width."""
-    return _pair(-(-k // n) for k, n in zip(kernel, size, strict=True))
+    return _each(lambda k, n: -(-k // n), kernel, size)
 
 
-def _pair(values: Iterator[int]) -> Pair:
-    height, width = values
+def _each(along: Callable[..., int], *pairs: Pair) -> Pair:
+    """Return a function of height and of width."""
+    height, width = map(along, *pairs)
     return height, width
 
 
@@ -181,20 +166,10 @@ class ChosenFold(NamedTuple):
 def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int | None = None) -> ChosenFold:
     """Return the fold that fills `align` input channels, split over height and width by a rule.
 
-    Parameters
-    ----------
-    rule
-        "least_work" takes that of the others which leaves the smallest kernel, of equal ones the one that
-        adds fewest zeros and folds fewest pixels; a filter that none makes smaller stays as it is.
-    th1
-        Filters of more input channels stay as they are.
-
-    Raises
-    ------
-    SpecError
-        A dilated kernel; an alignment or a threshold out of range.
-    UnknownNameError
-        No such rule.
+    rule: "least_work" takes that of the others which leaves the smallest kernel, of equal ones the one that
+    adds fewest zeros and folds fewest pixels; a filter that none makes smaller stays as it is; th1: filters
+    of more input channels stay as they are.
+    Raises UnknownNameError; SpecError for a dilated kernel, and an alignment or a threshold out of range.
 
     >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).fold.shape
     (64, 1, 3, 64)
@@ -211,13 +186,12 @@ def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int
         ChosenFold(Fold(filter=filter_, size=_SPLITS[name](filter_, n_total), inputs=inputs), name)
         for name in some
     ]
-    return min([unfolded, *folds] if rule == "least_work" else folds, key=_left_over)
-
-
-def _left_over(chosen: ChosenFold) -> tuple[int, int, int]:
-    """Pixels of the folded kernel, zeros added to it, pixels folded."""
-    fold = chosen.fold
-    return prod(fold.kernel), fold.padding_added, prod(fold.size)
+    if rule != "least_work":
+        return folds[0]
+    return min(
+        [unfolded, *folds],
+        key=lambda each: (prod(each.fold.kernel), each.fold.padding_added, prod(each.fold.size)),
+    )
 
 
 def aligned_inputs(inputs: int, align: int) -> Pair:
@@ -259,15 +233,13 @@ def _source(filter_: Filter, n_total: int) -> Pair:
 
 def _height_first(filter_: Filter, n_total: int) -> Pair:
     """Return the source's steps on the transposed filter: height first, the rest on width."""
-    turned = replace(
-        filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1], dilation=filter_.dilation[::-1]
-    )
+    turned = replace(filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1])
     width, height = _source(turned, n_total)
     return height, width
 
 
 def _width_first(filter_: Filter, n_total: int) -> Pair:
-    """As much on width as its kernel, raised to a power of two, can use; the rest on height."""
+    """As much on width as its kernel can use; the rest on height."""
     width = min(n_total, _power_of_two(filter_.kernel[1]))
     return n_total // width, width
 
@@ -275,12 +247,9 @@ def _width_first(filter_: Filter, n_total: int) -> Pair:
 def _least_padding(filter_: Filter, n_total: int) -> Pair:
     """Return the split that adds the fewest zeros to the kernel; of equals the one with most on width."""
 
-    def padded(size: Pair) -> tuple[int, int]:
-        kernel = folded_kernel(filter_.kernel, size)
-        return kernel[0] * size[0] * kernel[1] * size[1], size[0]
-
-    powers = [1 << exponent for exponent in range(n_total.bit_length())]
-    return min(((height, n_total // height) for height in powers), key=padded)
+    powers = (1 << exponent for exponent in range(n_total.bit_length()))
+    splits = ((height, n_total // height) for height in powers)
+    return min(splits, key=lambda size: (prod(folded_kernel(filter_.kernel, size)) * prod(size), size[0]))
 
 
 def _balanced(filter_: Filter, n_total: int) -> Pair:  # noqa: ARG001 - every rule is given the filter
@@ -318,7 +287,6 @@ def fold_index(fold: Fold) -> npt.NDArray[np.int64]:
     Returns (K_h', K_w', channels): places in the original (K_h, K_w, C_i) laid flat, -1 for padding zeros.
     Raises SpecError if it would be too large.
 
-    >>> from rramalloc.mapping.fold import Filter
     >>> fold_index(Fold.of(Filter(outputs=1, kernel=(1, 3), inputs=1), (1, 2))).tolist()
     [[[0, 1], [2, -1]]]
     """
@@ -421,10 +389,13 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     fold are kept. Raises SpecError if the kernel does not fit, UnsupportedError if even that is too large.
     """
     output_extent(fold, extent, pads)  # the kernel fits
-    small, cut = _reduced(fold), _cut(fold.filter, extent, pads)
+    random, small = np.random.default_rng(seed), _reduced(fold)
+    filter_, padding = small.filter, (sum(pads.along(0)), sum(pads.along(1)))
+    cut = _each(
+        lambda most, kernel, stride, added: min(most, max(1, kernel + 3 * stride + stride // 2 - added)),
+        *(extent, filter_.kernel, filter_.stride, padding),
+    )
     _check_effort(small, cut, pads)
-    random = np.random.default_rng(seed)
-    filter_ = small.filter
     weights = random.integers(-8, 8, filter_.shape, dtype=np.int64)
     pixels = random.integers(-8, 8, (*cut, filter_.groups * filter_.inputs), dtype=np.int64)
     padded = np.pad(pixels, (pads.along(0), pads.along(1), (0, 0)))
@@ -471,15 +442,6 @@ def _reduced(fold: Fold) -> Fold:
         outputs=groups * each, kernel=whole.kernel, inputs=inputs, stride=whole.stride, groups=groups
     )
     return Fold(filter=small, size=fold.size, inputs=inputs + min(1, fold.inputs - whole.inputs))
-
-
-def _cut(filter_: Filter, extent: Pair, pads: Pads) -> Pair:
-    """Return an input of at most 4 x 4 windows and part of another one, with the same pads."""
-    sizes = []
-    for axis in (0, 1):
-        kernel, stride, margin = filter_.kernel[axis], filter_.stride[axis], sum(pads.along(axis))
-        sizes.append(min(extent[axis], max(1, kernel + 3 * stride + stride // 2 - margin)))
-    return sizes[0], sizes[1]
 
 
 def _check_effort(fold: Fold, extent: Pair, pads: Pads) -> None:
