@@ -2,17 +2,14 @@
 
 Source: ACM TODAES 29(1):21, doi 10.1145/3631523: Algorithm 2 looks for the copies with the smallest latency
 by Algorithm 1, the published recurrence (docs/sources/model.md 5). The search here has the same objective
-and proves its optimum, so by that recurrence it is at least as good as theirs.
+and proves its optimum, so by that recurrence it is at least as good as theirs; the allocation is judged by
+exact timing like any other.
 
-The recurrence is a model: its best allocation is judged by exact timing like any other. A dynamic
-program from the last layer to the first decides whether a target can be met. It keeps the most promising
-states of every layer; where all of them fit, a target that it does not meet is out of reach.
-
-Compiled: the published recurrence, and a dynamic program that decides whether a target of it can be met.
-
-The program chooses copies from the last layer of a chain to the first. The layers chosen so far ask the
-others for a short list of demands: pixel `ask` of the layer before must be there by step `due`. A state that
-asks for less, with fewer arrays and shorter tails, dominates. Source: docs/sources/model.md 5, written as
+A compiled dynamic program from the last layer to the first decides whether a target can be met. It keeps the
+most promising states of every layer; where all of them fit, a target that it does not meet is out of reach.
+The layers chosen so far ask the others for a short list of demands: pixel `ask` of the layer before must be
+there by step `due`. A state that asks for less, with fewer arrays and shorter tails, dominates. The
+recurrence is written as
 
     PreOp_i = G_{i-1}(last_i(d_i))
     G_k(x)  = max(ceil(x / d_k) - 1 + PreOp_k, G_{k-1}(last_k(ceil(x / d_k) * d_k)))
@@ -25,7 +22,7 @@ It rises with n where padding is smaller than the kernel, and then the program i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +37,7 @@ from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import Work
-from rramalloc.timing.published import ChainLayer, chain_layers
+from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
 
@@ -64,24 +61,6 @@ def _last(layers: Any, i: int, n: int) -> int:
     row = _ceil(n, layers[i, 0]) - 1
     column = n - row * layers[i, 0] - 1
     return int((row * step + first - 1) * before + min(column * step + first, end))
-
-
-@compiled_maker
-def published_steps(layers: Any, copies: Any) -> int:
-    """Latency by the published recurrence."""
-    pre_op = np.zeros(len(layers), dtype=np.int64)
-    op = 0
-    for i in range(len(layers)):
-        n = copies[i]
-        for k in range(i - 1, -1, -1):
-            batches = _ceil(_last(layers, k + 1, n), copies[k])
-            wait = batches - 1 + pre_op[k]
-            if k == i - 1 or wait > pre_op[i]:
-                pre_op[i] = wait
-            n = batches * copies[k]
-        finish = _ceil(layers[i, 5], copies[i]) + pre_op[i]
-        op = max(finish, op + _ceil(layers[i, 6], copies[i])) if i else finish
-    return op
 
 
 class Goal(NamedTuple):
@@ -338,19 +317,17 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """
     chain = _Chain.of(problem)
     if problem.step_time is not None and problem.step_time.moves:
-        return _least_delay(chain, stop)
-    search = _TargetSearch(problem, stop, chain)
+        return _least_delay(chain, replace(problem, modes=CopyModes(problem.demand)), stop)
+    search = _TargetSearch(chain, problem, stop)
     search.run()
-    return Answer(problem.choice(chain.whole(search.best)), 1, search.words)
+    return Answer(problem.choice(search.whole), 1, search.words)
 
 
-def _least_delay(chain: _Chain, stop: Work) -> Answer:
+def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
-    problem = replace(chain.problem, modes=CopyModes(chain.problem.demand))
 
     def delay_ns(found: Choice) -> float:
-        steps: int = published_steps(chain.layers, found.copies[chain.stages])
-        return int(steps) * problem.step_ns(found.copies, found.blocks)
+        return chain.steps(found.copies[chain.stages]) * problem.step_ns(found.copies, found.blocks)
 
     model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
     model.incumbent.offer(problem.choice(problem.smallest))
@@ -373,22 +350,17 @@ class _PublishedSteps:
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the lower bound of a range of steps, as `StepModel.bound`."""
-        search = self._search(relaxed, self.stop.work)
+        search = _TargetSearch(self.chain, relaxed, self.stop.nested(self.stop.work))
         search.begin()
         return search.bound * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
         """Search a range of steps, as `StepModel.search`."""
-        search = self._search(relaxed, work)
+        search = _TargetSearch(self.chain, relaxed, self.stop.nested(work))
         search.run()
         self.stop.charge(search.stop.spent_s + cost.STEP_PIECE)
-        copies = search.chain.whole(search.best)
-        self.incumbent.offer(self.incumbent.problem.choice(copies))
+        self.incumbent.offer(self.incumbent.problem.choice(search.whole))
         return StepBound(search.bound * step_ns, search.bound)
-
-    def _search(self, relaxed: Problem, work: int) -> _TargetSearch:
-        chain = _Chain(self.chain.layers, self.chain.stages, relaxed)
-        return _TargetSearch(relaxed, self.stop.nested(work), chain)
 
 
 class _States(NamedTuple):
@@ -408,60 +380,47 @@ class _States(NamedTuple):
         return cls(*(np.zeros(shape, dtype=np.int64) for shape in (wide, *[narrow] * 3, wide, wide, narrow)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chain:
-    """The layers of the recurrence, and the part of the problem that is theirs."""
+class _Chain(NamedTuple):
+    """The layers of the recurrence, as rows that the compiled functions read, and the stages they are."""
 
-    layers: Ints
+    layers: tuple[ChainLayer, ...]
+    rows: Ints
     stages: Ints
-    problem: Problem
 
     @classmethod
     def of(cls, problem: Problem) -> _Chain:
         """Return the chain of a problem. Raises UnsupportedError."""
-        chain = chain_layers(problem.graph.network)
+        layers = chain_layers(problem.graph.network)
         position = {name: stage for stage, name in enumerate(problem.graph.names)}
-        for name in sorted(set(position) - {layer.name for layer in chain}):
+        for name in sorted(set(position) - {layer.name for layer in layers}):
             if problem.graph.windows[position[name]] > 1:
                 raise UnsupportedError(
                     f"{problem.graph.network.name}: node {name[:60]!r}",
                     "the published recurrence covers convolutions only, and copies of this layer are of use",
                 )
-        stages = np.array([position[layer.name] for layer in chain], dtype=np.int64)
-        return cls(rows_of(chain), stages, problem)
+        stages = np.array([position[layer.name] for layer in layers], dtype=np.int64)
+        return cls(layers, rows_of(layers), stages)
 
     @property
     def is_monotone(self) -> bool:
         """Whether more windows always need later pixels; if not, dominance and bounds do not hold."""
-        return bool((self.layers[1:, 3] >= 1).all())
+        return bool((self.rows[1:, 3] >= 1).all())
 
-    @property
-    def demand(self) -> Ints:
-        """Arrays of one copy of every layer."""
-        return self.problem.demand[self.stages]
-
-    @property
-    def budget(self) -> int:
-        """Arrays for the layers; other stages are stored as often as they must."""
-        others = np.delete(np.arange(len(self.problem.demand)), self.stages)
-        return self.problem.budget - int((self.problem.demand * self.problem.smallest)[others].sum())
-
-    def whole(self, copies: Ints) -> Replication:
-        """Return the copies of all stages."""
-        replication: Replication = self.problem.smallest.copy()
-        replication[self.stages] = copies
-        return replication
+    def steps(self, copies: Ints) -> int:
+        """Return the latency by the published recurrence."""
+        return published(self.layers, copies.tolist()).steps
 
 
-@dataclass(eq=False)
 class _TargetSearch:
-    problem: Problem
-    stop: Work
-    chain: _Chain
-    best: Ints = field(init=False)
-    steps: int = field(init=False)
-    bound: int = 1
-    _states: int = 0
+    """Closes in on the fewest steps of a chain in a problem. Other stages have the fewest copies."""
+
+    def __init__(self, chain: _Chain, problem: Problem, stop: Work) -> None:
+        self.chain, self.problem, self.stop = chain, problem, stop
+        stages, self._layers, self._states, self.bound = chain.stages, chain.rows, 0, 1
+        self._demand = problem.demand[stages]
+        self._low, self._high = problem.smallest[stages], problem.largest[stages]
+        self._budget = problem.budget - int(problem.demand @ problem.smallest - self._demand @ self._low)
+        self.best, self.steps = self._low, chain.steps(self._low)
 
     def run(self) -> None:
         self.begin()
@@ -473,15 +432,17 @@ class _TargetSearch:
 
     def begin(self) -> None:
         """Take a first allocation and a first bound."""
-        self._layers, self._demand, self._budget = self.chain.layers, self.chain.demand, self.chain.budget
-        self._low = self.problem.smallest[self.chain.stages].copy()
-        self._high = self.problem.largest[self.chain.stages].copy()
-        self.best = self._low
-        self.steps = int(published_steps(self._layers, self.best))
         start = interval.even_copies(self.problem)
         if self.problem.fits(start):
             self._take(start[self.chain.stages])
         self._raise_bound()
+
+    @property
+    def whole(self) -> Replication:
+        """The copies of all stages."""
+        replication: Replication = self.problem.smallest.copy()
+        replication[self.chain.stages] = self.best
+        return replication
 
     def _raise_bound(self) -> None:
         """Raise the bound to the smallest target that the box alone does not rule out."""
@@ -549,7 +510,7 @@ class _TargetSearch:
         return box._replace(wait=np.zeros_like(box.wait)) if arrays >= 0 else None
 
     def _take(self, copies: Ints) -> None:
-        steps = int(published_steps(self._layers, copies))
+        steps = self.chain.steps(copies)
         fewer = (copies * self._demand).sum() < (self.best * self._demand).sum()
         if steps < self.steps or (steps == self.steps and fewer):
             self.best, self.steps = copies.copy(), steps
@@ -557,8 +518,7 @@ class _TargetSearch:
     @property
     def _work_left(self) -> int:
         """Layers that may still be examined."""
-        left_s = self.stop.work_s - self.stop.spent_s
-        return int(left_s / (cost.DEMAND_LAYER))
+        return int((self.stop.work_s - self.stop.spent_s) / cost.DEMAND_LAYER)
 
     def _done(self) -> bool:
         return self.stop.is_used_up or self.stop.close_enough(self.steps, self.bound)

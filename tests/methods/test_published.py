@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from laws.figures import PUBLISHED_STEPS
-from laws.strategies import Enumerated, enumerate_all, random_replication, randoms
+from laws.strategies import Enumerated, enumerate_all, randoms
 
 from rramalloc import optimize
 from rramalloc.allocation.case import Case
@@ -21,7 +21,6 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.demand import CopyModes
 from rramalloc.methods import published_recurrence as method
-from rramalloc.methods.published_recurrence import published_steps
 from rramalloc.network.network import Network
 from rramalloc.search import interval
 from rramalloc.search.problem import Problem
@@ -82,18 +81,6 @@ def problem(name: str, arrays: int) -> Problem:
 
 @settings(max_examples=150)
 @given(random=randoms)
-def test_compiled_recurrence_is_the_readable_one(random: Random) -> None:
-    graph = StageGraph.build(chain(random, 7, 12, padded=random.random() < 0.5))
-    ones = np.ones(len(graph.stages), dtype=np.int64)
-    source = Problem(graph, ones, int(graph.windows.sum()), CopyModes(ones))
-    layers = method.rows_of(chain_layers(graph.network))
-    for _ in range(5):
-        copies = random_replication(random, graph)
-        assert published_steps(layers, copies) == reference(source, copies)
-
-
-@settings(max_examples=150)
-@given(random=randoms)
 def test_proven_means_least_of_all(random: Random) -> None:
     case = small_problem(random)
     answer = method.solve(case.problem, Work(work=4), 0)
@@ -147,8 +134,9 @@ def test_published_budgets(name: str, arrays: int, figure: int) -> None:
     answer = method.solve(source, Work(), 0)
     reached = reference(source, answer.choice.copies)
     assert PROVEN in answer.proof
-    layers = method.rows_of(chain_layers(source.graph.network))
-    assert reached == min(published_steps(layers, copies) for copies in every_useful(source, reached))
+    layers = chain_layers(source.graph.network)
+    useful = every_useful(source, reached)
+    assert reached == min(published(layers, copies.tolist()).steps for copies in useful)
     assert reached <= figure + 2 * (name == "vgg11" and arrays == 4096)
 
 
