@@ -13,16 +13,18 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import os
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from rramalloc.cli.main import main
+import program
+import typer
+from program import Outcome
+
+from rramalloc.cli.main import app
 
 _BLOCK = re.compile(r"(?:File `(?P<file>[\w.-]+)`:\n\n?)?```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _EFFORT = re.compile(r"^search +\S.*|\b[\d,]+ nodes?\b", re.MULTILINE)
@@ -45,46 +47,30 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(found["kind"], found["text"], found["file"] or "")
 
 
-class Outcome(NamedTuple):
-    """How a command ended and what it wrote."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@contextlib.contextmanager
-def _captured(folder: Path) -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    out, err = io.StringIO(), io.StringIO()
-    before, arguments = Path.cwd(), sys.argv
-    os.chdir(folder)
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            yield out, err
-    finally:
-        os.chdir(before)
-        sys.argv = arguments
-
-
 def run(command: str, folder: Path) -> Outcome:
     """A command of the program as a user would give it in `folder`, with `> FILE` at its end or not."""
-    code: object = 0
-    words = shlex.split(command)
+    words = shlex.split(command)[1:]
     sent_to = words[-1] if words[-2:-1] == [">"] else ""
-    with _captured(folder) as (out, err):
-        sys.argv = words[:-2] if sent_to else words
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
+    with contextlib.chdir(folder):
+        done = program.run(*(words[:-2] if sent_to else words))
     if sent_to:
-        (folder / sent_to).write_text(out.getvalue(), encoding="utf-8")
-    return Outcome(int(str(code or 0)), "" if sent_to else out.getvalue(), err.getvalue())
+        (folder / sent_to).write_text(done.out, encoding="utf-8")
+    return done._replace(out="") if sent_to else done
+
+
+def with_little_work(command: str) -> str:
+    """The command with hardly any search: that it runs does not depend on how long it searches."""
+    found: Any = typer.main.get_command(app)
+    for word in command.split()[1:3]:
+        found = getattr(found, "commands", {}).get(word, found)
+    searches = any("--work" in option.opts for option in found.params)
+    return f"{command} --work 1" if searches and "--work" not in command and ">" not in command else command
 
 
 def run_python(program: str, folder: Path) -> str:
     """What a program prints that a user would start in `folder`."""
-    with _captured(folder) as (out, _):
+    out = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         exec(compile(program, "page", "exec"), {"__name__": "__main__"})  # noqa: S102 - from our own pages
     return out.getvalue()
 
@@ -101,8 +87,8 @@ def follow(page: str, folder: Path, examples: Path) -> int:
             for command in block.text.replace("\\\n", " ").splitlines():
                 if command.startswith("rramalloc "):
                     done = run(command, folder)
-                    assert done.returncode == 0, (command, done.stderr)
-                    printed, commands = done.stdout, commands + 1
+                    assert done.code == 0, (command, done.err)
+                    printed, commands = done.out, commands + 1
         elif block.kind == "python":
             printed, commands = run_python(block.text, folder), commands + 1
         elif block.kind == "text":

@@ -6,8 +6,6 @@ import csv
 import importlib.util
 import json
 import re
-import shutil
-import subprocess
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -184,14 +182,3 @@ def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str)
 )
 def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -> None:
     assert bool(hooks.LOADED.search(tag)) == loads
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_patches_that_show_how_to_contribute_apply(tmp_path: Path) -> None:
-    """Each is a change of the source as it is."""
-    text = (DOCS.parent / "CONTRIBUTING.md").read_text()
-    patches = re.findall(r"^```diff\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(patches) == 3
-    for patch in patches:
-        (tmp_path / "a.diff").write_text(patch)
-        subprocess.run(["git", "apply", "--check", str(tmp_path / "a.diff")], cwd=DOCS.parent, check=True)

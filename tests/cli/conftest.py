@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import program
 import pytest
-
-from rramalloc.cli.main import main
-
-
-class Outcome(NamedTuple):
-    """How a command ended and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """The rows of a CSV table."""
-        return list(csv.DictReader(io.StringIO(self.out)))
-
-
-Run = Callable[..., Outcome]
+from program import Run
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run() -> Run:
     """Run a command in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["rramalloc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), captured.out, captured.err)
-
-    return call
+    return program.run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from cli.conftest import Run
+from program import Run
 
 
 def test_names_as_commands_print_them(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,69 +16,38 @@ import pytest
 from cli.terminals import MARK, ONE, RUN_ALL, Terminal, environment, left_standing, lines_of
 from commands.evaluate import worked
 from rich.cells import cell_len
-from typer.main import get_command
 
-from rramalloc.cli.main import app
-
-
-def commands(group: Any = None, before: str = "") -> Iterator[str]:
-    """Every command and group of commands, "" for the whole program."""
-    group = group or get_command(app)
-    yield before
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, f"{before} {name}".strip())
-
-
-WIDTHS = (60, 80, 200)
+WIDTHS = (60, 200)
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "resnext_block.json"
 SPEC = 'networks = "long.json"\narrays = [2, 400]\nmethods = ["none", "interval"]\n'
-GIVEN = ("--allocation", "a.json")
-SIMULATED = ("--device", "simulated")
-COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("optimize", "long.json", "--arrays", "400", "--work", "2", "--hardware", "isaac-todaes", "-o", "a.json"),
-    ("optimize folded", "long.json", "--arrays", "400", "--fold", "--mapping", "kernel_split"),
-    ("optimize too little", "long.json", "--arrays", "1"),
-    ("inspect", "long.json"),
-    ("inspect misspelt", "vgg61"),
-    ("simulate", "long.json", *GIVEN),
-    (
-        "compare",
-        "long.json",
-        "--arrays",
-        "400,x2",
-        "--methods",
-        "auto,gain,annealing",
-        "--seeds",
-        "2",
-        "--hardware",
-        "isaac-todaes",
-    ),
-    ("pareto", "long.json", "--arrays", "x4", "--work", "2", "--hardware", "isaac-todaes"),
-    ("sweep", "spec.toml", "-o", "rows", "--jobs", "1"),
-    ("sweep status", "spec.toml", "-o", "rows", "--status"),
-    ("place", "long.json", *GIVEN, "-o", "placed.json"),
-    ("verify", "long.json", *GIVEN, "--adc-bits", "4"),
-    ("export", "long.json", *GIVEN, "--to", "pimsyn", "--check"),
-    ("chiplet cost", str(EXAMPLE)),
-    ("evaluate", "net.json", "--hardware", "chip.toml", "--fc", "crossbar", "--strategies", "whole.json"),
-    ("fold", "long.json"),
-    ("fold filter", "--filter", "64,6,6,4", "--stride", "2,2", "--align", "64"),
-    ("latency measure", "long.json", *SIMULATED, "-o", "t.json"),
-    ("latency plan", "long.json", "--format", "table"),
-    ("latency fit", "t.json.samples.jsonl"),
-    ("latency estimate", "long.json", "--table", "t.json"),
-    ("convert", "long.json", "converted.json"),
-    ("networks",),
-    ("presets",),
-)
-"""What is run, then its arguments."""
-RUN_BY = {
-    "optimize folded": "optimize",
-    "optimize too little": "optimize",
-    "inspect misspelt": "inspect",
-    "sweep status": "sweep",
-    "fold filter": "fold",
+GIVEN = "--allocation a.json"
+COMMANDS = {
+    "optimize": "optimize long.json --arrays 400 --work 2 --hardware isaac-todaes -o a.json",
+    "optimize folded": "optimize long.json --arrays 400 --work 2 --fold --mapping kernel_split",
+    "optimize too little": "optimize long.json --arrays 1",
+    "inspect": "inspect long.json",
+    "inspect misspelt": "inspect vgg61",
+    "simulate": f"simulate long.json {GIVEN}",
+    "compare": "compare long.json --arrays 400,x2 --methods auto,annealing --seeds 2 --hardware isaac",
+    "pareto": "pareto long.json --arrays x4 --work 2 --hardware isaac-todaes",
+    "sweep": "sweep spec.toml -o rows --jobs 1",
+    "sweep status": "sweep spec.toml -o rows --status",
+    "place": f"place long.json {GIVEN} -o placed.json --work 2",
+    "verify": f"verify long.json {GIVEN} --adc-bits 4",
+    "export": f"export long.json {GIVEN} --to pimsyn --check",
+    "chiplet cost": f"chiplet cost {EXAMPLE}",
+    "evaluate": "evaluate net.json --hardware chip.toml --fc crossbar --strategies whole.json",
+    "fold": "fold long.json",
+    "fold filter": "fold --filter 64,6,6,4 --stride 2,2 --align 64",
+    "latency measure": "latency measure long.json --device simulated -o t.json",
+    "latency plan": "latency plan long.json --format table",
+    "latency fit": "latency fit t.json.samples.jsonl",
+    "latency estimate": "latency estimate long.json --table t.json",
+    "convert": "convert long.json converted.json",
+    "networks": "networks",
+    "presets": "presets",
 }
+"""What is run, by a name for it."""
 ENDS = {"optimize too little": "exit 1", "inspect misspelt": "exit 1"}
 
 
@@ -112,7 +80,7 @@ class Told(dict[int | None, dict[str, str]]):
         self._folders = folders
 
     def __missing__(self, columns: int | None) -> dict[str, str]:
-        words = [[label, *RUN_BY.get(label, label).split(), *more] for label, *more in COMMANDS]
+        words = [[label, *command.split()] for label, command in COMMANDS.items()]
         if columns is None:
             shown = subprocess.run(
                 [sys.executable, "-c", RUN_ALL, json.dumps(words)],
@@ -136,7 +104,7 @@ class Told(dict[int | None, dict[str, str]]):
     def _keep(self, columns: int | None, parts: list[str]) -> None:
         texts = [part.partition("\n") for part in parts]
         self[columns] = {label: text for label, _, text in texts}
-        assert list(self[columns]) == [label for label, *_ in COMMANDS]
+        assert list(self[columns]) == list(COMMANDS)
 
     def _folder(self) -> Path:
         made = self._folders.mktemp("terminal")
@@ -173,25 +141,19 @@ def numbers(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-class TestEveryCommand:
-    def test_no_line_is_too_long(self, told: Told, columns: int) -> None:
-        for command, text in told[columns].items():
-            assert ENDS.get(command, "exit 0") in text, command
-            assert "Traceback" not in text, command
-            assert [line for line in lines_of(text) if cell_len(line) > columns] == [], command
-
-    def test_no_number_is_cut(self, told: Told, columns: int) -> None:
-        for command, text in told[columns].items():
-            assert numbers(text) <= numbers(told[None][command]), command
-
-    def test_columns_that_are_left_out_are_named(self, told: Told, columns: int) -> None:
-        for command, text in told[columns].items():
-            whole, shown = headings(told[None][command]), headings(text)
-            notes = [part.split("; ")[0] for part in " ".join(text.split()).split("left out: ")[1:]]
-            pairs = list(zip(whole, shown, strict=True))
-            absent = [[name for name in names if name not in kept] for names, kept in pairs]
-            assert [", ".join(names) for names in absent if names] == notes, command
-            assert all(names[0] == kept[0] for names, kept in pairs), command
+def test_what_commands_show_at_a_width(told: Told, columns: int) -> None:
+    """No line is too long, no number is cut, and columns that are left out are named."""
+    for command, text in told[columns].items():
+        assert ENDS.get(command, "exit 0") in text, command
+        assert "Traceback" not in text, command
+        assert [line for line in lines_of(text) if cell_len(line) > columns] == [], command
+        assert numbers(text) <= numbers(told[None][command]), command
+        whole, shown = headings(told[None][command]), headings(text)
+        notes = [part.split("; ")[0] for part in " ".join(text.split()).split("left out: ")[1:]]
+        pairs = list(zip(whole, shown, strict=True))
+        absent = [[name for name in names if name not in kept] for names, kept in pairs]
+        assert [", ".join(names) for names in absent if names] == notes, command
+        assert all(names[0] == kept[0] for names, kept in pairs), command
 
 
 def test_a_pipe_has_whole_names_and_all_columns(told: Told) -> None:

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
-from unittest import mock
 
 import pytest
+from program import Outcome, Run, run
 
-from rramalloc.cli.main import main
 from rramalloc.files import to_json
 from rramalloc.importers import load
 
 LIMIT_S = 10.0
-
-
-class Outcome(NamedTuple):
-    """How a command ended and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run(*arguments: object) -> Outcome:
-    """Run a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    code = 0
-    with (
-        mock.patch.object(sys, "argv", ["rramalloc", *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-    return Outcome(code, out.getvalue(), err.getvalue())
-
-
 TOO_SMALL = re.compile(r"to store every layer once|arrays with every layer stored once")
 """A file that is read well, but describes too few arrays, is not what the message names."""
 
@@ -65,16 +33,13 @@ def behaves(path: object, *arguments: object) -> Outcome:
     return outcome
 
 
-Behaves = Callable[..., Outcome]
-
-
 @pytest.fixture(name="run")
-def _run() -> Behaves:
+def _run() -> Run:
     return run
 
 
 @pytest.fixture(name="behaves")
-def _behaves() -> Behaves:
+def _behaves() -> Run:
     return behaves
 
 

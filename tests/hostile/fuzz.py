@@ -10,9 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import io
 import json
-import os
 import random
 import shlex
 import shutil
@@ -23,17 +21,15 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import onnx
+import program
 from hostile.documents import DOCUMENTS, HARDWARE, archive, onnx_bytes, toml_of, torch_program
-
-from rramalloc.cli.main import main
 
 LIMIT_S, HANG_S = 10, 120
 """Most seconds of the processor, and of the clock on a busy machine."""
@@ -189,39 +185,20 @@ class Ending(NamedTuple):
     said: str
 
 
-@contextlib.contextmanager
-def within(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-def run(arguments: tuple[str, ...]) -> tuple[int, str]:
+def run(arguments: Sequence[str]) -> tuple[int, str]:
     """Exit code and messages of a command in this process; 124 if it hangs."""
-    out, err = io.StringIO(), io.StringIO()
 
     def stop(number: int, frame: object) -> None:
         raise SystemExit(124)
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(HANG_S)
-    code: Any = 0
     try:
-        with (
-            mock.patch.object(sys, "argv", ["rramalloc", *arguments]),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            main()
-    except SystemExit as ended:
-        code = ended.code
+        done = program.run(*arguments)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    return int(code or 0), err.getvalue()
+    return done.code, done.err
 
 
 def prepare(folder: Path) -> None:
@@ -230,7 +207,7 @@ def prepare(folder: Path) -> None:
         (folder / name).write_text(text)
     (folder / "m.onnx").write_bytes(onnx_bytes())
     (folder / "m.pt2").write_bytes(archive(torch_program()))
-    with within(folder):
+    with contextlib.chdir(folder):
         for name, command in RESULTS.items():
             code, said = run((*shlex.split(command), "-o", name, "-q"))
             assert code == 0, (name, said)
@@ -435,7 +412,7 @@ def try_case(seed: int, prepared: Path, folder: Path) -> Ending:
         before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         before = {name: content for name, content in before.items() if not name.startswith("tune.sqlite")}
         begun_s = time.process_time()
-        with within(folder):
+        with contextlib.chdir(folder):
             code, said = run(words)
         took_s = time.process_time() - begun_s
         verdict = _verdict(code, said, before, folder, target)

@@ -24,7 +24,6 @@ COMMANDS = {
     ".toml": ("inspect", "vgg16", "--hardware"),
     ".allocation": ("simulate", "vgg16", "--allocation"),
 }
-KINDS = pytest.mark.parametrize("ending", COMMANDS)
 
 
 def refused(behaves: Behaves, path: Path, told: str) -> None:
@@ -35,23 +34,27 @@ def refused(behaves: Behaves, path: Path, told: str) -> None:
     assert told in outcome.err
 
 
-@KINDS
-def test_missing(ending: str, tmp_path: Path, behaves: Behaves) -> None:
-    refused(behaves, tmp_path / f"none{ending}", "no such file")
+def link_to_an_endless_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
 
 
-@KINDS
-def test_folder(ending: str, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / f"folder{ending}"
-    path.mkdir()
-    refused(behaves, path, "file")
+MADE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "no such file"),
+    "folder": (Path.mkdir, "file"),
+    "empty": (Path.touch, ""),
+    "zeros": (lambda path: path.write_bytes(b"\x00" * 1000), ""),
+    "no archive": (lambda path: path.write_bytes(b"PK\x03\x04"), ""),
+    "device": (link_to_an_endless_device, ""),
+}
 
 
-@KINDS
-def test_empty(ending: str, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / f"empty{ending}"
-    path.touch()
-    refused(behaves, path, "")
+@pytest.mark.parametrize("ending", COMMANDS)
+@pytest.mark.parametrize("made", MADE)
+def test_what_is_no_such_file(made: str, ending: str, tmp_path: Path, behaves: Behaves) -> None:
+    make, told = MADE[made]
+    path = tmp_path / f"hostile{ending}"
+    make(path)
+    refused(behaves, path, told)
 
 
 @pytest.mark.parametrize("ending", [".json", ".csv", ".toml", ".allocation"])
@@ -59,14 +62,6 @@ def test_not_utf8(ending: str, tmp_path: Path, behaves: Behaves) -> None:
     path = tmp_path / f"latin{ending}"
     path.write_bytes(b"abc \xe9\xe8 def")
     refused(behaves, path, "is not UTF-8 text (byte 4): save it as UTF-8")
-
-
-@KINDS
-@pytest.mark.parametrize("content", [b"\x00" * 1000, b"PK\x03\x04"])
-def test_noise(ending: str, content: bytes, tmp_path: Path, behaves: Behaves) -> None:
-    path = tmp_path / f"noise{ending}"
-    path.write_bytes(content)
-    refused(behaves, path, "")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become someone else")
@@ -83,14 +78,6 @@ def test_no_permission_for_real(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == f"error: {path}: permission denied\n"
-
-
-@pytest.mark.parametrize("ending", [".json", ".csv", ".toml", ".pt2", ".onnx"])
-def test_device(ending: str, tmp_path: Path, behaves: Behaves) -> None:
-    """A link to an endless device is not read."""
-    path = tmp_path / f"device{ending}"
-    path.symlink_to("/dev/zero")
-    refused(behaves, path, "")
 
 
 def test_socket(tmp_path: Path, behaves: Behaves, monkeypatch: pytest.MonkeyPatch) -> None:

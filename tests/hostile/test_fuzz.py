@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from hostile.documents import HARDWARE, with_value
-from hostile.fuzz import COMMANDS, VALUES, prepare, run, try_case, with_target, within
+from hostile.fuzz import COMMANDS, VALUES, prepare, run, try_case, with_target
 from hypothesis import given
 from laws.strategies import randoms
 
@@ -36,7 +37,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_undamaged_files_are_served(prepared: Path, tmp_path: Path) -> None:
     """Else the cases below would damage what is refused anyway."""
     folder = shutil.copytree(prepared, tmp_path / "undamaged")
-    with within(folder):
+    with contextlib.chdir(folder):
         commands = dict.fromkeys(command for each in COMMANDS.values() for command in each)
         for number, command in enumerate(commands):
             if "m.pt2" in command and find_spec("torch") is None:
@@ -60,7 +61,7 @@ def test_tiny_numbers_and_ratios_are_refused_by_name(prepared: Path, tmp_path: P
         ("chip", "hop_ns_chip", 1.1e6, "hop_ns_chip is more than 1,000,000 times hop_ns_tile"),
     ):
         (folder / "h.toml").write_text(with_value(HARDWARE["h.toml"], table, field, value))
-        with within(folder):
+        with contextlib.chdir(folder):
             code, said = run(("place", "n.json", "--allocation", "a.json", "--hardware", "h.toml"))
         assert (code, told in said) == (1, True), said
 

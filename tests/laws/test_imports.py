@@ -15,19 +15,18 @@ import rramalloc
 
 PACKAGE = Path(rramalloc.__file__).parent
 ROOMS = sorted(path.parent.name for path in PACKAGE.glob("commands/*/__init__.py"))
-WITHOUT = """
+WITHOUT = f"""
 import sys
-sys.modules["rramalloc.commands.{room}"] = None
+for room in {ROOMS}:
+    sys.modules["rramalloc.commands." + room] = None
 import rramalloc
 print(rramalloc.optimize("alexnet", "x2").makespan)
 """
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_networks_are_allocated_without_a_room(room: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(room=room)], capture_output=True, text=True, check=False
-    )
+def test_networks_are_allocated_without_any_room() -> None:
+    assert len(ROOMS) > 15
+    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == "240", ran.stderr
 
 

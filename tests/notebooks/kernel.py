@@ -14,14 +14,12 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 _LIMIT_S = 600
 
 
-def run(
-    notebook: Any, folder: str | os.PathLike[str], *, allow_errors: bool = False, client: Any = None
-) -> Any:
+def run(notebook: Any, folder: str | os.PathLike[str], *, allow_errors: bool = False) -> Any:
     """The notebook with its outputs, executed in `folder`; an error ends it unless errors are allowed."""
     from nbclient import NotebookClient
 
     place = {"metadata": {"path": os.fspath(folder)}}
-    return (client or NotebookClient)(
+    return NotebookClient(
         notebook, timeout=_LIMIT_S, kernel_name="python3", allow_errors=allow_errors, resources=place
     ).execute()
 

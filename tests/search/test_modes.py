@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -20,18 +20,14 @@ from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search import auto, sequential
-from rramalloc.search.bound import mode_prover
-from rramalloc.search.bound.labels import Labelling, ModeBounder
+from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
-from rramalloc.search.bound.paths import Path
-from rramalloc.search.kernels.cuts import Solution
-from rramalloc.search.kernels.mode_tables import cover
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
-from rramalloc.timing.simulate import makespan_of, simulate
+from rramalloc.timing.simulate import makespan_of
 
 OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
 MOST_WAYS = 4000
@@ -169,41 +165,6 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     assert missed == 0
 
 
-def test_a_target_that_takes_long_ends_early_with_the_bound_of_its_rounds_so_far(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    random, sooner, learnt, ended = Random(12), 0, 0, list[Any]()
-    learn = ModeProver._learn
-    monkeypatch.setattr(ModeProver, "_learn", lambda self, each: ended.append(each) or learn(self, each))
-    for _ in range(12):
-        network = random_network(random, 12, 12, OPS)
-        hardware = load_hardware("plain").with_crossbar(16, 16)
-        problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2**20)
-        problem = replace(problem, budget=2 * problem.minimum)
-        menu = Menu.of(problem)
-        makespan = makespan_of(problem.graph, np.ones(len(problem.demand), dtype=np.int64))
-        turns, spent_s = [], list[float]()
-        for overtime in (2.0, 0.0):
-            monkeypatch.setattr(mode_prover, "OVERTIME_S", overtime)
-            prover = ModeProver(problem, menu)
-            stop = Work()
-            first = prover.run(1, makespan, seconds=1.0, left_s=1e-9, stop=stop)
-            stop.taken()
-            ended.clear()
-            turns.append(prover.run(first.bound, makespan, seconds=1.0, left_s=1e-9, stop=stop))
-            spent_s.append(stop.spent_s)
-            assert prover._under_way is None
-        late, early = turns
-        assert first.bound <= early.bound <= late.bound
-        so_far = min(ended[-1].target, ended[-1].left.bound)
-        assert so_far <= early.bound
-        if spent_s[1] < spent_s[0]:
-            sooner += 1
-            learnt += so_far > first.bound
-    assert sooner > 0
-    assert learnt > 0
-
-
 @pytest.mark.parametrize("fine", [False, True])
 def test_targets_lie_between_bound_and_incumbent(fine: bool) -> None:
     """Also where only the bound itself is left: to refute the incumbent's makespan would prove nothing."""
@@ -299,135 +260,3 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
                 if b <= batches
             ]
             assert min(steps) == min(a for b, a in fewest.items() if b <= batches)
-
-
-@settings(max_examples=50, deadline=None)
-@given(random=randoms)
-def test_every_label_is_dominated_by_one_of_its_modes(random: Random) -> None:
-    """Up to the slack, which is no larger than the range of the features, and 0 where labels suffice."""
-    count, most = random.randint(1, 30), random.randint(1, 8)
-    features = np.array([[float(random.randint(0, 9)) for _ in range(3)] for _ in range(count)])
-    features = features[np.argsort(features.sum(axis=1), kind="stable")]
-    label = np.empty(count, dtype=np.int64)
-    labels = cover(features, most, 9.0, label)
-    assert sorted(set(label.tolist())) == list(range(labels))
-    assert labels <= most
-    best = [mode for mode in features if not ((features <= mode).all(1) & (features < mode).any(1)).any()]
-    for number in range(labels):
-        own = features[label == number]
-        slack = min(float((mode - own).max()) for mode in own)
-        assert slack <= (9 if len(np.unique(best, axis=0)) > most else 0)
-
-
-@dataclass(frozen=True)
-class DrawnPaths:
-    """The paths of a labelling; weights of labels and starts of stages are drawn, feasible or not."""
-
-    bounder: ModeBounder
-    labelling: Labelling
-    target: int
-    solution: Solution
-
-    @classmethod
-    def of(cls, problem: Problem, target: int, random: Random) -> DrawnPaths:
-        bounder = ModeBounder(problem, Menu.of(problem))
-        labelling = bounder.label(bounder.everything, target, random.choice((2, 4, 40)), Work())
-        stages, width = labelling.runs.shape
-        weights = np.zeros((stages, width))
-        for i, size in enumerate(labelling.modes.size.tolist()):
-            for label in random.sample(range(size), min(size, random.randint(1, 3))):
-                weights[i, label] = random.random()
-        latest = random.choice((0.0, 0.2, 1.0)) * target
-        begin = np.array([random.random() * latest for _ in range(stages)])
-        return cls(bounder, labelling, target, Solution(weights, begin, np.zeros(stages)))
-
-    def at(self, allocation: DrawnAllocation) -> DrawnPaths:
-        """With the labels and the exact starts of an allocation, whose critical paths are then longest."""
-        weights = np.zeros_like(self.solution.weights)
-        for i, row in enumerate(allocation.rows):
-            weights[i, self.label_of(i, row)] = 1.0
-        begin = np.array(allocation.starts, dtype=np.float64)
-        return replace(self, solution=Solution(weights, begin, np.zeros(len(begin))))
-
-    def found(self) -> list[tuple[Path, float]]:
-        """The longest path to every stage's finish, and how long it says it is."""
-        paths = self.bounder.paths
-        excess = paths.excess(self.labelling.modes, self.target, self.solution).tolist()
-        return [(paths.to(i), value) for i, value in enumerate(excess)]
-
-    def costs(self, path: Path) -> Any:
-        modes, width = self.labelling.modes, self.labelling.runs.shape[1]
-        return self.bounder.paths.costs(path, modes, width, self.target)
-
-    def length(self, path: Path) -> float:
-        """Weighted ticks of all legs, and the lags between them."""
-        weights = self.solution.weights[[leg[0] for leg in path]]
-        return float((self.costs(path) * weights)[weights > 0].sum()) + self.bounder.paths.lag(path)
-
-    def longest(self, stage: int, row: int, column: int) -> float:
-        """Least ticks until a pixel is done: as the kernel, by trying every way into every stage."""
-        graph = self.bounder.problem.graph
-        ways = [self.solution.begin[stage] + self.length(((stage, -1, row, column, -1),))]
-        for edge in graph.deciding:
-            for extent in edge.extents if edge.consumer == stage else ():
-                for entered, needed in enumerate(extent.rows.tolist()):
-                    if needed >= 0 and extent.columns[-1] >= 0:
-                        before = self.longest(edge.producer, needed, int(extent.columns[-1]))
-                        leg = stage, entered, row, column, -1
-                        ways.append(before + graph.lag(edge) + self.length((leg,)))
-        return max(ways)
-
-    def label_of(self, stage: int, row: int) -> int:
-        """The label of a mode of the menu."""
-        at = int(np.flatnonzero(self.labelling.rows[stage] == row)[0])
-        return int(self.labelling.modes.label[self.labelling.modes.first[stage] + at])
-
-
-class DrawnAllocation(NamedTuple):
-    """Rows of the menu of every stage, copies that they stand for, and their exact starts and finishes."""
-
-    rows: list[int]
-    starts: list[int]
-    finishes: list[int]
-
-    @classmethod
-    def of(cls, problem: Problem, menu: Menu, random: Random) -> DrawnAllocation:
-        rows = [random.randrange(len(stage.modes.arrays)) for stage in menu.stages]
-        modes = [stage.modes for stage in menu.stages]
-        copies = np.array(
-            [random.randint(own.low[row], own.high[row]) for own, row in zip(modes, rows, strict=True)]
-        )
-        blocks = tuple((int(own.tall[row]), int(own.wide[row])) for own, row in zip(modes, rows, strict=True))
-        timing = simulate(problem.in_blocks(blocks).graph, copies)
-        ends = timing.starts[timing.first[1:] - 1] + timing.cycles
-        return cls(rows, timing.starts[timing.first[:-1]].tolist(), ends.tolist())
-
-
-@pytest.mark.parametrize("tick", [0, 7])
-def test_the_longest_path_is_longest_and_no_allocation_is_faster_than_a_path(tick: int) -> None:
-    random, stages_passed = Random(5), 0
-    for number in range(40):
-        network = random_network(random, 8, 8, OPS)
-        hardware = load_hardware("plain").with_crossbar(16, 16)
-        problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2**20)
-        problem = Clocks(number, tick).of(problem) if tick else problem
-        menu = Menu.of(problem)
-        allocations = [DrawnAllocation.of(problem, menu, random) for _ in range(30)]
-        makespans = [max(each.finishes) for each in allocations]
-        target = sorted(makespans)[random.choice((5, 29))]
-        met = [each for each, makespan in zip(allocations, makespans, strict=True) if makespan <= target]
-        drawn = DrawnPaths.of(problem, target, random)
-        for paths in (drawn, *map(drawn.at, met[:4])):
-            for i, (path, value) in enumerate(paths.found()):
-                assert value == pytest.approx(paths.solution.begin[path[-1][0]] + paths.length(path))
-                if number < 15 and i < 4:
-                    grid = problem.graph.grids[i]
-                    assert value == pytest.approx(paths.longest(i, grid.height - 1, grid.width - 1))
-                stages_passed = max(stages_passed, len(path))
-                costs = paths.costs(path)
-                for each in met:
-                    labels = [paths.label_of(leg[0], each.rows[leg[0]]) for leg in path]
-                    needed = sum(costs[k, label] for k, label in enumerate(labels))
-                    needed += paths.bounder.paths.lag(path)
-                    assert each.finishes[path[0][0]] >= each.starts[path[-1][0]] + needed
-    assert stages_passed >= 4

@@ -113,7 +113,6 @@ finally:
 @pytest.mark.parametrize(
     "words",
     [
-        "optimize many.json --mapping sdk",
         "optimize many.json --mapping sdk --objective edp",
         "optimize many.json --objective arrays --target 20000 --mapping sdk",
         "pareto many.json --objective latency_ns",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from program import Run
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"
 

@@ -17,7 +17,7 @@ from rramalloc.methods.registry import METHODS
 from rramalloc.network.network import Network
 from rramalloc.search.work import CancelToken
 
-QUICK = {"work": 5, "seeds": 3}
+QUICK = {"work": 2, "seeds": 1}
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import jsonschema
-from cli.conftest import Run
+from program import Run
 
 from rramalloc.schemas import json_schema
 

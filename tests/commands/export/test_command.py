@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from program import Run
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from cli.conftest import Run
+from program import Run
 
 from rramalloc.schemas import json_schema
 

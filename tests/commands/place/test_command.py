@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
 from commands.place.machines import SMALL_TOML
+from program import Run
 
 
 @pytest.fixture

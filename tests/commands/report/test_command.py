@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from program import Run
 
 
 @pytest.fixture

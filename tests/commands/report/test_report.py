@@ -125,18 +125,11 @@ def test_same_input_same_bytes_in_any_process(shown: dict[str, Path]) -> None:
         "sys.stdout.write(report(sys.argv[2:], networks=[sys.argv[1]]))"
     )
     files = [str(shown["network"]), *(str(shown[kind]) for kind in KINDS)]
-    pages = {
-        subprocess.run(
-            [sys.executable, "-c", program, *files],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            timeout=120,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(pages) == 1
-    assert pages == {report(files[1:], networks=files[:1]).encode()}
+    other = subprocess.run(
+        [sys.executable, "-c", program, *files], env=os.environ | {"PYTHONHASHSEED": "1"},
+        capture_output=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert other.stdout == report(files[1:], networks=files[:1]).encode()
 
 
 def test_names_stay_text(shown: dict[str, Path], hostile: dict[str, Path]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
 from commands.tune.toys import SUM, script
+from program import Run
 
 SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli.conftest import Run
+from program import Run
 
 HARDWARE = """
 name = "small"
