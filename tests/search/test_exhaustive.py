@@ -113,7 +113,7 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
 
 
 @AND_LONG_TIMES
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """Linear relaxation and propagation in turn: every allocation that meets a target stays in its box."""

@@ -148,6 +148,14 @@ def test_stages_that_the_table_lacks_take_the_step_of_the_hardware() -> None:
         MeasuredSteps.of(table(), NETWORK, "crossbar", PLAIN)
 
 
+@pytest.mark.parametrize(("count", "told"), [(1, "n0: "), (8, ", n7: "), (9, ", n7 and 1 more: ")])
+def test_a_warning_names_eight_layers_and_counts_the_rest(count: int, told: str) -> None:
+    names = tuple(f"n{number}" for number in range(count))
+    steps = MeasuredSteps(sha256="0", compute_ns=dict.fromkeys(names, 1.0), assumed=names)
+    (warning,) = steps.warnings
+    assert f"{told}not in the latency table" in warning
+
+
 def test_negative_latencies_count_as_nothing_and_are_told() -> None:
     low = row(CONV_B, (4, 8, 8), -5.0, flags=("below_noise", "negative"))
     steps = MeasuredSteps.of(LatencyTable(rows=(row(CONV_A, (3, 8, 8), 6400.0), low)), NETWORK, "host", PLAIN)
