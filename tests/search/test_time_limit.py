@@ -65,9 +65,14 @@ def ended(call: Any, branches: bool, clock: str, **options: Any) -> Any:
         assert time.process_time() - compilation.seconds - begun_s < MOST_S
 
 
-@pytest.mark.parametrize(("clock", "branches"), [("shared", True), ("own", False)])
-@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
-@pytest.mark.parametrize("objective", ["latency", "interval", "energy", "edp", "sequential"])
+OBJECTIVES = ("latency", "interval", "energy", "edp", "sequential")
+
+
+@pytest.mark.parametrize(
+    ("objective", "mapping", "clock", "branches"),
+    [(objective, mapping, "shared", True) for objective in OBJECTIVES for mapping in ("im2col", "sdk")]
+    + [(objective, "sdk", "own", False) for objective in OBJECTIVES],
+)
 def test_optimize(objective: str, mapping: str, clock: str, branches: bool) -> None:
     found = ended(rramalloc.optimize, branches, clock, mapping=mapping, objective=objective)
     assert found.arrays.used <= found.arrays.budget
