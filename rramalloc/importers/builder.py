@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
@@ -34,8 +34,7 @@ class GraphBuilder:
         self.shapes: dict[str, Shape] = {}
         self._count: dict[str, int] = dict.fromkeys(taken, 0)
         self._owners: dict[tuple[str, int], str] = {}
-        self._approximations: list[tuple[Sequence[str], str, str]] = []
-        self._unmodelled: list[tuple[Sequence[str], str, int, int | None]] = []
+        self._notes: list[tuple[Sequence[str], Approximation | Unmodelled]] = []
         self._precomputed: list[Unmodelled] = []
 
     def unique(self, name: str) -> str:
@@ -79,11 +78,13 @@ class GraphBuilder:
 
     def approximate(self, names: Sequence[str], operator: str, treatment: str) -> None:
         """Record that nodes stand for an operator only approximately."""
-        self._approximations.append((names, operator[:100], treatment))
+        made = Approximation(name=names[0], operator=operator[:100], treatment=treatment)
+        self._notes.append((names, made))
 
-    def leave_out(self, names: Sequence[str], operator: str, weights: int, macs: int | None) -> None:
+    def leave_out(self, names: Sequence[str], operator: str, weights: int) -> None:
         """Record an operator with constant weights that no stage stands for; names: of its barriers."""
-        self._unmodelled.append((names, operator[:100], weights, macs))
+        made = Unmodelled(name=names[0], operator=operator[:100], weights=weights, macs=None)
+        self._notes.append((names, made))
 
     def precompute(self, name: str, operator: str, weights: int, macs: int | None) -> None:
         """Record a layer that works on constants alone; name: of the operator in the file."""
@@ -96,33 +97,26 @@ class GraphBuilder:
         source: str,
         *,
         allow_partial: bool,
-        warnings: Iterable[str] = (),
-        ends: Iterable[str] | None = None,
+        warnings: Iterable[str],
+        ends: Collection[str],
     ) -> Network:
-        """Return the network, with `ends` only of the nodes that these need.
+        """Return the network of the nodes that `ends` need.
 
         Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
         if no stage is left; SpecError, NetworkError.
         """
-        ends = None if ends is None else list(ends)
-        nodes = _joined_barriers(self.nodes if ends is None else needed(self.nodes, ends), set(ends or ()))
-        kept = {node.name for node in nodes}
-        unmodelled = [
-            Unmodelled(name=name, operator=operator, weights=weights, macs=macs)
-            for names, operator, weights, macs in self._unmodelled
-            for name in [name for name in names if name in kept][:1]
-        ]
+        nodes = _joined_barriers(needed(self.nodes, ends), frozenset(ends))
+        kept, notes = {node.name for node in nodes}, list[Approximation | Unmodelled]()
+        for names, note in self._notes:
+            first = next((name for name in names if name in kept), None)
+            notes += [] if first is None else [note.model_copy(update={"name": first})]
+        unmodelled = [note for note in notes if isinstance(note, Unmodelled)]
+        approximations = [note for note in notes if isinstance(note, Approximation)]
         if unmodelled and not allow_partial:
             raise UnsupportedError(self.where, _refusal(unmodelled))
         if not any(isinstance(node, Stage) for node in nodes):
-            raise UnsupportedError(
-                self.where, "holds neither a convolution nor a linear layer with constant weights"
-            )
-        approximations = [
-            Approximation(name=name, operator=operator, treatment=treatment)
-            for names, operator, treatment in self._approximations
-            for name in [name for name in names if name in kept][:1]
-        ]
+            reason = "holds neither a convolution nor a linear layer with constant weights"
+            raise UnsupportedError(self.where, reason)
         return Network.build(
             name,
             nodes,
@@ -135,7 +129,7 @@ class GraphBuilder:
         )
 
 
-def _joined_barriers(nodes: Sequence[Node], ends: set[str]) -> list[Node]:
+def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> list[Node]:
     """Return the nodes with one barrier for several that have only pixelwise nodes between them: the later
     ones add no wait.
 

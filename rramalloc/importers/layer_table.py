@@ -19,8 +19,6 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief
 
 MAX_ROWS = 50_000  # layers of a table
-COLUMNS = ("name", "c_in", "c_out", "w_out", "h_out", "k", "s", "p", "k_pool", "s_pool", "p_pool")
-_PADS = ("p", "p_pool")
 
 
 class _TableRow(NamedTuple):
@@ -40,12 +38,17 @@ class _TableRow(NamedTuple):
     p_pool: int
 
     @property
-    def pools(self) -> bool:
-        return self.k_pool > 1 or self.s_pool > 1
+    def names(self) -> tuple[str, ...]:
+        """Names of its nodes: convolution, and pooling if it has one."""
+        return (self.name, f"{self.name}_pool")[: 1 + (self.k_pool > 1 or self.s_pool > 1)]
 
-    def handed_on(self, extent: int) -> int:
-        """Return the pixels along one axis after the pooling, for `extent` before it."""
-        return (extent + 2 * self.p_pool - self.k_pool) // self.s_pool + 1
+    def fault(self, column: str, reason: str) -> SpecError:
+        """Return the error of a value of this row."""
+        got = brief(getattr(self, column))
+        return SpecError(f"{self.place}: column {column!r} of {brief(self.name)}", f"{reason}; got {got}")
+
+
+COLUMNS = _TableRow._fields[1:]
 
 
 def read(path: str | os.PathLike[str]) -> Network:
@@ -55,124 +58,83 @@ def read(path: str | os.PathLike[str]) -> Network:
     Raises FileError, SpecError (with line and column).  Source: docs/sources/interface.md, layer table CSV.
     """
     where = os.fspath(path)
-    layers = list(_layers(read_text(path, CSV_LIMIT_BYTES), where))
+    layers: list[_TableRow] = []
+    lines: dict[str, str] = {}
+    for place, cells in csv_rows(read_text(path, CSV_LIMIT_BYTES), where, COLUMNS, advice=", with commas"):
+        if len(layers) == MAX_ROWS:
+            raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
+        layers.append(layer := _layer(cells, place))
+        for name in layer.names:
+            if name in lines:
+                first = lines[name].rpartition(": ")[2]
+                raise layer.fault("name", f"{first} already makes a node of the name {brief(name)}")
+            lines[name] = place
     if not layers:
         raise SpecError(where, "has no layers; write the header and one row for every conv layer")
-    _check_names(layers)
     name = Path(path).stem or "network"
     return Network.build(name, _nodes(layers), source="layer table", where=where)
 
 
-def _layers(text: str, where: str) -> Iterator[_TableRow]:
-    for number, (place, row) in enumerate(csv_rows(text, where, COLUMNS, advice=", with commas"), 1):
-        if number > MAX_ROWS:
-            raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
-        yield _layer(row, place)
-
-
-def _layer(row: dict[str, str], place: str) -> _TableRow:
-    name = row.pop("name")
+def _layer(cells: dict[str, str], place: str) -> _TableRow:
+    name, numbers = cells.pop("name"), dict[str, int]()
     if not 1 <= len(name) <= 1000:
         raise SpecError(f"{place}: column 'name'", f"must have 1 to 1000 characters, got {len(name)}")
-    layer = _TableRow(place, name, **{column: _whole(text, column, place) for column, text in row.items()})
+    for column, text in cells.items():
+        least = 0 if column in ("p", "p_pool") else 1
+        if not re.fullmatch(r"\+?[0-9]{1,10}", text) or not least <= int(text) <= MAX_EXTENT:
+            reason = f"must be a whole number from {least} to {MAX_EXTENT}, got {brief(text)}"
+            raise SpecError(f"{place}: column {column!r}", reason)
+        numbers[column] = int(text)
+    layer = _TableRow(place, name, **numbers)
     if layer.p_pool >= layer.k_pool:
-        raise _fault(
-            layer,
-            "p_pool",
-            f"must be below k_pool = {layer.k_pool}; no pooling is k_pool 1, s_pool 1, p_pool 0",
-        )
+        reason = f"must be below k_pool = {layer.k_pool}; no pooling is k_pool 1, s_pool 1, p_pool 0"
+        raise layer.fault("p_pool", reason)
     return layer
 
 
-def _whole(text: str, column: str, place: str) -> int:
-    least = 0 if column in _PADS else 1
-    if re.fullmatch(r"\+?[0-9]{1,10}", text) and least <= int(text) <= MAX_EXTENT:
-        return int(text)
-    raise SpecError(
-        f"{place}: column {column!r}",
-        f"must be a whole number from {least} to {MAX_EXTENT}, got {brief(text)}",
-    )
-
-
-def _check_names(layers: Sequence[_TableRow]) -> None:
-    lines: dict[str, str] = {}
-    for layer in layers:
-        for name in (layer.name, f"{layer.name}_pool") if layer.pools else (layer.name,):
-            if name in lines:
-                first = lines[name].rpartition(": ")[2]
-                raise _fault(layer, "name", f"{first} already makes a node of the name {brief(name)}")
-            lines[name] = layer.place
-
-
 def _nodes(layers: Sequence[_TableRow]) -> Iterator[dict[str, Any]]:
-    taken = {name for layer in layers for name in (layer.name, f"{layer.name}_pool")}
-    source = "input"
+    """Yield the nodes. Raises SpecError where a row does not follow from the one before."""
+    first, source = layers[0], "input"
+    taken = {name for layer in layers for name in layer.names}
     while source in taken:
         source += "_"
-    height, width = (_first_extent(layers[0], axis) for axis in ("h_out", "w_out"))
-    channels, previous = layers[0].c_in, None
-    yield {"name": source, "op": "input", "shape": [channels, height, width]}
+    channels, sides = first.c_in, [first.h_out, first.w_out]
+    for at, column in enumerate(("h_out", "w_out")):
+        sides[at] = max((sides[at] - 1) * first.s + first.k - 2 * first.p, 1)
+        if sides[at] > MAX_PIXELS:
+            reason = f"needs an input of {sides[at]} pixels along this axis, the limit is {MAX_PIXELS}"
+            raise first.fault(column, reason)
+    yield {"name": source, "op": "input", "shape": [channels, *sides]}
+    giver = "the smallest input has"
     for layer in layers:
-        _check_follows(layer, previous, channels, height, width)
-        yield {
-            "name": layer.name,
-            "op": "conv",
-            "inputs": [source],
-            "out_channels": layer.c_out,
-            "kernel": layer.k,
-            "stride": layer.s,
-            "pads": layer.p,
-        }
-        source, channels, height, width = layer.name, layer.c_out, layer.h_out, layer.w_out
-        if layer.pools:
-            yield _pool(layer)
-            source = f"{layer.name}_pool"
-            height, width = layer.handed_on(height), layer.handed_on(width)
-        previous = layer
+        if layer.c_in != channels:
+            raise layer.fault("c_in", f"must be {channels}, the c_out of the layer before")
+        given = f"{giver} {sides[0]} x {sides[1]} pixels"
+        sides = [
+            _slid(layer, ("k", column), (size, layer.k, layer.s, layer.p), given)
+            for column, size in zip(("h_out", "w_out"), sides, strict=True)
+        ]
+        node = {"op": "conv", "out_channels": layer.c_out}
+        yield node | _window(layer.name, source, layer.k, layer.s, layer.p)
+        source, channels, giver = layer.names[-1], layer.c_out, f"layer {layer.name!r} hands on"
+        if source != layer.name:
+            own = (layer.k_pool, layer.s_pool, layer.p_pool)
+            sides = [_slid(layer, ("k_pool", ""), (size, *own), f"it pools {size} pixels") for size in sides]
+            yield {"op": "maxpool"} | _window(source, layer.name, *own)
 
 
-def _pool(layer: _TableRow) -> dict[str, Any]:
-    for column in ("h_out", "w_out"):
-        padded = getattr(layer, column) + 2 * layer.p_pool
-        if padded < layer.k_pool:
-            raise _fault(layer, "k_pool", f"must be at most {padded}, the padded {column} of this layer")
-    return {
-        "name": f"{layer.name}_pool",
-        "op": "maxpool",
-        "inputs": [layer.name],
-        "kernel": layer.k_pool,
-        "stride": layer.s_pool,
-        "pads": layer.p_pool,
-    }
+def _window(name: str, source: str, kernel: int, stride: int, pads: int) -> dict[str, Any]:
+    return {"name": name, "inputs": [source], "kernel": kernel, "stride": stride, "pads": pads}
 
 
-def _first_extent(layer: _TableRow, column: str) -> int:
-    extent: int = max((getattr(layer, column) - 1) * layer.s + layer.k - 2 * layer.p, 1)
-    if extent > MAX_PIXELS:
-        raise _fault(
-            layer, column, f"needs an input of {extent} pixels along this axis, the limit is {MAX_PIXELS}"
-        )
-    return extent
-
-
-def _check_follows(
-    layer: _TableRow, previous: _TableRow | None, channels: int, height: int, width: int
-) -> None:
-    """Check that the conv's stated input channels and output grid are those that its input gives."""
-    if layer.c_in != channels:
-        raise _fault(layer, "c_in", f"must be {channels}, the c_out of layer {previous and previous.name!r}")
-    giver = f"layer {previous.name!r} hands on" if previous else "the smallest input has"
-    for column, extent in (("h_out", height), ("w_out", width)):
-        padded = extent + 2 * layer.p
-        if padded < layer.k:
-            raise _fault(layer, "k", f"must be at most {padded}: {giver} {height} x {width} pixels")
-        result = (padded - layer.k) // layer.s + 1
-        if getattr(layer, column) != result:
-            raise _fault(
-                layer, column, f"must be {result}: {giver} {height} x {width} pixels, then k, s and p apply"
-            )
-
-
-def _fault(layer: _TableRow, column: str, reason: str) -> SpecError:
-    got = brief(getattr(layer, column))
-    return SpecError(f"{layer.place}: column {column!r} of {brief(layer.name)}", f"{reason}; got {got}")
+def _slid(layer: _TableRow, columns: tuple[str, str], window: tuple[int, int, int, int], given: str) -> int:
+    """Return the windows along an axis (size, kernel, stride, pad), which must be those that the row
+    states."""
+    size, kernel, stride, pad = window
+    padded, (own, stated) = size + 2 * pad, columns
+    if padded < kernel:
+        raise layer.fault(own, f"must be at most {padded}: {given}")
+    result = (padded - kernel) // stride + 1
+    if stated and getattr(layer, stated) != result:
+        raise layer.fault(stated, f"must be {result}: {given}, then k, s and p apply")
+    return result

@@ -6,7 +6,7 @@ PIMSYN writes a list of nodes, PIMCOMP wraps it as {"node_list": [...]}; a node 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -20,6 +20,7 @@ from rramalloc.network.network import MAX_NODES, Network
 from rramalloc.network.node import Approximation, Flatten, Node, ShapeError
 from rramalloc.records import brief, check, is_whole
 
+Fields = dict[str, Any]
 _MAX_RANK = 8  # of a stated `output_dim`
 MAXIMUM = 0  # `pool_method`
 AVERAGE = 1  # `pool_method`
@@ -53,9 +54,6 @@ _TREATMENT = "is not known: treated as a barrier"
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
 
 
-Fields = dict[str, Any]
-
-
 def recognises(document: object) -> bool:
     """Return True for a PIMSYN list or a PIMCOMP object with `node_list`."""
     return isinstance(document, list) or (isinstance(document, dict) and "node_list" in document)
@@ -67,25 +65,32 @@ def from_document(document: object, where: str) -> Network:
 
     Raises SpecError (node and field), NetworkError.
     """
-    nodes = _parsed(document, where)
-    known = {node.name: node for node in nodes}
+    known = _parsed(document, where)
     taken = set(known)
     records: list[Node] = []
     approximations: list[Approximation] = []
-    for node in nodes:
-        providers = [_provider(node, name, known) for name in node.providers]
-        rule = _OPERATIONS.get(node.operation, _unknown)
-        if rule is _unknown:
-            approximations.append(
-                Approximation(name=node.name, operator=node.operation[:100], treatment=_TREATMENT)
-            )
-        fields = {"name": node.name} | rule(node, providers)
+    for node in known.values():
+        for name in node.providers:
+            if name not in known:
+                raise node.fault("provider", f"no node is named {name[:60]!r}")
+        rule = _OPERATIONS.get(node.operation)
+        if rule is None:
+            unknown = Approximation(name=node.name, operator=node.operation[:100], treatment=_TREATMENT)
+            approximations.append(unknown)
+        elif len(node.providers) > 1 and node.operation not in _OF_SEVERAL:
+            raise node.fault("provider", f"{node.operation} takes one provider, got {len(node.providers)}")
+        providers = [known[name] for name in node.providers] or [node]
+        fields = {"op": rule} if isinstance(rule, str) else (rule or _barrier)(node, providers[0])
         names, shapes = list(node.providers), [provider.shape for provider in providers]
         if node.operation == "OP_FC" and node.shape.pixels == 1 and shapes[0].pixels > 1:
-            flat = Flatten(name=_free_name(f"{node.name}_flatten", taken), inputs=tuple(names))
-            records.append(flat)
-            names, shapes = [flat.name], [Shape(shapes[0].channels * shapes[0].pixels, 1, 1)]
-        records.append(_checked(node, fields | ({"inputs": names} if names else {}), shapes))
+            name = f"{node.name}_flatten"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            records.append(Flatten(name=name, inputs=tuple(names)))
+            names, shapes = [name], [Shape(shapes[0].channels * shapes[0].pixels, 1, 1)]
+        fields |= {"name": node.name} | ({"inputs": names} if names else {})
+        records.append(_checked(node, fields, shapes))
     return Network.build(
         PurePath(where).stem or "network",
         records,
@@ -96,35 +101,23 @@ def from_document(document: object, where: str) -> Network:
     )
 
 
-def _parsed(document: object, where: str) -> list[PimcompNode]:
+def _parsed(document: object, where: str) -> dict[str, PimcompNode]:
+    """Return the nodes by name."""
     entries = document.get("node_list") if isinstance(document, dict) else document
     if not isinstance(entries, list) or not entries:
         raise SpecError(f"{where}: node_list", "must be a list of at least one node")
     if len(entries) > MAX_NODES:
         raise NetworkError(where, f"has {len(entries)} nodes, the limit is {MAX_NODES}")
-    nodes = [PimcompNode.parse(entry, f"{where}: node {index}") for index, entry in enumerate(entries)]
-    seen: set[str] = set()
-    for node in nodes:
-        if node.name in seen:
+    nodes: dict[str, PimcompNode] = {}
+    for index, entry in enumerate(entries):
+        node = PimcompNode.parse(entry, f"{where}: node {index}")
+        if node.name in nodes:
             raise node.fault("name", "the name is used twice; names must be unique")
-        seen.add(node.name)
+        nodes[node.name] = node
     return nodes
 
 
-def _provider(node: PimcompNode, name: str, known: dict[str, PimcompNode]) -> PimcompNode:
-    if name not in known:
-        raise node.fault("provider", f"no node is named {name[:60]!r}")
-    return known[name]
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
-def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> Node:
+def _checked(node: PimcompNode, fields: Fields, inputs: list[Shape]) -> Node:
     """Return the record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
     record = check(_NODE, fields, node.place)
     try:
@@ -132,12 +125,8 @@ def _checked(node: PimcompNode, fields: dict[str, Any], inputs: list[Shape]) -> 
     except ShapeError as error:
         raise node.fault(error.field, error.reason) from None
     if shape != node.shape:
-        raise node.fault("output_dim", f"must be {_dims(shape)}, got {_dims(node.shape)}")
+        raise node.fault("output_dim", f"must be {[1, *shape]}, got {[1, *node.shape]}")
     return record
-
-
-def _dims(shape: Shape) -> str:
-    return f"[1, {shape.channels}, {shape.height}, {shape.width}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +141,23 @@ class PimcompNode:
     param: Mapping[str, Any]
 
     @classmethod
-    def parse(cls, entry: object, place: str) -> PimcompNode:
+    def parse(cls, entry: Any, place: str) -> PimcompNode:
         """Check the fields that every node has. Raises SpecError."""
-        if not isinstance(entry, dict):
-            raise SpecError(place, f"must be an object, got {brief(entry)}")
-        name = entry.get("name")
-        if not isinstance(name, str) or not 1 <= len(name) <= 1000:
-            raise SpecError(f"{place}.name", f"must be a text of 1 to 1000 characters, got {brief(name)}")
+        _need(isinstance(entry, dict), place, "an object", entry)
+        name, operation = entry.get("name"), entry.get("operation")
+        is_name = isinstance(name, str) and 1 <= len(name) <= 1000
+        _need(is_name, f"{place}.name", "a text of 1 to 1000 characters", name)
         place = f"{place} {brief(name)}"
-        operation = entry.get("operation")
-        if not isinstance(operation, str) or not operation:
-            raise SpecError(f"{place}.operation", f"must be a text such as 'OP_CONV', got {brief(operation)}")
+        is_operation = isinstance(operation, str) and operation
+        _need(is_operation, f"{place}.operation", "a text such as 'OP_CONV'", operation)
         shape = _shape(entry.get("output_dim"), f"{place}.output_dim")
-        param = entry.get("param") or {}
-        if not isinstance(param, dict):
-            raise SpecError(f"{place}.param", f"must be an object, got {brief(param)}")
-        return cls(place, name, operation, shape, _providers(entry, operation, place), param)
+        param, providers = entry.get("param") or {}, entry.get("provider") or []
+        _need(isinstance(param, dict), f"{place}.param", "an object", param)
+        are_names = isinstance(providers, list) and all(isinstance(name, str) for name in providers)
+        _need(are_names, f"{place}.provider", "a list of node names", providers)
+        wanted = "empty for OP_INPUT" if providers else "the names of at least one node"
+        _need(bool(providers) != (operation == "OP_INPUT"), f"{place}.provider", wanted, providers)
+        return cls(place, name, operation, shape, tuple(providers), param)
 
     def fault(self, field: str, reason: str) -> SpecError:
         """Return the error to raise for a field of this node."""
@@ -183,6 +173,12 @@ class PimcompNode:
             )
         return value
 
+    def check_input(self, key: str, have: int, source: PimcompNode) -> None:
+        """Raise SpecError unless the stated inputs, if any are, are those that the provider gives."""
+        stated = self.number(key, have)
+        if stated != have:
+            raise self.fault(f"param.{key}", f"must be {have} as {source.name[:60]!r} gives, got {stated}")
+
     def window(self) -> Fields:
         """Return the kernel, stride, dilation and pads of `param`."""
         found: dict[str, list[int]] = {field: [] for field in _LEFT_OUT}
@@ -191,26 +187,19 @@ class PimcompNode:
         return {field: tuple(numbers) for field, numbers in found.items()}
 
 
-def _providers(entry: Mapping[str, Any], operation: str, place: str) -> tuple[str, ...]:
-    providers = entry.get("provider") or []
-    if not isinstance(providers, list) or not all(isinstance(name, str) for name in providers):
-        raise SpecError(f"{place}.provider", f"must be a list of node names, got {brief(providers)}")
-    if bool(providers) == (operation == "OP_INPUT"):
-        wanted = "must be empty for OP_INPUT" if providers else "must name at least one node"
-        raise SpecError(f"{place}.provider", f"{wanted}, got {brief(providers)}")
-    return tuple(providers)
+def _need(holds: object, place: str, wanted: str, got: object) -> None:
+    if not holds:
+        raise SpecError(place, f"must be {wanted}, got {brief(got)}")
 
 
-def _shape(dims: object, place: str) -> Shape:
+def _shape(dims: Any, place: str) -> Shape:
     """Return the shape: [1, F]: vector; [1, T, C]: tokens; [1, ..., H, W]: grid, the axes in between count as
     channels."""
-    if not isinstance(dims, list) or not 1 <= len(dims) <= _MAX_RANK:
-        raise SpecError(place, f"must be a list such as [1, channels, height, width], got {brief(dims)}")
+    is_list = isinstance(dims, list) and 1 <= len(dims) <= _MAX_RANK
+    _need(is_list, place, "a list such as [1, channels, height, width]", dims)
     for index, extent in enumerate(dims):
-        if not is_whole(extent, 1, MAX_EXTENT):
-            raise SpecError(
-                f"{place}[{index}]", f"must be a whole number from 1 to {MAX_EXTENT}, got {brief(extent)}"
-            )
+        wanted = f"a whole number from 1 to {MAX_EXTENT}"
+        _need(is_whole(extent, 1, MAX_EXTENT), f"{place}[{index}]", wanted, extent)
     if len(dims) > 1 and dims[0] != 1:
         raise SpecError(f"{place}[0]", f"the batch must be 1, got {dims[0]}")
     match dims:
@@ -221,151 +210,98 @@ def _shape(dims: object, place: str) -> Shape:
     return Shape(math.prod(dims[1:-2]), dims[-2], dims[-1])
 
 
-Rule = Callable[[PimcompNode, Sequence[PimcompNode]], Fields]
-
-
-def _unknown(node: PimcompNode, _: Sequence[PimcompNode]) -> Fields:
-    """Return a barrier for any operation that is not listed: it waits for all pixels."""
+def _barrier(node: PimcompNode, _: PimcompNode) -> Fields:
     return {"op": "barrier", "shape": list(node.shape)}
 
 
-def _conv(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    provider = _only(node, providers)
-    stated = node.number("input_channel", provider.shape.channels)
-    if stated != provider.shape.channels:
-        raise node.fault(
-            "param.input_channel",
-            f"must be {provider.shape.channels} as {provider.name[:60]!r}, got {stated}",
-        )
-    return {
-        "op": "conv",
-        "out_channels": node.number("output_channel", node.shape.channels),
-        "groups": node.number("group", 1),
-        **node.window(),
-    }
+def _conv(node: PimcompNode, source: PimcompNode) -> Fields:
+    node.check_input("input_channel", source.shape.channels, source)
+    channels = node.number("output_channel", node.shape.channels)
+    return {"op": "conv", "out_channels": channels, "groups": node.number("group", 1), **node.window()}
 
 
-def _linear(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    source = _only(node, providers).shape
-    flat = node.shape.pixels == 1
-    have = source.channels * source.pixels if flat else source.channels
-    key = "num_input" if "num_input" in node.param else "input_channel"
-    stated = node.number(key, have)
-    if stated != have:
-        raise node.fault(
-            f"param.{key}", f"must be {have}, the values that {providers[0].name[:60]!r} gives, got {stated}"
-        )
+def _linear(node: PimcompNode, source: PimcompNode) -> Fields:
+    have = source.shape.channels * (source.shape.pixels if node.shape.pixels == 1 else 1)
+    node.check_input("num_input" if "num_input" in node.param else "input_channel", have, source)
     key = "num_output" if "num_output" in node.param else "output_channel"
     return {"op": "linear", "out_features": node.number(key, node.shape.channels)}
 
 
-def _matmul(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    """Return the fields of a product. With one provider the other operand is a constant weight; with two, all
-    pixels are needed."""
-    if len(providers) > 1 or (node.shape.height, node.shape.width) != _grid(providers[0]):
-        return _unknown(node, providers)
+def _matmul(node: PimcompNode, source: PimcompNode) -> Fields:
+    """Return the fields of a product: with one provider the other operand is a constant weight."""
+    if len(node.providers) > 1 or node.shape[1:] != source.shape[1:]:
+        return _barrier(node, source)
     return {"op": "linear", "out_features": node.shape.channels}
 
 
-def _pool(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    source = _only(node, providers).shape
+def _pool(node: PimcompNode, source: PimcompNode) -> Fields:
     average = node.number("pool_method", MAXIMUM, least=0) == AVERAGE
     if node.param.get("global") in (1, True):
         return {"op": "global_avgpool" if average else "global_maxpool"}
-    fields: Fields = {"op": "avgpool" if average else "maxpool"} | node.window()
+    fields = node.window()
     geometry = Geometry(fields["kernel"], fields["stride"], Pads(*fields["pads"]), fields["dilation"])
-    floor, ceil = (_pooled(source, geometry, ceil_mode=mode) for mode in (False, True))
-    stated = (node.shape.height, node.shape.width)
-    return fields | {"ceil_mode": stated == ceil != floor}
+    sides = enumerate((source.shape.height, source.shape.width))
+    made = [[geometry.windows(axis, size, ceil_mode=mode) for mode in (False, True)] for axis, size in sides]
+    floor, ceil = zip(*made, strict=True)
+    return {
+        "op": "avgpool" if average else "maxpool",
+        "ceil_mode": node.shape[1:] == ceil != floor,
+        **fields,
+    }
 
 
-def _pooled(source: Shape, geometry: Geometry, *, ceil_mode: bool) -> tuple[int, int]:
-    height, width = source.height, source.width
-    return geometry.windows(0, height, ceil_mode=ceil_mode), geometry.windows(1, width, ceil_mode=ceil_mode)
-
-
-def _elementwise(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    if len(providers) == 1:
+def _elementwise(node: PimcompNode, _: PimcompNode) -> Fields:
+    if len(node.providers) == 1:
         return {"op": "activation"}
-    product = node.number("eletype", SUM, least=0) in (PRODUCT, SCALED)
-    return {"op": "mul" if product else "add"}
+    return {"op": "mul" if node.number("eletype", SUM, least=0) in (PRODUCT, SCALED) else "add"}
 
 
-def _reshape(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+def _reshape(node: PimcompNode, source: PimcompNode) -> Fields:
     """Return the fields: identity if the shape stays, flatten to one vector, else all pixels are needed."""
-    source = _only(node, providers).shape
-    values = node.shape.channels * node.shape.pixels
-    if values != source.channels * source.pixels:
-        raise node.fault(
-            "output_dim", f"has {values} values, the input has {source.channels * source.pixels}"
-        )
-    if node.shape == source:
+    have, values = (shape.channels * shape.pixels for shape in (source.shape, node.shape))
+    if values != have:
+        raise node.fault("output_dim", f"has {values} values, the input has {have}")
+    if node.shape == source.shape:
         return {"op": "identity"}
-    if node.shape.pixels == 1:
-        return {"op": "flatten"}
-    return _unknown(node, providers)
+    return {"op": "flatten"} if node.shape.pixels == 1 else _barrier(node, source)
 
 
-def _select(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    if (node.shape.height, node.shape.width) != _grid(_only(node, providers)):
-        return _unknown(node, providers)
+def _select(node: PimcompNode, source: PimcompNode) -> Fields:
+    if node.shape[1:] != source.shape[1:]:
+        return _barrier(node, source)
     return {"op": "select", "channels": node.shape.channels}
 
 
-def _upsample(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-    height, width = _grid(_only(node, providers))
-    if node.shape.height % height or node.shape.width % width:
-        return _unknown(node, providers)
-    return {"op": "upsample", "scale": (node.shape.height // height, node.shape.width // width)}
+def _upsample(node: PimcompNode, source: PimcompNode) -> Fields:
+    sides = list(zip(node.shape[1:], source.shape[1:], strict=True))
+    if any(wanted % have for wanted, have in sides):
+        return _barrier(node, source)
+    return {"op": "upsample", "scale": tuple(wanted // have for wanted, have in sides)}
 
 
-def _pad(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
+def _pad(node: PimcompNode, _: PimcompNode) -> Fields:
     """Return the fields of a border of rows and columns: a 1 x 1 window over the padded input."""
-    _only(node, providers)
     keys = ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")
     return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}
 
 
-def _single(op: str) -> Rule:
-    """Return the rule of a node with one provider and without fields."""
-
-    def rule(node: PimcompNode, providers: Sequence[PimcompNode]) -> Fields:
-        _only(node, providers)
-        return {"op": op}
-
-    return rule
-
-
-def _only(node: PimcompNode, providers: Sequence[PimcompNode]) -> PimcompNode:
-    if len(providers) != 1:
-        raise node.fault("provider", f"{node.operation} takes one provider, got {len(providers)}")
-    return providers[0]
-
-
-def _grid(node: PimcompNode) -> tuple[int, int]:
-    return node.shape.height, node.shape.width
-
-
+_OF_SEVERAL = ("OP_CONCAT", "OP_ELTWISE", "OP_MATMUL")
 _ACTIVATIONS = "LRN TANH CLIP PRELU LEAKYRELU HARDSWISH HARDSIGMOID"
-_OPERATIONS: Mapping[str, Rule] = {
+_OPERATIONS: Mapping[str, str | Callable[[PimcompNode, PimcompNode], Fields]] = {
     "OP_INPUT": lambda node, _: {"op": "input", "shape": list(node.shape)},
     "OP_CONV": _conv,
     "OP_FC": _linear,
     "OP_MATMUL": _matmul,
     "OP_POOL": _pool,
     "OP_ELTWISE": _elementwise,
-    "OP_CONCAT": lambda *_: {"op": "concat"},
-    "OP_FLATTEN": _single("flatten"),
-    "OP_RESHAPE": _reshape,
-    "OP_TRANSPOSE": _reshape,
-    "OP_SQUEEZE": _reshape,
-    "OP_UNSQUEEZE": _reshape,
-    "OP_SHUFFLE": _single("identity"),
-    "OP_SPLIT": _select,
-    "OP_SLICE": _select,
-    "OP_UPSAMPLE": _upsample,
-    "OP_RESIZE": _upsample,
+    "OP_CONCAT": "concat",
+    "OP_FLATTEN": "flatten",
+    **dict.fromkeys(("OP_RESHAPE", "OP_TRANSPOSE", "OP_SQUEEZE", "OP_UNSQUEEZE"), _reshape),
+    "OP_SHUFFLE": "identity",
+    **dict.fromkeys(("OP_SPLIT", "OP_SLICE"), _select),
+    **dict.fromkeys(("OP_UPSAMPLE", "OP_RESIZE"), _upsample),
     "OP_PAD": _pad,
-    **{name: _single(op) for op, name in PIXELWISE.items() if op != "identity"},
-    **{f"OP_{name}": _single("activation") for name in _ACTIVATIONS.split()},
+    **{name: op for op, name in PIXELWISE.items() if op != "identity"},
+    **dict.fromkeys((f"OP_{name}" for name in _ACTIVATIONS.split()), "activation"),
 }
+"""Node, or the fields of the node, that an operation on its first provider is read as."""

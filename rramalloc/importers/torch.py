@@ -277,7 +277,7 @@ def _light_model(torch: Any, model: Any, unknown: Collection[str]) -> Any:
     import onnx
     import onnx_ir
 
-    from rramalloc.importers.onnx.protos import foldable
+    from rramalloc.importers.onnx.tensors import foldable
 
     empty = []
     for name, value in list(model.graph.initializers.items()):

@@ -11,8 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rramalloc.errors import NetworkError, RramallocError, UnsupportedError
-from rramalloc.importers.onnx import from_model
-from rramalloc.importers.onnx import visit as visiting
+from rramalloc.importers.onnx import from_model, importer
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
 from rramalloc.network.counts import weights
@@ -90,7 +89,7 @@ def inferred(proto: Any, name: str) -> tuple[int, ...]:
 @pytest.fixture(autouse=True)
 def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every ONNX tensor that the reader tracks has the shape of the node that yields it."""
-    visit = visiting._results
+    visit = importer._results
 
     def checked(step: Any, declared: Any) -> Any:
         results = visit(step, declared)
@@ -100,7 +99,7 @@ def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert len(value.dims) == len(value.layout)
         return results
 
-    monkeypatch.setattr(visiting, "_results", checked)
+    monkeypatch.setattr(importer, "_results", checked)
 
 
 STEM = node("Conv", "x w", "c", "stem")

@@ -77,8 +77,7 @@ def save_folded_onnx(
     """
     from onnx import numpy_helper
 
-    from rramalloc.importers.onnx.functions import inlined
-    from rramalloc.importers.onnx.graph import decode, graph_of
+    from rramalloc.importers.onnx.graph import decode, graph_of, inlined
 
     where = os.fspath(source)
     if Path(where).suffix.lower() != ".onnx":

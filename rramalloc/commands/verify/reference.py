@@ -165,8 +165,7 @@ def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.
     Left out: what another operator computes, what lies in another file, and tensors of one repeated value,
     which hold the place of weights that were taken out. Raises FileError, SpecError.
     """
-    from rramalloc.importers.onnx.functions import inlined
-    from rramalloc.importers.onnx.graph import decode, graph_of
+    from rramalloc.importers.onnx.graph import decode, graph_of, inlined
 
     where = os.fspath(path)
     model = inlined(decode(Path(path)), where)

@@ -1,23 +1,28 @@
-"""The graph in an ONNX file: decoded, checked, in order, without what no output needs."""
+"""The graph in an ONNX file: decoded, checked, with its functions in place, in order, without what no output
+needs."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+import onnx.checker
+import onnx.inliner
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, NetworkError, SpecError, UnsupportedError
 from rramalloc.files import ONNX_LIMIT_BYTES, read_bytes
 from rramalloc.importers.builder import module_name
 from rramalloc.importers.onnx.step import Uses
+from rramalloc.importers.onnx.tensors import MAX_FOLDED
 from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
@@ -26,8 +31,7 @@ _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the numbe
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-
-
+_FAILURES = (onnx.checker.ValidationError, DecodeError, EncodeError, RuntimeError, ValueError, TypeError)
 CONTROLS = ("If", "Loop", "Scan")
 CONTROL_FLOW = (
     "control flow cannot be expressed: what runs depends on data; export the model without it (fixed shapes, "
@@ -68,6 +72,7 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
 
     names: of the network nodes, after PyTorch modules as far as the file tells them, or of its own nodes.
     """
+    model = inlined(model, where)
     proto = model.graph
     if not proto.node:
         raise SpecError(where, "graph.node: holds no operators; is it an ONNX model?")
@@ -80,33 +85,93 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
     stored = {tensor.name for tensor in proto.initializer}
     stored |= {tensor.values.name for tensor in proto.sparse_initializer}
     inputs = {info.name for info in proto.input}
-    given = inputs | stored
-    producer = _producers(proto.node, given, where)
-    nodes = _ordered(_alive(proto.node, producer, given, outputs, where), producer, where)
+    nodes = _ordered(proto.node, inputs | stored, outputs, where)
     computed = _computed(nodes, inputs - stored)
     for node in nodes:
         decided = node.op_type == "If" and not computed.intersection(node.input[:1])
         if node.op_type in CONTROLS and not decided and node.domain in ("", "ai.onnx"):
             raise UnsupportedError(place_of(where, node), CONTROL_FLOW)
+    uses: dict[str, list[tuple[str, int]]] = {}
+    for node in nodes:
+        for position, name in enumerate(_read_by(node)):
+            uses.setdefault(name, []).append((node.op_type, position))
+    for name in outputs:
+        uses.setdefault(name, []).append(("", 0))
     return Graph(
         where=where,
         proto=proto,
         opset=_opset(model, where),
         nodes=nodes,
         names=_names(nodes, computed, inputs, names),
-        uses=_uses(nodes, outputs),
+        uses=uses,
         outputs=outputs,
     )
 
 
+def inlined(model: Any, where: str) -> Any:
+    """Return the model with its functions inlined; weights stay behind.
+
+    Raises NetworkError if a function calls itself, UnsupportedError if the result is too large.
+    """
+    if not model.functions:
+        return model
+    calls = {_key(function): [_key(node) for node in _all(function.node)] for function in model.functions}
+    sizes: dict[tuple[str, str, str], int] = {}
+    try:
+        for key in graphlib.TopologicalSorter(calls).static_order():
+            sizes[key] = sum(sizes[call] for call in calls[key]) if key in calls else 1
+    except graphlib.CycleError as error:
+        name = error.args[1][0][1]
+        reason = f"functions: {name[:60]!r} calls itself; a network has no cycles"
+        raise NetworkError(where, reason) from None
+    total = sum(sizes.get(_key(node), 1) for node in _all(model.graph.node))
+    if total > MAX_NODES:
+        raise UnsupportedError(
+            where, f"functions: with their bodies in place it has {total} operators, the limit is {MAX_NODES}"
+        )
+    try:
+        return onnx.inliner.inline_local_functions(_without_weights(model))
+    except _FAILURES as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise UnsupportedError(where, f"functions: cannot be replaced by their bodies: {reason}") from None
+
+
+def _key(item: Any) -> tuple[str, str, str]:
+    """Return the key of a call, or (with its name for the operator) of a function."""
+    operator = item.op_type if isinstance(item, onnx.NodeProto) else item.name
+    return item.domain, operator, getattr(item, "overload", "")
+
+
+def _all(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the nodes, also those in branches and loop bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _all(graph.node)
+
+
+def _without_weights(model: Any) -> Any:
+    light = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    light.producer_version = model.producer_version
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    light.graph.name = model.graph.name
+    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(light.graph, field).extend(getattr(model.graph, field))
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= 16 * MAX_FOLDED:
+            light.graph.initializer.append(tensor)
+        else:
+            light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    return light
+
+
 def _check_texts(proto: Any, where: str) -> None:
     """Raise SpecError for a text that is not UTF-8: some versions of protobuf hand it out as bytes."""
-    texts = [
-        text
-        for node in proto.node
-        for text in (node.name, node.op_type, node.domain, *node.input, *node.output)
-    ]
-    texts += [info.name for info in (*proto.input, *proto.output, *proto.initializer)]
+    texts = [info.name for info in (*proto.input, *proto.output, *proto.initializer)]
+    for node in proto.node:
+        texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
     for text in texts:
         if not isinstance(text, str):
             raise SpecError(
@@ -135,72 +200,48 @@ def _opset(model: Any, where: str) -> int:
     return opset
 
 
-def _producers(nodes: Iterable[Any], given: set[str], where: str) -> dict[str, int]:
+def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], where: str) -> list[Any]:
+    """Return the nodes that some graph output needs, producers first, otherwise in the order of the file."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
-        for name in node.output:
-            if name and (name in producer or name in given):
+        for name in filter(None, node.output):
+            if name in producer or name in given:
                 raise NetworkError(place_of(where, node), f"output: tensor {brief(name)} is defined twice")
             producer[name] = index
-    producer.pop("", None)
-    return producer
-
-
-def _alive(
-    nodes: Sequence[Any], producer: dict[str, int], given: set[str], outputs: Sequence[str], where: str
-) -> list[tuple[int, Any]]:
-    """Return the nodes that some graph output needs, with their position in the file."""
     for name in outputs:
         if name not in producer and name not in given:
             raise NetworkError(where, f"graph.output: no operator yields {brief(name)}")
-    alive: set[int] = set()
+    needs: dict[int, set[int]] = {}
     pending = [producer[name] for name in outputs if name in producer]
     while pending:
         index = pending.pop()
-        if index in alive:
+        if index in needs:
             continue
-        alive.add(index)
-        for name in read_by(nodes[index]):
-            if name in producer:
-                pending.append(producer[name])
-            elif name and name not in given:
-                raise NetworkError(
-                    place_of(where, nodes[index]), f"input: tensor {brief(name)} is not defined"
-                )
-    return [(index, nodes[index]) for index in sorted(alive)]
+        read = [name for name in _read_by(nodes[index]) if name]
+        for name in read:
+            if name not in producer and name not in given:
+                raise undefined(where, nodes[index], name)
+        needs[index] = {producer[name] for name in read if name in producer}
+        pending.extend(needs[index])
+    alive = sorted(needs)
+    at = {index: place for place, index in enumerate(alive)}
+    order = sorted_by_needs(
+        [{at[other] for other in needs[index]} for index in alive],
+        range(len(alive)),
+        lambda place: place_of(where, nodes[alive[place]]),
+    )
+    return [nodes[alive[place]] for place in order]
 
 
-def _ordered(alive: Sequence[tuple[int, Any]], producer: dict[str, int], where: str) -> list[Any]:
-    at, nodes = {index: place for place, (index, _) in enumerate(alive)}, [node for _, node in alive]
-    needs = [{at[producer[name]] for name in read_by(node) if name in producer} for node in nodes]
-    order = sorted_by_needs(needs, range(len(nodes)), lambda place: place_of(where, nodes[place]))
-    return [nodes[place] for place in order]
-
-
-def read_by(node: Any) -> list[str]:
-    """Return the tensors that a node reads, in its branches too."""
+def _read_by(node: Any) -> list[str]:
+    """Return the tensors that a node reads, in the branches of an If too."""
     names = list(node.input)
-    for branch in branches(node):
+    for branch in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
         own = {item.name for item in (*branch.initializer, *branch.input)}
         own = own.union(*[inner.output for inner in branch.node])
-        read = [name for inner in branch.node for name in read_by(inner)]
+        read = [name for inner in branch.node for name in _read_by(inner)]
         names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
     return names
-
-
-def branches(node: Any) -> list[Any]:
-    """Return the graphs of an If: those that run if its condition holds, and if not."""
-    return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-
-
-def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
-    uses: dict[str, list[tuple[str, int]]] = {}
-    for node in nodes:
-        for position, name in enumerate(read_by(node)):
-            uses.setdefault(name, []).append((node.op_type, position))
-    for name in outputs:
-        uses.setdefault(name, []).append(("", 0))
-    return uses
 
 
 def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
@@ -264,6 +305,4 @@ def _module(node: Any) -> str:
     if not fits or not all(isinstance(text, str) for text in (*paths, *kinds)):
         return ""
     path, operator = paths[-2:]
-    if not path:
-        return str(operator)
-    return module_name(path, kinds[-2], operator)
+    return module_name(path, kinds[-2], operator) if path else str(operator)

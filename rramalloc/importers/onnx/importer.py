@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.axes import Dims, Layout, shape_of
-from rramalloc.importers.onnx import protos
-from rramalloc.importers.onnx.first_axes import AllDecidedError, FirstAxes
-from rramalloc.importers.onnx.functions import inlined
+from rramalloc.importers.builder import needed
 from rramalloc.importers.onnx.graph import (
     CONTROL_FLOW,
     CONTROLS,
@@ -26,15 +26,52 @@ from rramalloc.importers.onnx.graph import (
     place_of,
     undefined,
 )
-from rramalloc.importers.onnx.inputs import Inputs, inputs_of, layouts_of, settled
+from rramalloc.importers.onnx.inputs import (
+    AllDecidedError,
+    FirstAxes,
+    Inputs,
+    inputs_of,
+    layouts_of,
+    settled,
+)
+from rramalloc.importers.onnx.operators import HANDLERS
+from rramalloc.importers.onnx.shapes import evaluate, outputs_of
 from rramalloc.importers.onnx.step import Drawing, Step
-from rramalloc.importers.onnx.tensors import Constant, Parts, Tensor, Value, tensor
-from rramalloc.importers.onnx.visit import Drawn, fewest_barriers, visit
+from rramalloc.importers.onnx.tensors import (
+    BITS,
+    Constant,
+    Parts,
+    Tensor,
+    Value,
+    arranged,
+    constant_of,
+    dims_of,
+    tensor,
+    usual,
+)
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
 OLDEST_OPSET = 7  # from it on, operands broadcast without attributes
+Drawn = tuple[Drawing, list[str]]
+"""The nodes of a graph, and those of its outputs."""
+_QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
+_DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
+_QONNX_BITS = {"Quant": 3, "IntQuant": 3, "Trunc": 4}
+"""Input that holds the bits of the result."""
+_MAX_TRIALS = 8  # inputs whose other layouts are tried, each with an import of the whole graph
+_LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+_WEIGHTED = ("CausalConvWithState", "DeformConv", "Einsum", "MatMul")
+"""Standard operators whose matrices are weights, where no rule knows them."""
+_REORDERINGS = frozenset(
+    "Identity Cast Transpose Reshape Flatten Squeeze Unsqueeze QuantizeLinear DequantizeLinear Quant "
+    "IntQuant FloatQuant Trunc BipolarQuant".split()
+)
+_KEEPS_BITS = _REORDERINGS.union(
+    "Clip Concat Constant DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
+)
+"""Operators whose results are values of their first input, or 0."""
 
 
 def read(
@@ -44,12 +81,7 @@ def read(
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
-    """Read the network in an ONNX file; `input_shapes`: with batch, for every input with open axes.
-
-    allow_partial: take operators whose weights cannot be modelled as barriers; names: of nodes, after
-    PyTorch's modules where the file tells them, or of the file's own nodes.
-    Raises FileError, SpecError, NetworkError, UnsupportedError.
-    """
+    """Read the network in an ONNX file; arguments and errors as of `rramalloc.load`."""
     return from_model(decode(path), os.fspath(path), input_shapes, allow_partial=allow_partial, names=names)
 
 
@@ -70,29 +102,23 @@ def from_model(
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
     try:
-        graph = graph_of(inlined(model, where), where, names)
+        graph = graph_of(model, where, names)
         inputs = inputs_of(graph, input_shapes)
         inputs = settled(inputs, _verdicts(graph, inputs), where)
-        drawing, ends = fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
+        drawing, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
+        old = f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly"
         file = Path(where).name
         return drawing.network(
             name or Path(file).stem or file,
             source or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
             allow_partial=allow_partial,
-            warnings=_general(graph, inputs),
+            warnings=[*([old] if graph.opset < OLDEST_OPSET else []), *inputs.notes],
             ends=ends,
         )
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
-
-
-def _general(graph: Graph, inputs: Inputs) -> list[str]:
-    warnings = []
-    if graph.opset < OLDEST_OPSET:
-        warnings.append(f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly")
-    return [*warnings, *inputs.notes]
 
 
 def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
@@ -105,29 +131,46 @@ def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
     return axes.verdicts
 
 
+def _fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
+    """Return the network under the likely roles of the inputs' axes, which no file states, with the fewest
+    barriers."""
+    layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
+    best = draw(layouts)
+    for name, dims in list(data.items())[:_MAX_TRIALS]:
+        for layout in layouts_of(dims)[1:]:
+            if not _barriers(best):
+                return best
+            with contextlib.suppress(SpecError):
+                trial = draw({**layouts, name: layout})
+                if _barriers(trial) < _barriers(best):
+                    best, layouts[name] = trial, layout
+    return best
+
+
+def _barriers(drawn: Drawn) -> int:
+    drawing, ends = drawn
+    return drawing.moves + sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
+
+
 def _import(
     graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout], axes: FirstAxes | None = None
 ) -> Drawn:
-    drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names)
-    constants = {
-        proto.name: protos.constant_of(proto, f"{graph.where}: initializer {brief(proto.name)}")
-        for proto in graph.proto.initializer
-        if proto.name in graph.uses
-    }
-    drawing.external = {
+    external = {
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
     }
+    drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names, external)
+    values = _stored([proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where)
     for sparse in graph.proto.sparse_initializer:
-        constants[sparse.values.name] = Constant(dims=protos.dims_of(sparse, graph.where))
-    constants.update({name: Constant(dims=dims) for name, dims in inputs.weights.items()})
-    values: dict[str, Value] = {name: replace(value, origin=name) for name, value in constants.items()}
+        name = sparse.values.name
+        values[name] = Constant(dims=dims_of(sparse, graph.where), origin=name)
+    values.update({name: Constant(dims=dims, origin=name) for name, dims in inputs.weights.items()})
     for name, dims in inputs.data.items():
         node = drawing.unique(name)
         drawing.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
         values[name] = tensor(node, dims, layouts[name])
     declared = _declared(graph, inputs)
-    for index, proto in enumerate(graph.nodes):
-        _visit_node(graph, drawing, proto, graph.names[index], values, declared, axes)
+    for proto, name in zip(graph.nodes, graph.names, strict=True):
+        _visit(graph, drawing, proto, name, values, declared, axes)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
     ends = [value.node for value in last if isinstance(value, Tensor)]
@@ -136,7 +179,28 @@ def _import(
     return drawing, ends
 
 
-def _visit_node(
+def _stored(initializers: Sequence[Any], where: str) -> dict[str, Value]:
+    """Return tensors of the file by name."""
+    return {
+        proto.name: constant_of(proto, f"{where}: initializer {brief(proto.name)}") for proto in initializers
+    }
+
+
+def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
+    """Return the shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
+    shapes: dict[str, Dims] = {}
+    for info in (*graph.proto.value_info, *graph.proto.output):
+        kind = info.type.tensor_type
+        if info.type.HasField("tensor_type") and kind.HasField("shape"):
+            dims = [int(axis.dim_value) for axis in kind.shape.dim]
+            if dims and (dims[0] <= 0 or dims[0] == inputs.batch):
+                dims[0] = 1
+            if all(1 <= size <= MAX_EXTENT for size in dims):
+                shapes[info.name] = tuple(dims)
+    return shapes
+
+
+def _visit(
     graph: Graph,
     drawing: Drawing,
     proto: Any,
@@ -157,14 +221,11 @@ def _visit_node(
         opset=graph.opset,
         values=tuple(values[source] if source else None for source in proto.input),
     )
-    if proto.op_type in CONTROLS and proto.domain in ("", "ai.onnx"):
+    if step.op in CONTROLS and step.is_standard:
         branch = _branch(step)
-        inner = dict(values)
-        for stored in branch.initializer:
-            constant = protos.constant_of(stored, f"{graph.where}: initializer {brief(stored.name)}")
-            inner[stored.name] = replace(constant, origin=stored.name)
+        inner = values | _stored(branch.initializer, graph.where)
         for node in branch.node:
-            _visit_node(graph, drawing, node, node.name or name, inner, declared, axes)
+            _visit(graph, drawing, node, node.name or name, inner, declared, axes)
         for output, info in zip(proto.output, branch.output, strict=True):
             if info.name not in inner:
                 raise undefined(graph.where, proto, info.name)
@@ -172,7 +233,7 @@ def _visit_node(
         return
     if axes is not None:
         axes.judge(step)
-    made = visit(step, declared)
+    made = _outputs(step, declared)
     if axes is not None:
         axes.carry(step, made)
     values.update(zip(proto.output, made, strict=True))
@@ -189,15 +250,160 @@ def _branch(step: Step) -> Any:
     return found[0]
 
 
-def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
-    """Return the shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
-    shapes: dict[str, Dims] = {}
-    for info in (*graph.proto.value_info, *graph.proto.output):
-        kind = info.type.tensor_type
-        if info.type.HasField("tensor_type") and kind.HasField("shape"):
-            dims = [int(axis.dim_value) for axis in kind.shape.dim]
-            if dims and (dims[0] <= 0 or dims[0] == inputs.batch):
-                dims[0] = 1
-            if all(1 <= size <= MAX_EXTENT for size in dims):
-                shapes[info.name] = tuple(dims)
-    return shapes
+def _outputs(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+    """Return every output of an operator, with its bits; a constant that only reorders another one keeps its
+    origin.
+
+    declared: shapes that the file states, for operators without a rule.
+    """
+    before = len(step.drawing.nodes)
+    results = _results(step, declared)
+    if step.op != "CastLike":  # takes only the type of its second input
+        results = _with_unread(step, results, before)
+    origins = [value.origin for value in step.values if isinstance(value, Constant)]
+    kept = ""
+    if step.op in _REORDERINGS and isinstance(step.value(0), Constant):
+        kept = origins[0]
+    elif step.op == "Concat" and len(origins) == len(step.values) and all(origins):
+        kept = " ".join(origins)
+    bits = _bits(step, results)
+    outputs: list[Value] = []
+    for index, name in enumerate(step.proto.output):
+        value = replace(results[min(index, len(results) - 1)], bits=bits)
+        outputs.append(replace(value, origin=kept or name) if isinstance(value, Constant) else value)
+    return outputs
+
+
+def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[Value]:
+    """Return the results that wait for all of every input that no rule reads: a computed bias, scale, slope
+    or length.
+
+    before: how many nodes there were before this operator.
+    """
+    read = {value.node for value in results if isinstance(value, Tensor)}
+    for node in reversed(step.drawing.nodes[before:]):
+        if node.name in read:
+            read.update(node.inputs)
+    inputs = {value.node: value for value in step.values if isinstance(value, Tensor)}
+    if not read:
+        return results
+    for x in [x for name, x in inputs.items() if name not in read]:
+        whole = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
+        waiting: dict[str, str] = {}
+        for y in dict.fromkeys(value.node for value in results if isinstance(value, Tensor)):
+            one = step.emit("select", [whole], "all", channels=step.drawing.shapes[y].channels)
+            waiting[y] = step.emit("add", [y, one], "waiting")
+        if x.shape.pixels > 1:
+            step.drawing.approximate(list(waiting.values()), step.label, f"waits for all of {x.node[:60]!r}")
+        results = [
+            replace(value, node=waiting[value.node]) if isinstance(value, Tensor) else value
+            for value in results
+        ]
+    return results
+
+
+def _bits(step: Step, results: Sequence[Value]) -> int | None:
+    """Return the bits of the whole numbers that the results are or were made of, None if they are not
+    quantised."""
+    if step.op == "QuantizeLinear":
+        zero = step.value(2)
+        kind = step.integer("output_dtype", onnx.TensorProto.UINT8)
+        return zero.bits if zero is not None else BITS.get(kind)
+    if step.op in ("BipolarQuant", "DynamicQuantizeLinear"):
+        return 1 if step.op == "BipolarQuant" else 8
+    if step.op in _QONNX_BITS:
+        array = step.known(_QONNX_BITS[step.op], "bits")
+        if array is None or array.size != 1 or not 1 <= float(array.reshape(-1)[0]) <= 64:
+            raise step.fault("bits", "must be one number from 1 to 64")
+        return int(array.reshape(-1)[0])
+    if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
+        return max((value.bits for value in step.values if value is not None and value.bits), default=None)
+    first = (*step.values, *results)[0] if step.op in _KEEPS_BITS else None
+    return None if first is None else first.bits
+
+
+def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+    handler = HANDLERS.get(step.op) if step.proto.domain in _DOMAINS else None
+    is_known = step.proto.domain in _DOMAINS
+    if step.proto.domain == "com.microsoft.nchwc":
+        raise step.unsupported(
+            "ONNX Runtime wrote this file for one processor: save it again with the graph optimisation level "
+            "ORT_ENABLE_EXTENDED"
+        )
+    if is_known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
+        return [_measure(step)]
+    if handler is not None and "Sequence" in step.op:
+        return handler(step)
+    if any(isinstance(value, Parts) for value in step.values):
+        if step.op == "Identity":
+            return [step.need(0)]
+        raise step.unsupported(f"{step.op} takes a sequence of tensors, which cannot be expressed")
+    if not any(isinstance(value, Tensor) for value in step.values):
+        made = evaluate(step)
+        if len(made) == 1 and made[0].dims is None:
+            made = [Constant(dims=declared.get(step.proto.output[0]))]
+        if is_known and step.op in _LAYERS:
+            _precompute(step, made[0].dims)
+        return made
+    if handler is None:
+        return _unknown(step, declared)
+    default = int(step.op.startswith("Nhwc"))
+    if step.proto.domain != "com.microsoft" or not step.integer("channels_last", default):
+        return handler(step)
+    rank = len(step.data().dims)
+    front = arranged(step.data(), (0, rank - 1, *range(1, rank - 1)))
+    results = handler(replace(step, values=(front, *step.values[1:])))
+    return [arranged(y, (0, *range(2, rank), 1)) if isinstance(y, Tensor) else y for y in results]
+
+
+def _precompute(step: Step, out: Dims | None) -> None:
+    """Note a layer whose input is constant: a product with a large matrix of the file."""
+    first, second = step.value(0), step.value(1)
+    if isinstance(second, Constant) and second.array is None and second.dims and len(second.dims) > 1:
+        inner = first.dims[-1] if first is not None and first.dims and step.op == "MatMul" else None
+        macs = math.prod(out) * inner if out is not None and inner is not None else None
+        step.drawing.precompute(step.name, step.label, math.prod(second.dims), macs)
+
+
+def _measure(step: Step) -> Constant:
+    dims = step.dims(0)
+    if step.op == "Size":
+        return Constant(dims=(), array=np.array(np.prod(dims, dtype=np.float64)).astype(np.int64))
+    start, end = step.integer("start", 0), step.integer("end", len(dims))
+    array = np.array(dims[slice(start, end)], dtype=np.int64)
+    return Constant(dims=array.shape, array=array)
+
+
+def _unknown(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+    """Return a barrier for every output of an operator without a rule."""
+    data = [value for value in step.values if isinstance(value, Tensor)]
+    results: list[Value] = []
+    for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
+        shape = declared.get(name) if dims is None else dims
+        if shape is None and name:
+            raise step.unsupported(
+                f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
+                f"add the shape to graph.value_info"
+            )
+        if shape is None or not name:
+            results.append(Constant(dims=None))
+            continue
+        layout = data[0].layout if data[0].dims == shape else usual(shape)
+        results.append(step.barrier(data, shape, layout, f"{index}" if index else ""))
+    made = [result.node for result in results if isinstance(result, Tensor)]
+    if made:
+        weights = _weights(step)
+        treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
+        step.drawing.approximate(made, step.label, treatment)
+        if weights:
+            step.drawing.leave_out(made, step.label, weights)
+    return results
+
+
+def _weights(step: Step) -> int:
+    """Return the number of constant weights of an operator without a rule: matrices that are no indices and
+    not only moved."""
+    if step.is_standard and step.op not in _WEIGHTED and onnx.defs.has(step.op):
+        return 0
+    matrices = (value.dims or () for value in step.values if isinstance(value, Constant))
+    return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)

@@ -1,17 +1,200 @@
-"""Shape rules that constants and data share."""
+"""Shapes and small values: by ONNX's own inference and reference evaluator, and rules that data share."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.helper
+import onnx.numpy_helper
+import onnx.shape_inference
+
+from rramalloc.errors import UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import MAX_FOLDED, Array, Constant, constant_of, dims_of
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
-T = TypeVar("T")
+ACTIVATIONS = tuple(
+    "Abs Acos Acosh Asin Asinh Atan Atanh BiasGelu BitwiseNot Ceil Celu Clip Cos Cosh Elu Erf Erfc Exp "
+    "FastGelu Floor Gelu HardSigmoid HardSwish IsInf IsNaN LRN LeakyRelu Log Mish MultiThreshold Neg Not "
+    "PRelu QLinearLeakyRelu QLinearSigmoid QuickGelu Reciprocal Round Selu Shrink Sigmoid Sign Sin Sinh "
+    "Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu".split()
+)
+SUMS = tuple(
+    "Add And BiasAdd BiasDropout BitShift BitwiseAnd BitwiseOr BitwiseXor Equal Greater GreaterOrEqual Less "
+    "LessOrEqual Max Mean Min Mod Or Pow Sub Sum Where Xor".split()
+)
+"""Operators that combine all inputs value by value, and take as long as a sum."""
+PRODUCTS = ("Mul", "Div")
+SAME = tuple(
+    "Identity Cast CastLike QuantizeLinear DequantizeLinear "  # of ONNX
+    "Quant IntQuant FloatQuant BipolarQuant Trunc".split()  # of QONNX
+)
+"""Operators whose result is their first input, perhaps with other bits."""
+_AS_FIRST = frozenset((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"))
+_EVALUATED = frozenset(
+    "Abs Add And Cast Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Floor Gather Greater "
+    "GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not OneHot Or Pow Range ReduceMax "
+    "ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Sign Slice Split Sqrt Squeeze "
+    "Sub Sum Tile Transpose Unsqueeze Where".split()
+)
+"""Operators that shapes and indices are made of."""
+_T = onnx.TensorProto
+_TYPES = {"tensor(float)": _T.FLOAT, "tensor(int64)": _T.INT64, "tensor(bool)": _T.BOOL}
+"""Element types that an operator may take, the first that it does is given to the inference."""
+_LARGEST = 2**24
+"""Largest whole number of an attribute that is handed on: no sensible one is beyond it."""
+_FAILURES = (
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+)
+
+
+def evaluate(step: Step) -> Sequence[Constant]:
+    """Return the outputs of an operator on constants: values where they are few and may matter for shapes,
+    else only shapes.
+
+    Raises SpecError, NetworkError.
+    """
+    if step.op == "Constant":
+        return [_kept(step, _stated(step))]
+    arrays = [value.array for value in step.values if isinstance(value, Constant) and value.array is not None]
+    try:
+        sizes = _range_of(step, arrays) if step.op == "Range" else outputs_of(step)
+    except UnsupportedError:  # it matters only if an operator on data asks for this shape
+        return [Constant(dims=None)]
+    known = step.is_standard and step.op in _EVALUATED and len(arrays) == len(step.values)
+    if known and step.drawing.room > 0 and all(d is not None and math.prod(d) <= MAX_FOLDED for d in sizes):
+        return [_kept(step, Constant(dims=made.shape, array=made)) for made in _evaluated(step, arrays)]
+    return [Constant(dims=dims) for dims in sizes]
+
+
+def _kept(step: Step, made: Constant) -> Constant:
+    """Return the constant, without its values where no room is left for them."""
+    is_kept = made.array is not None and step.drawing.takes(made.array)
+    return Constant(dims=made.dims, array=made.array if is_kept else None, bits=made.bits)
+
+
+def _stated(step: Step) -> Constant:
+    """Return what an operator Constant states."""
+    for given in step.proto.attribute:
+        if given.name == "value":
+            return constant_of(step.attribute("value", onnx.AttributeProto.TENSOR), step.place)
+        if given.name == "sparse_value":
+            return Constant(dims=dims_of(given.sparse_tensor, step.place))
+        if given.name in ("value_int", "value_ints", "value_float", "value_floats"):
+            scalar = given.i if given.name == "value_int" else given.f
+            listed = [*given.ints, *given.floats] if given.name.endswith("s") else scalar
+            return _array(np.array(listed, np.int64 if "int" in given.name else np.float32))
+    return Constant(dims=())
+
+
+def _array(values: Array) -> Constant:
+    return Constant(dims=values.shape, array=values)
+
+
+def _range_of(step: Step, arrays: Sequence[Array]) -> list[Dims | None]:
+    """Return the length of Range. Raises SpecError for bounds that are not finite, and steps of 0."""
+    numbers = [float(number) for array in arrays for number in array.reshape(-1)[:1]]
+    if not all(map(math.isfinite, numbers)) or (len(numbers) == 3 and not numbers[2]):
+        raise step.fault("inputs", "the bounds must be finite, and a step of 0 never ends")
+    if len(numbers) < 3:
+        return [None]
+    return [(max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0),)]
+
+
+def _evaluated(step: Step, arrays: Sequence[Array]) -> list[Array]:
+    """Return the outputs by ONNX's evaluator. Raises SpecError if the operator cannot take these values."""
+    from onnx.reference import ReferenceEvaluator
+
+    names = [name for name in step.proto.output if name]
+    opsets = [onnx.helper.make_opsetid("", step.opset)]
+    inputs = list(dict.fromkeys(step.proto.input))
+    own = onnx.helper.make_function("own", "own", inputs, names, [step.proto], opsets)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = dict(zip(step.proto.input, arrays, strict=True))
+            made: Any = ReferenceEvaluator(own).run(names, given, attributes={})
+        found = dict(zip(names, map(np.asarray, made), strict=True))
+    except Exception as error:  # noqa: BLE001  the evaluator fails in every way on values that do not fit
+        raise step.fault("inputs", f"{step.op} cannot be evaluated on these constants: {error}") from None
+    return [found.get(name, np.zeros(0)) for name in step.proto.output]
+
+
+def outputs_of(step: Step) -> list[Dims | None]:
+    """Return the shape of every output, None where it is not known.
+
+    Raises SpecError, NetworkError, UnsupportedError for inputs that no shape fits.
+    """
+    count = len(step.proto.output)
+    if any(value is not None and value.dims is None for value in step.values):
+        return [None] * count
+    if step.op in _AS_FIRST:
+        return [step.dims(0)] * count
+    if not step.is_standard:
+        return [None] * count
+    if step.op == "Split":  # its own inference, and that of GatherND, may end the process
+        axis, sizes = split(step, step.dims(0))
+        return [(*step.dims(0)[:axis], size, *step.dims(0)[axis + 1 :]) for size in sizes]
+    if step.op == "Slice":
+        dims = step.dims(0)
+        kept = sliced(step, dims)
+        return [tuple(len(kept.get(axis, range(size))) for axis, size in enumerate(dims))]
+    if step.op == "GatherND":
+        data, indices, shared = step.dims(0), step.dims(1), step.integer("batch_dims", 0)
+        if not indices or not 0 <= shared < len(data) or not 1 <= indices[-1] <= len(data) - shared:
+            raise step.fault("batch_dims", "data, indices and batch_dims do not fit")
+        return [indices[:-1] + data[shared + indices[-1] :], *[None] * count][:count]
+    return _inferred(step)
+
+
+def _inferred(step: Step) -> list[Dims | None]:
+    """Return the shapes that ONNX infers. Raises SpecError if it finds a fault."""
+    for attribute in step.proto.attribute:
+        if any(abs(number) > _LARGEST for number in (attribute.i, *attribute.ints)):
+            raise step.fault(attribute.name, f"must be from {-_LARGEST} to {_LARGEST}")
+    if not onnx.defs.has(step.op, step.opset, ""):
+        return [None] * len(step.proto.output)
+    schema = onnx.defs.get_schema(step.op, step.opset, "")
+    types, known = dict[str, onnx.TypeProto](), dict[str, onnx.TensorProto]()
+    for index, (name, value) in enumerate(zip(step.proto.input, step.values, strict=True)):
+        array = value.array if isinstance(value, Constant) else None
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        kind = next((each for text, each in _TYPES.items() if text in formal.types), _T.INT64)
+        if value is not None:
+            types[name] = onnx.helper.make_tensor_type_proto(kind, value.dims)
+        if array is not None:
+            known[name] = onnx.numpy_helper.from_array(array, name)
+    try:
+        made = onnx.shape_inference.infer_node_outputs(
+            schema, step.proto, types, known, opset_imports=[onnx.helper.make_opsetid("", step.opset)]
+        )
+    except onnx.shape_inference.InferenceError as error:
+        raise step.fault("inputs", f"no shape fits them: {str(error)[:200]}") from None
+    except _FAILURES:
+        return [None] * len(step.proto.output)
+    return [_dims_of(made.get(name)) for name in step.proto.output]
+
+
+def _dims_of(kind: onnx.TypeProto | None) -> Dims | None:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return None
+    axes = kind.tensor_type.shape.dim
+    dims = tuple(int(axis.dim_value) if axis.HasField("dim_value") else -1 for axis in axes)
+    return dims if all(0 <= size <= MAX_EXTENT for size in dims) else None
 
 
 def shown(dims: Sequence[int]) -> str:
@@ -21,49 +204,30 @@ def shown(dims: Sequence[int]) -> str:
 
 def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
     """Return the common shape of operands. Raises NetworkError if they cannot be broadcast."""
-    if not shapes:
-        raise step.mismatch("inputs", f"{step.op} needs at least one")
-    rank = max(len(dims) for dims in shapes)
-    result = [1] * rank
-    for dims in shapes:
-        for axis, size in enumerate(dims, start=rank - len(dims)):
-            if size != 1 and result[axis] not in (1, size):
-                names = " and ".join(shown(dims) for dims in shapes[:4])
-                raise step.mismatch("inputs", f"shapes {names} cannot be broadcast")
-            result[axis] = result[axis] if size == 1 else size
-    return tuple(result)
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        names = " and ".join(shown(dims) for dims in shapes[:4])
+        raise step.mismatch("inputs", f"shapes {names} cannot be broadcast") from None
 
 
-def reshaped(step: Step, dims: Dims, target: Dims, batch: int) -> Dims:
-    """Return the shape after Reshape; `batch`: what the file calls the batch, now 1.
+def reshaped(step: Step, dims: Dims, target: Dims) -> Dims:
+    """Return the shape after Reshape, whose target may hold the batch that the file fixes.
 
     Raises NetworkError if the number of elements differs.
     """
-    copies = step.integer("allowzero", 0) == 0
-    if copies and any(size == 0 and axis >= len(dims) for axis, size in enumerate(target)):
-        raise step.fault("shape", f"copies an axis that the input {shown(dims)} does not have")
-    wanted = [dims[axis] if size == 0 and copies else size for axis, size in enumerate(target)]
-    if any(size < -1 or size > MAX_EXTENT for size in wanted) or wanted.count(-1) > 1:
-        raise step.fault(
-            "shape", f"got {brief(str(target))}, one axis may be -1 and none below or above {MAX_EXTENT}"
-        )
-    elements = math.prod(dims)
+    wanted, batch = list(target), step.drawing.batch
+    if not step.integer("allowzero", 0):
+        wanted[: len(dims)] = [have if size == 0 else size for have, size in zip(dims, wanted, strict=False)]
+    tried = [wanted]
     if wanted and batch > 1 and wanted[0] % batch == 0:
-        alone = [wanted[0] // batch or wanted[0], *wanted[1:]]
-        wanted = alone if _fits(elements, alone) else wanted
-    if not _fits(elements, wanted):
-        raise step.mismatch("shape", f"{shown(dims)} cannot be reshaped to {shown(target)}")
-    if -1 in wanted:
-        rest = math.prod(size for size in wanted if size != -1)
-        wanted[wanted.index(-1)] = elements // rest if rest else 0
-    return tuple(wanted)
-
-
-def _fits(elements: int, wanted: Sequence[int]) -> bool:
-    rest = math.prod(size for size in wanted if size != -1)
-    if -1 in wanted:
-        return elements == 0 if rest == 0 else elements % rest == 0
-    return elements == rest
+        tried.insert(0, [wanted[0] // batch or wanted[0], *wanted[1:]])
+    for each in tried if min(wanted, default=1) >= -1 else ():
+        try:  # a view of one element: nothing is copied
+            return np.broadcast_to(np.False_, dims).reshape(each).shape
+        except (ValueError, OverflowError):
+            continue
+    raise step.mismatch("shape", f"{shown(dims)} cannot be reshaped to {shown(target)}")
 
 
 def permutation(step: Step, rank: int) -> Dims:
@@ -76,85 +240,46 @@ def permutation(step: Step, rank: int) -> Dims:
     return perm
 
 
-def squeezed(step: Step, dims: Dims) -> Dims:
-    """Return the axes that Squeeze removes. Raises NetworkError if one is longer than 1."""
-    axes = step.axes_of(len(dims), 1, since=13)
-    if axes is None:
-        return tuple(axis for axis, size in enumerate(dims) if size == 1)
-    for axis in axes:
-        if dims[axis] != 1:
-            raise step.mismatch("axes", f"axis {axis} of {shown(dims)} is longer than 1")
-    return axes
-
-
-def unsqueezed(step: Step, dims: Dims) -> Dims:
-    """Return the axes of the output that Unsqueeze inserts. Raises SpecError."""
-    given = step.integers("axes")
-    if given is None and step.opset >= 13:
-        given = step.known_integers(1, "axes")
-    if given is None:
-        raise step.fault("axes", "this attribute is missing")
-    if len(given) > 64:
-        raise step.fault("axes", f"got {len(given)} axes, at most 64 make sense")
-    return step.axes(given, len(dims) + len(given))
-
-
-def inserted(items: Sequence[T], axes: Dims, new: T) -> tuple[T, ...]:
-    """Return what stands for each axis, with new ones at these places of the result."""
-    result = list(items)
-    for axis in axes:
-        result.insert(axis, new)
-    return tuple(result)
-
-
 def sliced(step: Step, dims: Dims) -> dict[int, range]:
-    """Return the range that Slice keeps of every axis that it names: attributes before opset 10, inputs from
-    then on.
-
-    Raises SpecError, UnsupportedError.
-    """
-    if step.opset < 10:
-        starts, ends, axes = step.integers("starts"), step.integers("ends"), step.integers("axes")
-        steps = None
-    else:
-        starts, ends = step.known_integers(1, "starts"), step.known_integers(2, "ends")
-        axes, steps = step.known_integers(3, "axes"), step.known_integers(4, "steps")
+    """Return the range that Slice keeps of every axis that it names. Raises SpecError, UnsupportedError."""
+    fields = ("starts", "ends", "axes", "steps")
+    given = [
+        step.integers(field) if step.opset < 10 else step.known_integers(at, field)
+        for at, field in enumerate(fields, 1)
+    ]
+    starts, ends, axes, steps = given
     if starts is None or ends is None:
         raise step.fault("starts", "Slice needs starts and ends")
     axes = tuple(range(len(starts))) if axes is None else axes
-    steps = (1,) * len(starts) if steps is None else steps
-    if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise step.fault("starts", "starts, ends, axes and steps must be equally long")
-    if 0 in steps:
-        raise step.fault("steps", "a step of 0 selects nothing")
-    kept: dict[int, range] = {}
-    for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
-        where = step.axis(axis, len(dims), "axes")
-        kept[where] = range(*slice(start, end, stride).indices(dims[where]))
-    return kept
+    steps = (1,) * len(starts) if steps is None or step.opset < 10 else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise step.fault("starts", "starts, ends, axes and steps must be equally long, and no step 0")
+    places = [step.axis(axis, len(dims), "axes") for axis in axes]
+    pieces = zip(places, map(slice, starts, ends, steps), strict=True)
+    return {place: range(*piece.indices(dims[place])) for place, piece in pieces}
 
 
-def split_sizes(step: Step, size: int, outputs: int) -> Dims:
-    """Return the lengths of the parts that Split makes. Raises SpecError, NetworkError."""
+def split(step: Step, dims: Dims) -> tuple[int, Dims]:
+    """Return the axis of Split and the lengths of the parts. Raises SpecError, NetworkError."""
+    axis, outputs = step.axis(step.integer("axis", 0), len(dims)), len(step.proto.output)
     sizes = step.integers("split")
     if sizes is None and step.opset >= 13:
         sizes = step.known_integers(1, "split")
     if sizes is None:
-        part = -(-size // outputs)
-        sizes = (*[part] * (outputs - 1), size - part * (outputs - 1))
-    if len(sizes) != outputs or sum(sizes) != size or min(sizes) < 0:
+        part = -(-dims[axis] // outputs)
+        sizes = (*[part] * (outputs - 1), dims[axis] - part * (outputs - 1))
+    if len(sizes) != outputs or sum(sizes) != dims[axis] or min(sizes) < 0:
+        parts = brief(str(sizes))
         raise step.mismatch(
-            "split", f"parts {brief(str(sizes))} do not make an axis of {size} in {outputs} outputs"
+            "split", f"parts {parts} do not make an axis of {dims[axis]} in {outputs} outputs"
         )
-    return sizes
+    return axis, sizes
 
 
 def joined(step: Step, shapes: Sequence[Dims], axis: int) -> Dims:
     """Return the shape after Concat. Raises NetworkError if the other axes differ."""
     first = shapes[0]
-    for dims in shapes[1:]:
-        if len(dims) != len(first) or any(
-            a != b for k, (a, b) in enumerate(zip(dims, first, strict=True)) if k != axis
-        ):
+    for dims in shapes:
+        if (*dims[:axis], *dims[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
             raise step.mismatch("inputs", f"{shown(first)} and {shown(dims)} differ outside axis {axis}")
     return (*first[:axis], sum(dims[axis] for dims in shapes), *first[axis + 1 :])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,25 +23,22 @@ from rramalloc.importers.axes import (
     shape_of,
 )
 from rramalloc.importers.builder import GraphBuilder
-from rramalloc.importers.onnx.protos import Room
-from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, tensor
+from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, foldable, tensor
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
-_INT = onnx.AttributeProto.INT
-_INTS = onnx.AttributeProto.INTS
-_FLOAT = onnx.AttributeProto.FLOAT
-_FLOATS = onnx.AttributeProto.FLOATS
-_STRING = onnx.AttributeProto.STRING
-_TENSOR = onnx.AttributeProto.TENSOR
+_P = onnx.AttributeProto
 _KINDS = {
-    _INT: "an integer",
-    _INTS: "integers",
-    _FLOAT: "a number",
-    _FLOATS: "numbers",
-    _STRING: "a text",
-    _TENSOR: "a tensor",
+    _P.INT: ("i", "an integer"),
+    _P.INTS: ("ints", "integers"),
+    _P.FLOAT: ("f", "a number"),
+    _P.FLOATS: ("floats", "numbers"),
+    _P.STRING: ("s", "a text"),
+    _P.TENSOR: ("t", "a tensor"),
 }
+"""Field of an attribute's value by its type, and the type in messages."""
+MAX_FOLDED_TOTAL = 2**24
+"""Elements of all evaluated constants of a model together: bounds the memory they take."""
 
 Uses = Mapping[str, Sequence[tuple[str, int]]]
 """Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
@@ -51,16 +48,21 @@ class Drawing(GraphBuilder):
     """A graph builder that visits the ONNX nodes in order.
 
     batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor;
-    room: how many constants may still be evaluated; moves: how often axes changed between grid and channels;
-    external: names of tensors whose values are in another file.
+    room: elements of constants that may still be evaluated; moves: how often axes changed between grid and
+    channels; external: names of tensors whose values are in another file.
     """
 
-    def __init__(self, where: str, batch: int, uses: Uses, taken: Iterable[str]) -> None:
+    def __init__(
+        self, where: str, batch: int, uses: Uses, taken: Iterable[str], external: Collection[str]
+    ) -> None:
         super().__init__(where, taken)
-        self.batch, self.uses = batch, uses
-        self.room = Room()
-        self.moves = 0
-        self.external = set[str]()
+        self.batch, self.uses, self.external = batch, uses, external
+        self.room, self.moves = MAX_FOLDED_TOTAL, 0
+
+    def takes(self, array: Array) -> bool:
+        """Return True to keep the values of this constant."""
+        self.room -= array.size * foldable(array.size, array.dtype)
+        return self.room >= 0 and foldable(array.size, array.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,11 @@ class Step:
         return str(self.proto.op_type)
 
     @property
+    def is_standard(self) -> bool:
+        """True for an operator of ONNX itself."""
+        return self.proto.domain in ("", "ai.onnx")
+
+    @property
     def label(self) -> str:
         """Operator type, with its domain unless it is a standard one."""
         return f"{self.proto.domain}.{self.op}" if self.proto.domain else self.op
@@ -99,42 +106,30 @@ class Step:
         """Return the error of a node that the model cannot express."""
         return UnsupportedError(self.place, reason)
 
-    def _attribute(self, name: str, kind: int, field: str) -> Any:
+    def attribute(self, name: str, kind: int) -> Any:
+        """Return the value of an attribute, None if absent. Raises SpecError for another type."""
         for attribute in self.proto.attribute:
             if attribute.name == name:
-                if attribute.type not in (kind, onnx.AttributeProto.UNDEFINED):
-                    raise self.fault(name, f"must be {_KINDS[kind]}, got attribute type {attribute.type}")
-                return getattr(attribute, field)
+                if attribute.type not in (kind, _P.UNDEFINED):
+                    wanted = _KINDS[kind][1]
+                    raise self.fault(name, f"must be {wanted}, got attribute type {attribute.type}")
+                return getattr(attribute, _KINDS[kind][0])
         return None
 
     def integer(self, name: str, default: int) -> int:
         """Return an integer attribute."""
-        value = self._attribute(name, _INT, "i")
+        value = self.attribute(name, _P.INT)
         return default if value is None else int(value)
 
     def integers(self, name: str) -> Dims | None:
         """Return a list-of-integers attribute, None if absent."""
-        values = self._attribute(name, _INTS, "ints")
-        return None if values is None else tuple(int(value) for value in values)
-
-    def numbers(self, name: str) -> tuple[float, ...] | None:
-        """Return a list-of-floats attribute, None if absent."""
-        values = self._attribute(name, _FLOATS, "floats")
-        return None if values is None else tuple(float(value) for value in values)
-
-    def number(self, name: str) -> float | None:
-        """Return a float attribute, None if absent."""
-        value = self._attribute(name, _FLOAT, "f")
-        return None if value is None else float(value)
+        values = self.attribute(name, _P.INTS)
+        return None if values is None else tuple(map(int, values))
 
     def text(self, name: str, default: str) -> str:
         """Return a text attribute."""
-        value = self._attribute(name, _STRING, "s")
+        value = self.attribute(name, _P.STRING)
         return default if value is None else bytes(value).decode("utf-8", "replace")
-
-    def tensor_attribute(self, name: str) -> Any:
-        """Return a TensorProto attribute, None if absent."""
-        return self._attribute(name, _TENSOR, "t")
 
     def value(self, index: int) -> Value | None:
         """Return the input at a position, None if left out."""
@@ -154,24 +149,26 @@ class Step:
             raise self.unsupported(f"input {index} is a constant where {self.op} is expected to take data")
         return value
 
-    def dims(self, index: int) -> Dims:
-        """Return the shape of an input. Raises UnsupportedError if it is not known."""
-        value = self.need(index)
+    def size(self, value: Value) -> Dims:
+        """Return the shape of an operand. Raises UnsupportedError if it is not known."""
         if value.dims is None:
-            raise self.unsupported(
-                f"the shape of constant input {index} is not known: simplify the model before the import"
-            )
+            reason = "the shape of a constant operand is not known: simplify the model before the import"
+            raise self.unsupported(reason)
         return value.dims
 
+    def dims(self, index: int) -> Dims:
+        """Return the shape of an input. Raises UnsupportedError if it is not known."""
+        return self.size(self.need(index))
+
     def operands(self, values: Sequence[Value]) -> tuple[list[Dims], list[Tensor]]:
-        """Return the shapes of all operands, and the operands that are data. Raises UnsupportedError for open
-        shapes."""
-        sizes = [value.dims for value in values if value.dims is not None]
-        if len(sizes) < len(values):
-            raise self.unsupported(
-                "the shape of a constant operand is not known: simplify the model before the import"
-            )
-        return sizes, [value for value in values if isinstance(value, Tensor)]
+        """Return the shapes of all operands, and the operands that are data.
+
+        Raises UnsupportedError for open shapes, and if no operand is data.
+        """
+        sizes, data = [self.size(value) for value in values], [x for x in values if isinstance(x, Tensor)]
+        if not data:
+            raise self.unsupported("none of its operands is data")
+        return sizes, data
 
     def known(self, index: int, meaning: str) -> Array | None:
         """Return the values of an optional constant input, None if left out or empty.
@@ -184,7 +181,7 @@ class Step:
         if isinstance(value, Constant) and value.array is not None:
             return value.array
         names = value.origin.split(" ") if isinstance(value, Constant) else []
-        if not self.drawing.external.isdisjoint(names):
+        if any(name in self.drawing.external for name in names):
             raise self.unsupported(
                 f"{meaning} (input {index}) is stored in external data, which is never read: keep small "
                 "tensors in the file, by onnx.save(onnx.load(FILE), FILE, save_as_external_data=True, "
@@ -219,11 +216,11 @@ class Step:
             raise self.fault(field, f"an axis is listed twice, got {brief(list(axes))}")
         return tuple(places)
 
-    def axes_of(self, rank: int, index: int, since: int) -> Dims | None:
-        """Return the axes given as attribute before opset `since` and as input from then on."""
+    def axes_of(self, rank: int) -> Dims | None:
+        """Return the axes given as attribute, or as input in newer operator sets."""
         given = self.integers("axes")
-        if given is None and self.opset >= since:
-            given = self.known_integers(index, "axes")
+        if given is None and self.opset >= (13 if self.op in ("ReduceSum", "Squeeze", "Unsqueeze") else 18):
+            given = self.known_integers(1, "axes")
         return None if given is None else self.axes(given, rank)
 
     def emit(self, op: str, inputs: Sequence[str], suffix: str = "", **fields: Any) -> str:

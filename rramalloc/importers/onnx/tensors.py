@@ -1,19 +1,36 @@
-"""Tensors of an ONNX graph: constants known by shape, and tensors with the meaning of each axis."""
+"""Tensors of an ONNX graph: constants, with the values of the few that determine shapes, and tensors with the
+meaning of each axis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import onnx
+import onnx.helper
+import onnx.numpy_helper
 from numpy.typing import NDArray
 
+from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims, Layout, Role, canonical, lettered, shape_of
-from rramalloc.network.geometry import Pads, Shape
+from rramalloc.network.geometry import MAX_EXTENT, Pads, Shape
+from rramalloc.records import brief
 
 Array = NDArray[np.generic]
 NO_PADS = Pads(0, 0, 0, 0)
+MAX_FOLDED = 2**16
+"""Elements of the largest constant that is evaluated."""
+MAX_FOLDED_FLOATS = 64
+"""The same for fractions: scale factors need few, anything larger is a weight."""
+_T = onnx.TensorProto
+_EVALUATED = "FLOAT DOUBLE FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL"
+_KINDS = frozenset(getattr(_T, kind) for kind in _EVALUATED.split())
+"""Element types of constants that shapes can be made of."""
+BITS = {getattr(_T, f"{sign}INT{bits}"): bits for bits in (4, 8, 16) for sign in ("", "U")}
+"""Bits of the element types that quantised values have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +59,7 @@ class Parts(Constant):
 class Tensor:
     """A tensor that depends on the input. Make it with `tensor`.
 
-    node: the network node that yields it; dims: its ONNX shape;
-    layout: what each axis runs over;
+    node: the network node that yields it; dims: its ONNX shape; layout: what each axis runs over;
     pads: zero border, part of dims, that no node adds: the only consumer takes it over;
     bits: of the whole numbers that quantised values are.
     """
@@ -85,6 +101,17 @@ def arranged(value: V, places: Sequence[int | None]) -> V:
     return replace(value, dims=dims, layout=layout, pads=NO_PADS)
 
 
+def dropped(value: V, axes: Container[int]) -> V:
+    """Return a tensor without some axes of length 1."""
+    return arranged(value, [axis for axis in range(len(value.dims or ())) if axis not in axes])
+
+
+def inserted(value: V, axes: Container[int], rank: int) -> V:
+    """Return a tensor of this rank, with new axes of length 1 at some places of the result."""
+    own = iter(range(rank))
+    return arranged(value, [None if axis in axes else next(own) for axis in range(rank)])
+
+
 def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:
     """Return a tensor whose axes of length 1 carry no meaning."""
     return Tensor(node=node, dims=tuple(dims), layout=canonical(dims, layout))
@@ -102,3 +129,36 @@ def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
 def usual(dims: Sequence[int]) -> Layout:
     """Return the layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])
+
+
+def foldable(elements: int, dtype: np.dtype[Any]) -> bool:
+    """Return True if a constant of this size and type may be evaluated."""
+    return elements <= (MAX_FOLDED_FLOATS if dtype.kind == "f" else MAX_FOLDED)
+
+
+def dims_of(proto: Any, where: str) -> Dims:
+    """Return the shape of a tensor in the file. Raises SpecError for a length below 0 or beyond the limit."""
+    for size in proto.dims:
+        if not 0 <= size <= MAX_EXTENT:
+            raise SpecError(where, f"dims: got {brief(size)}, a length is from 0 to {MAX_EXTENT}")
+    return tuple(map(int, proto.dims))
+
+
+def constant_of(proto: Any, where: str) -> Constant:
+    """Return a tensor in the file; values only if they are small, present and stored in the file itself.
+
+    Raises SpecError if its data does not have the length that its dims say.
+    """
+    kind, dims = proto.data_type, dims_of(proto, where)
+    made, elements = Constant(dims=dims, origin=proto.name, bits=BITS.get(kind)), math.prod(dims)
+    if kind not in _KINDS or proto.data_location == _T.EXTERNAL:
+        return made
+    listed = len(getattr(proto, onnx.helper.tensor_dtype_to_field(kind)))
+    is_empty = elements and not listed and not proto.raw_data
+    if is_empty or not foldable(elements, onnx.helper.tensor_dtype_to_np_dtype(kind)):
+        return made
+    try:
+        with np.errstate(all="ignore"):
+            return replace(made, array=onnx.numpy_helper.to_array(proto))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise SpecError(where, f"data: cannot be read as a tensor of {elements} elements: {error}") from None

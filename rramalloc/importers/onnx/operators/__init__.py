@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from rramalloc.importers.onnx.operators import (
-    channels,
-    elementwise,
-    matmul,
-    normalise,
-    rearrange,
-    recurrent,
-    reduce,
-    resize,
-    windowed,
-)
-from rramalloc.importers.onnx.step import Handler
+from rramalloc.importers.onnx.operators import elementwise, matmul, rearrange, windowed
 
-_FAMILIES = (
-    windowed, matmul, elementwise, rearrange, channels, normalise, recurrent, reduce, resize,
-)  # fmt: skip
-HANDLERS: dict[str, Handler] = {op: rule for family in _FAMILIES for op, rule in family.HANDLERS.items()}
+HANDLERS = {**elementwise.HANDLERS, **matmul.HANDLERS, **rearrange.HANDLERS, **windowed.HANDLERS}
 """Rules by operator type; the same for every domain that uses the name."""

@@ -1,35 +1,18 @@
-"""Operators that work value by value: activations, arithmetic, comparison."""
+"""Operators of one pixel, or of the same pixel of several tensors; normalisations and reductions, which are
+pixelwise over channels, and over the grid a barrier or a pooling.
+
+Source: docs/sources/model.md 2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.axes import INNER, Dims, Layout, canonical, shape_of
-from rramalloc.importers.onnx.shapes import broadcast
+from rramalloc.importers.axes import INNER, Dims, Layout, canonical, move, shape_of
+from rramalloc.importers.onnx.shapes import ACTIVATIONS, PRODUCTS, SAME, SUMS, broadcast
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, tensor, usual
-
-# fmt: off
-ACTIVATIONS = (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BiasGelu", "BitwiseNot", "Ceil", "Celu",
-    "Clip", "Cos", "Cosh", "Elu", "Erf", "Erfc", "Exp", "FastGelu", "Floor", "Gelu", "HardSigmoid",
-    "HardSwish", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "Mish", "MultiThreshold", "Neg", "Not", "PRelu",
-    "QLinearLeakyRelu",
-    "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
-    "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
-)
-SUMS = (
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
-    "BiasAdd", "BiasDropout",
-)
-# fmt: on
-SAME = tuple(
-    "Identity Cast CastLike QuantizeLinear DequantizeLinear "  # of ONNX
-    "Quant IntQuant FloatQuant BipolarQuant Trunc".split()  # of QONNX
-)
-PRODUCTS = ("Mul", "Div")
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, dropped, tensor, usual
 
 
 def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
@@ -40,17 +23,13 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
     """
     sizes, operands = step.operands(values)
     dims = broadcast(step, sizes)
-    if not operands:
-        raise step.unsupported("none of its operands is data")
     data = [x.aligned(len(dims)) for x in operands]
     layout = _layout(dims, data)
     if len(data) == 1:
-        x = step.expand(data[0], dims, layout)
-        return step.pixelwise(x, "activation")
+        return step.pixelwise(step.expand(data[0], dims, layout), "activation")
     fitted = [_fit(step, x, dims, layout) for x in data]
     name = step.emit(op, [x.node for x in fitted], suffix)
-    want = shape_of(dims, layout)
-    if step.drawing.shapes[name] != want:
+    if step.drawing.shapes[name] != shape_of(dims, layout):
         inner = broadcast(step, [x.dims for x in fitted])
         return step.expand(tensor(name, inner, layout), dims, layout)
     return tensor(name, dims, layout)
@@ -59,9 +38,7 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
 def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
     """Return the role of each axis of the result: as in the largest operand that is as long there."""
     ranked = sorted(data, key=lambda x: -x.shape.pixels * x.shape.channels)
-    lead = ranked[0]
-    guess = usual(dims)
-    roles = []
+    lead, guess, roles = ranked[0], usual(dims), []
     for axis, size in enumerate(dims):
         long = [x.layout[axis] for x in ranked if x.dims[axis] == size > 1]
         inner = tuple(atom._replace(level=(INNER + axis, *atom.level)) for atom in (long or [guess[axis]])[0])
@@ -70,33 +47,26 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
 
 
 def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
-    """Return the operand as the network node can broadcast it: equal grid or one pixel, equal channels or
+    """Return the operand as the network node can broadcast it: equal grid or one pixel, all channels or
     one."""
-    if x.shape.pixels == 1 and not any(x.dims[axis] > 1 for axis, role in enumerate(layout) if role):
-        channels = shape_of(dims, layout).channels
-        if x.shape.channels in (1, channels):
+    axes = list(zip(x.dims, dims, layout, strict=True))
+    if x.shape.pixels == 1 and not any(have > 1 for have, _, role in axes if role):
+        if x.shape.channels in (1, shape_of(dims, layout).channels):
             return x
-        target = tuple(have if role else want for have, want, role in zip(x.dims, dims, layout, strict=True))
-        return step.expand(x, target, ((),) * len(dims))
-    has_channels = any(have > 1 and not role for have, role in zip(x.dims, layout, strict=True))
-    target = tuple(
-        want if role or has_channels else have for have, want, role in zip(x.dims, dims, layout, strict=True)
-    )
-    return step.expand(x, target, layout)
+        return step.expand(x, tuple(have if role else want for have, want, role in axes), ((),) * len(dims))
+    has_channels = any(have > 1 and not role for have, _, role in axes)
+    return step.expand(x, tuple(want if role or has_channels else have for have, want, role in axes), layout)
 
 
 def one_value(step: Step, op: str) -> Sequence[Value]:
-    """Apply a function of one value (LRN: of one pixel); the mask of Dropout, its second output,
-    follows it."""
+    """Apply a function of one value (LRN: of one pixel); the mask of Dropout, its second output, follows."""
     return [step.pixelwise(step.data(), op)]
 
 
 def identity(step: Step) -> Sequence[Value]:
     """Translate conversions that keep every value in place; CastLike may take only its type from data."""
     value = step.need(0)
-    if isinstance(value, Constant):
-        return [value]
-    return [step.pixelwise(step.data(), "identity")]
+    return [value] if isinstance(value, Constant) else one_value(step, "identity")
 
 
 def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
@@ -108,16 +78,10 @@ def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Se
 
 def expanded(step: Step) -> Sequence[Value]:
     """Translate Expand: repetition along axes of length 1."""
-    x = step.data()
-    target = step.known_integers(1, "shape") or ()
+    x, target, batch = step.data(), step.known_integers(1, "shape") or (), step.drawing.batch
     if any(size < 1 for size in target):
         raise step.fault("shape", "every length must be at least 1")
-    if (
-        step.drawing.batch > 1
-        and len(target) == len(x.dims)
-        and target[0] == step.drawing.batch
-        and x.dims[0] == 1
-    ):
+    if batch > 1 and len(target) == len(x.dims) and (target[0], x.dims[0]) == (batch, 1):
         target = (1, *target[1:])
     return [combine(step, "add", [x, Constant(dims=target)])]
 
@@ -125,10 +89,16 @@ def expanded(step: Step) -> Sequence[Value]:
 def dynamic_quantise(step: Step) -> Sequence[Value]:
     """Translate DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as
     calibrated."""
-    scalar = Constant(dims=())
-    y = step.pixelwise(step.data(), "identity")
+    scalar, y = Constant(dims=()), step.pixelwise(step.data(), "identity")
     step.drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
     return [y, scalar, scalar]
+
+
+def over(step: Step, x: Tensor, axes: Sequence[int], op: str) -> Tensor:
+    """Return a pixelwise node if the axes hold channels only, else a barrier."""
+    if any(x.layout[axis] for axis in axes):
+        return step.barrier([x], x.dims, x.layout)
+    return step.pixelwise(x, op)
 
 
 def cumulative(step: Step) -> Sequence[Value]:
@@ -142,22 +112,135 @@ def cumulative(step: Step) -> Sequence[Value]:
 def whole(step: Step) -> Sequence[Value]:
     """Translate operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
-    if x.shape.pixels == 1:
-        return [step.pixelwise(x, "layernorm")]
-    return [step.barrier([x], x.dims, x.layout)]
+    return [over(step, x, range(len(x.dims)), "layernorm")]
 
 
+def batch_norm(step: Step) -> Sequence[Value]:
+    """Translate BatchNormalization as at inference: one factor and offset for each channel, no running
+    statistics."""
+    return [step.pixelwise(step.data(), "batchnorm"), Constant(dims=None)]
+
+
+def _behind(step: Step, x: Tensor, default: int) -> range:
+    """Return the axes from the attribute `axis` on."""
+    axis, rank = step.integer("axis", default), len(x.dims)
+    return range(rank if axis == rank else step.axis(axis, rank), rank)
+
+
+def layer_norm(step: Step) -> Sequence[Value]:
+    """Translate LayerNormalization and its kin: over the axes from `axis` on; mean and deviation follow."""
+    x = step.data()
+    axes = _behind(step, x, -1)
+    y = over(step, x, axes, "layernorm")
+    if not any(step.proto.output[1:]):
+        return [y]
+    small = (*x.dims[: axes.start], *[1] * len(axes))
+    if any(x.layout[axis] for axis in axes):
+        return [y, step.barrier([x], small, x.layout, "mean")]
+    return [y, step.select(x, small, x.layout, "mean")]
+
+
+def added_norm(step: Step, op: str) -> Sequence[Value]:
+    """Translate SkipLayerNormalization and BiasSoftmax, over the last axes of a sum, the last output of
+    four."""
+    total = combine(step, "add", [step.need(0), step.need(1)], "sum")
+    axes = _behind(step, total, 1 if op == "softmax" else -1)
+    unused = Constant(dims=None)  # mean and deviation, of training
+    return [over(step, total, axes, op), unused, unused, total]
+
+
+def one_axis_norm(step: Step) -> Sequence[Value]:
+    """Translate LpNormalization."""
+    x = step.data()
+    return [over(step, x, _behind(step, x, -1)[:1], "layernorm")]
+
+
+def mean_variance(step: Step) -> Sequence[Value]:
+    """Translate MeanVarianceNormalization: batch and grid by default."""
+    x = step.data()
+    axes = step.integers("axes") or tuple(axis for axis in (0, 2, 3) if axis < len(x.dims))
+    return [over(step, x, step.axes(axes, len(x.dims)), "layernorm")]
+
+
+def softmax(step: Step) -> Sequence[Value]:
+    """Translate Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis` on."""
+    x, is_new = step.data(), step.integer("opset", step.opset) >= 13  # QLinearSoftmax says which one it means
+    axes = _behind(step, x, -1 if is_new else 1)
+    return [over(step, x, axes[:1] if is_new else axes, "softmax")]
+
+
+def reduced(step: Step, x: Tensor, axes: Sequence[int], keepdims: bool, op: str) -> Tensor:
+    """Return one value for all along the axes; `op`: the network's global pooling that stands for it."""
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
+    channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
+    inside = x.grid_axes & set(axes)
+    if inside:
+        layout = tuple(() if axis in inside else role for axis, role in enumerate(x.layout))
+        sizes = tuple(1 if axis in inside else size for axis, size in enumerate(x.dims))
+        is_whole = inside == x.grid_axes
+        blocks = None if is_whole else move(x.dims, x.layout, x.dims, layout)
+        if is_whole:
+            y = tensor(step.emit(op, [x.node], "pool" if channels else ""), sizes, layout)
+        elif blocks is not None:
+            local = op.removeprefix("global_")
+            y = tensor(step.emit(local, [x.node], kernel=blocks.pool, stride=blocks.pool), sizes, layout)
+        if not is_whole and blocks is None:
+            y = step.barrier([x], kept, layout, because="reduces a part of the grid")
+        elif channels:
+            y = step.select(y, kept, layout, "" if is_whole else "channels")
+    elif channels:
+        y = step.select(x, kept, x.layout)
+    elif not x.grid_axes and (step.op.startswith("Global") or {2, 3} <= set(axes)):
+        y = tensor(step.emit(op, [x.node]), kept, x.layout)
+    else:
+        y = step.pixelwise(x, "identity")
+    return y if keepdims else dropped(y, axes)
+
+
+def reduction(step: Step, op: str) -> Sequence[Value]:
+    """Translate ReduceMean and its kin, and global pooling over every axis behind the channels."""
+    x = step.data()
+    rank, axes = len(x.dims), None
+    if "Global" in step.op:
+        if rank < 3:
+            raise step.mismatch("X", f"global pooling needs data with a grid, got rank {rank}")
+        return [reduced(step, x, range(2, rank), True, op)]
+    axes = step.axes_of(rank)
+    if not axes and step.integer("noop_with_empty_axes", 0):
+        return [step.pixelwise(x, "identity")]
+    return [reduced(step, x, axes or range(rank), bool(step.integer("keepdims", 1)), op)]
+
+
+_ONE_VALUE = {"relu": ("Relu",), "dropout": ("Dropout",), "activation": ACTIVATIONS}
+_REDUCTIONS = {
+    "global_avgpool": "ReduceMean ReduceSum ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+    "ReduceProd GlobalAveragePool QLinearGlobalAveragePool GlobalLpPool",
+    "global_maxpool": "ReduceMax ReduceMin GlobalMaxPool",
+}
+_ADDED_NORMS = {
+    "layernorm": "SkipLayerNormalization SkipSimplifiedLayerNormalization",
+    "softmax": "BiasSoftmax",
+}
+_QLINEAR = {"QLinearAdd": ("add", (0, 3)), "QLinearMul": ("mul", (0, 3)), "QLinearWhere": ("add", (0, 1, 4))}
+"""The network node of operators that also take scales and zero points, and the places of their operands."""
+_FAMILIES: dict[Handler, str] = {
+    identity: " ".join(SAME),
+    whole: "InstanceNormalization GroupNormalization GroupNorm",
+    layer_norm: "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
+    softmax: "Softmax QLinearSoftmax LogSoftmax Hardmax",
+    one_axis_norm: "LpNormalization",
+    mean_variance: "MeanVarianceNormalization",
+    batch_norm: "BatchNormalization",
+    expanded: "Expand",
+    cumulative: "CumSum",
+    dynamic_quantise: "DynamicQuantizeLinear",
+}
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(ACTIVATIONS, partial(one_value, op="activation")),
-    **dict.fromkeys(SAME, identity),
+    **{name: rule for rule, names in _FAMILIES.items() for name in names.split()},
+    **{name: partial(one_value, op=op) for op, names in _ONE_VALUE.items() for name in names},
+    **{name: partial(reduction, op=op) for op, names in _REDUCTIONS.items() for name in names.split()},
+    **{name: partial(added_norm, op=op) for op, names in _ADDED_NORMS.items() for name in names.split()},
+    **{name: partial(arithmetic, op=op, operands=places) for name, (op, places) in _QLINEAR.items()},
     **dict.fromkeys(SUMS, partial(arithmetic, op="add")),
     **dict.fromkeys(PRODUCTS, partial(arithmetic, op="mul")),
-    "Relu": partial(one_value, op="relu"),
-    "Dropout": partial(one_value, op="dropout"),
-    "Expand": expanded,
-    "DynamicQuantizeLinear": dynamic_quantise,
-    "QLinearAdd": partial(arithmetic, op="add", operands=(0, 3)),
-    "QLinearMul": partial(arithmetic, op="mul", operands=(0, 3)),
-    "QLinearWhere": partial(arithmetic, op="add", operands=(0, 1, 4)),
-    "CumSum": cumulative,
 }

@@ -1,36 +1,56 @@
-"""Operators that only rearrange: nothing where pixels stay together, else a barrier.
+"""Operators that only move values: nothing where pixels stay together, a selection where they join, cut or
+pick along one axis, else a barrier.
 
 Source: docs/sources/model.md 2.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, lettered, reshaped
-from rramalloc.importers.onnx import shapes
+import numpy as np
+
+from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, in_raster_order, lettered
+from rramalloc.importers.axes import reshaped as regrouped
+from rramalloc.importers.onnx.operators.elementwise import combine, over
 from rramalloc.importers.onnx.operators.windowed import on_grid
+from rramalloc.importers.onnx.shapes import joined, outputs_of, permutation, reshaped, shown, sliced
+from rramalloc.importers.onnx.shapes import split as split_of
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Tensor, Value, arranged, tensor
+from rramalloc.importers.onnx.tensors import (
+    Array,
+    Constant,
+    Parts,
+    Tensor,
+    Value,
+    arranged,
+    dropped,
+    gridded,
+    inserted,
+    tensor,
+    usual,
+)
 from rramalloc.network.geometry import MAX_EXTENT, Pads
 from rramalloc.records import brief
 
 _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInteger")
+OVER_GRID = "works over the grid"
 
 
 def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
     """Return the tensor itself if every grid axis survives, `flatten` for one vector, else a barrier."""
     if any(size < 1 for size in dims):
-        raise step.mismatch("shape", f"the result {shapes.shown(dims)} is empty")
-    axes = reshaped(x.dims, x.layout, dims)
+        raise step.mismatch("shape", f"the result {shown(dims)} is empty")
+    axes = regrouped(x.dims, x.layout, dims)
     mixed = {k for k, parts in enumerate(axes or []) if len({atom is None for _, atom in parts}) > 1}
     to_vector = len(dims) == 2 and dims[0] == 1
     if to_vector and (x.shape.pixels == 1 or axes is None or mixed):
         return tensor(step.emit("flatten", [x.node]), dims, ((), ()))
     if axes is None:
-        return step.barrier([x], dims, regroup(x, dims))
+        return step.barrier([x], dims, _moved(x, dims))
     parts = [(k, size, atom) for k, own in enumerate(axes) for size, atom in own]
     inner = tensor(x.node, [size for _, size, _ in parts], [(atom,) if atom else () for *_, atom in parts])
     if mixed:
@@ -41,134 +61,7 @@ def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
     return tensor(inner.node, dims, [tuple(role) for role in roles])
 
 
-def reshape(step: Step) -> Sequence[Value]:
-    """Translate Reshape; the target may hold the file's batch."""
-    x = step.data()
-    target = step.known_integers(1, "shape")
-    return [reshape_to(step, x, shapes.reshaped(step, x.dims, target or (), step.drawing.batch))]
-
-
-def flatten(step: Step) -> Sequence[Value]:
-    """Flatten to (1, F), or to a matrix if the axis says so."""
-    x = step.data()
-    rank = len(x.dims)
-    axis = step.integer("axis", 1)
-    axis = rank if axis == rank else step.axis(axis, rank)
-    return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
-
-
-def transpose(step: Step) -> Sequence[Value]:
-    """Translate Transpose: only the meaning of axes moves."""
-    x = step.data()
-    return [arranged(x, shapes.permutation(step, len(x.dims)))]
-
-
-def squeeze(step: Step) -> Sequence[Value]:
-    """Translate Squeeze."""
-    x = step.data()
-    gone = shapes.squeezed(step, x.dims)
-    return [arranged(x, [axis for axis in range(len(x.dims)) if axis not in gone])]
-
-
-def unsqueeze(step: Step) -> Sequence[Value]:
-    """Translate Unsqueeze."""
-    x = step.data()
-    return [arranged(x, shapes.inserted(range(len(x.dims)), shapes.unsqueezed(step, x.dims), None))]
-
-
-def pad(step: Step) -> Sequence[Value]:
-    """Translate Pad: a zero border goes to the convolution or pooling that alone reads it, else it is a
-    barrier."""
-    x = step.data()
-    rank = len(x.dims)
-    given = step.integers("pads") or (step.known_integers(1, "pads") if step.opset >= 11 else None) or ()
-    axes = step.known_integers(3, "axes") if step.opset >= 18 else None
-    where = tuple(range(rank)) if axes is None else tuple(step.axis(axis, rank, "axes") for axis in axes)
-    if len(given) != 2 * len(where):
-        raise step.fault("pads", f"got {len(given)} values, {len(where)} axes have {2 * len(where)}")
-    around = {axis: (given[k], given[k + len(where)]) for k, axis in enumerate(where)}
-    dims = tuple(size + sum(around.get(axis, (0, 0))) for axis, size in enumerate(x.dims))
-    touched = [axis for axis, pair in around.items() if pair != (0, 0)]
-    if any(not 1 <= size <= MAX_EXTENT for size in dims):
-        raise step.fault("pads", f"got {brief(str(given))}, the result {shapes.shown(dims)} is not a shape")
-    if not touched:
-        return [step.pixelwise(x, "identity")]
-    if all(x.dims[axis] > 1 and not x.layout[axis] for axis in touched):
-        return [step.select(x, dims, x.layout)]
-    if step.text("mode", "constant") == "constant" and _slides(step, x, around):
-        source, roles = on_grid(step, x)
-        edges = {role: around.get(axis, (0, 0)) for axis, role in enumerate(roles, start=2)}
-        (top, bottom), (left, right) = edges.get("Y", (0, 0)), edges.get("X", (0, 0))
-        return [replace(tensor(source.node, dims, source.layout), pads=Pads(top, left, bottom, right))]
-    mode = step.text("mode", "constant")
-    if any(x.dims[axis] > 1 and not x.layout[axis] for axis in touched) or max(dims) > MAX_TAKEN:
-        return [step.barrier([x], dims, x.layout, because="pads channels and pixels at once")]
-    for axis in touched:
-        x = step.take(x, axis, _padded(x.dims[axis], around[axis], mode))
-    return [x]
-
-
-def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
-    """Return the source of each element along a padded axis, -1 for zeros."""
-    places = list[int]()
-    for at in range(-pair[0], size + pair[1]):
-        inside = 0 <= at < size
-        if inside:
-            places.append(at)
-        elif mode == "edge":
-            places.append(min(max(at, 0), size - 1))
-        elif mode == "wrap":
-            places.append(at % size)
-        elif mode == "reflect" and size > 1:
-            turn = at % (2 * size - 2)
-            places.append(min(turn, 2 * size - 2 - turn))
-        else:
-            places.append(-1)
-    return places
-
-
-def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
-    readers = step.drawing.uses.get(step.proto.output[0], ())
-    if len(readers) != 1 or readers[0][0] not in _SLIDING or readers[0][1] != 0 or len(x.dims) not in (3, 4):
-        return False
-    fits = x.dims[0] == 1
-    grid = x.layout == lettered(x.dims, "1CYX"[: len(x.dims)])
-    return (
-        fits
-        and grid
-        and all(min(pair) >= 0 and (axis > 1 or pair == (0, 0)) for axis, pair in around.items())
-    )
-
-
-def depth_to_space(step: Step) -> Sequence[Value]:
-    """Translate DepthToSpace: each pixel becomes a block, which is exactly an upsampling with fewer
-    channels."""
-    x, _ = on_grid(step, step.data())
-    block = step.integer("blocksize", 0)
-    if len(x.dims) != 4 or block < 1 or x.dims[1] % (block * block):
-        raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
-    _, channels, height, width = x.dims
-    big = (1, channels, height * block, width * block)
-    layout = lettered(big, "1CYX")
-    wide = tensor(step.emit("upsample", [x.node], "upsample", scale=(block, block)), big, layout)
-    return [step.select(wide, (1, channels // block**2, *big[2:]), layout)]
-
-
-def space_to_depth(step: Step) -> Sequence[Value]:
-    """Translate SpaceToDepth: a block of pixels becomes one, which is exactly a pooling with more
-    channels."""
-    x, _ = on_grid(step, step.data())
-    block = step.integer("blocksize", 0)
-    if len(x.dims) != 4 or block < 1 or x.dims[2] % block or x.dims[3] % block:
-        raise step.mismatch("blocksize", f"got {brief(block)} for data of {shapes.shown(x.dims)}")
-    _, channels, height, width = x.dims
-    small = (1, channels, height // block, width // block)
-    pooled = step.emit("maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
-    layout = lettered(small, "1CYX")
-    return [step.select(tensor(pooled, small, layout), (1, channels * block**2, *small[2:]), layout)]
-
-
-def regroup(x: Tensor, target: Dims) -> Layout:
+def _moved(x: Tensor, target: Dims) -> Layout:
     """Return the layout after a reshape that moves pixels: an axis as long as one from before keeps its role.
 
     Among the others the first is channels if there were channels, the rest is the grid.
@@ -186,19 +79,382 @@ def regroup(x: Tensor, target: Dims) -> Layout:
     for k, role in enumerate(roles):
         if role == "?":
             roles[k], channels = ("C", False) if channels else ("Y", False)
-    grid = [k for k, role in enumerate(roles) if role == "Y"]
-    return lettered(
-        target, "".join("X" if len(grid) > 1 and k == grid[-1] else r for k, r in enumerate(roles))
-    )
+    return gridded(target, [k for k, role in enumerate(roles) if role != "Y"])
 
 
-HANDLERS: dict[str, Handler] = {
-    "Reshape": reshape,
-    "Flatten": flatten,
-    "Transpose": transpose,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Pad": pad,
-    "DepthToSpace": depth_to_space,
-    "SpaceToDepth": space_to_depth,
+def reshape(step: Step) -> Sequence[Value]:
+    """Translate Reshape, and Flatten to (1, F), or to a matrix if the axis says so."""
+    x = step.data()
+    if step.op == "Reshape":
+        return [reshape_to(step, x, reshaped(step, x.dims, step.known_integers(1, "shape") or ()))]
+    rank, axis = len(x.dims), step.integer("axis", 1)
+    axis = rank if axis == rank else step.axis(axis, rank)
+    return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
+
+
+def transpose(step: Step) -> Sequence[Value]:
+    """Translate Transpose: only the meaning of axes moves."""
+    x = step.data()
+    return [arranged(x, permutation(step, len(x.dims)))]
+
+
+def squeeze(step: Step) -> Sequence[Value]:
+    """Translate Squeeze. Raises NetworkError if an axis is longer than 1."""
+    x = step.data()
+    axes = step.axes_of(len(x.dims))
+    axes = tuple(axis for axis, size in enumerate(x.dims) if size == 1) if axes is None else axes
+    for axis in axes:
+        if x.dims[axis] != 1:
+            raise step.mismatch("axes", f"axis {axis} of {shown(x.dims)} is longer than 1")
+    return [dropped(x, axes)]
+
+
+def unsqueeze(step: Step) -> Sequence[Value]:
+    """Translate Unsqueeze."""
+    x, given = step.data(), step.integers("axes")
+    given = (step.known_integers(1, "axes") if step.opset >= 13 else None) if given is None else given
+    if given is None or len(given) > 64:
+        raise step.fault("axes", "this attribute is missing" if given is None else f"got {len(given)} axes")
+    rank = len(x.dims) + len(given)
+    return [inserted(x, step.axes(given, rank), rank)]
+
+
+def pad(step: Step) -> Sequence[Value]:
+    """Translate Pad: a zero border goes to the convolution or pooling that alone reads it, else other places
+    are taken."""
+    x, mode = step.data(), step.text("mode", "constant")
+    rank = len(x.dims)
+    given = step.integers("pads") or (step.known_integers(1, "pads") if step.opset >= 11 else None) or ()
+    axes = step.known_integers(3, "axes") if step.opset >= 18 else None
+    where = range(rank) if axes is None else [step.axis(axis, rank, "axes") for axis in axes]
+    if len(given) != 2 * len(where):
+        raise step.fault("pads", f"got {len(given)} values, {len(where)} axes have {2 * len(where)}")
+    around = {axis: (given[k], given[k + len(where)]) for k, axis in enumerate(where)}
+    dims = tuple(size + sum(around.get(axis, (0, 0))) for axis, size in enumerate(x.dims))
+    touched = [axis for axis, pair in around.items() if pair != (0, 0)]
+    of_channels = [x.dims[axis] > 1 and not x.layout[axis] for axis in touched]
+    if any(not 1 <= size <= MAX_EXTENT for size in dims):
+        raise step.fault("pads", f"got {brief(str(given))}, the result {shown(dims)} is not a shape")
+    if not touched:
+        return [step.pixelwise(x, "identity")]
+    if all(of_channels):
+        return [step.select(x, dims, x.layout)]
+    if mode == "constant" and _slides(step, x, around):
+        source, roles = on_grid(step, x)
+        edges = {role: around.get(axis, (0, 0)) for axis, role in enumerate(roles, start=2)}
+        (top, bottom), (left, right) = edges.get("Y", (0, 0)), edges.get("X", (0, 0))
+        return [replace(tensor(source.node, dims, source.layout), pads=Pads(top, left, bottom, right))]
+    if any(of_channels) or max(dims) > MAX_TAKEN:
+        return [step.barrier([x], dims, x.layout, because="pads channels and pixels at once")]
+    for axis in touched:
+        x = step.take(x, axis, _padded(x.dims[axis], around[axis], mode))
+    return [x]
+
+
+def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
+    """Return the source of each element along a padded axis, -1 for zeros."""
+    places = range(-pair[0], size + pair[1])
+    if mode == "edge":
+        return [min(max(at, 0), size - 1) for at in places]
+    if mode == "wrap":
+        return [at % size for at in places]
+    if mode == "reflect" and size > 1:
+        return [size - 1 - abs(size - 1 - at % (2 * size - 2)) for at in places]
+    return [at if 0 <= at < size else -1 for at in places]
+
+
+def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
+    """Return True if one window alone reads the padded data, and can take over the border."""
+    readers = step.drawing.uses.get(step.proto.output[0], ())
+    is_window = len(readers) == 1 and readers[0][0] in _SLIDING and readers[0][1] == 0
+    if not is_window or len(x.dims) not in (3, 4) or x.dims[0] != 1:
+        return False
+    is_grid = x.layout == lettered(x.dims, "1CYX"[: len(x.dims)])
+    return is_grid and all(min(pair) >= 0 and (axis > 1 or pair == (0, 0)) for axis, pair in around.items())
+
+
+def blocks(step: Step) -> Sequence[Value]:
+    """Translate DepthToSpace, exactly an upsampling with fewer channels, and SpaceToDepth, exactly a pooling
+    with more."""
+    x, _ = on_grid(step, step.data())
+    block, grows = step.integer("blocksize", 0), step.op == "DepthToSpace"
+    divided = (x.dims[1],) if grows else x.dims[2:]
+    if len(x.dims) != 4 or block < 1 or any(size % (block**2 if grows else block) for size in divided):
+        raise step.mismatch("blocksize", f"got {brief(block)} for data of {shown(x.dims)}")
+    _, channels, height, width = x.dims
+    if grows:
+        node = step.emit("upsample", [x.node], "upsample", scale=(block, block))
+        channels, sides = channels // block**2, (height * block, width * block)
+    else:
+        node = step.emit("maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
+        channels, sides = channels * block**2, (height // block, width // block)
+    layout = lettered((1, x.dims[1], *sides), "1CYX")
+    return [step.select(tensor(node, (1, x.dims[1], *sides), layout), (1, channels, *sides), layout)]
+
+
+def concat(step: Step) -> Sequence[Value]:
+    """Translate Concat: constants only add channels; along the grid zeros stand around each operand."""
+    values = [v for v in (step.values[2::3] if step.op == "QLinearConcat" else step.values) if v is not None]
+    sizes, data = step.operands(values)
+    axis = step.axis(step.integer("axis", 1), len(sizes[0]))
+    dims = joined(step, sizes, axis)
+    lead = max(data, key=lambda x: (x.shape.pixels, x.shape.channels))
+    if any(x.layout[axis] for x in data):
+        return [_behind(step, values, dims, axis)]
+    layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])
+    on = [step.relayout(x, layout) for x in data]
+    total = sum(x.dims[axis] for x in on)
+    whole = total == dims[axis]
+    if len(on) == 1:
+        return [on[0] if whole else step.select(on[0], dims, layout)]
+    name = step.emit("concat", [x.node for x in on], "" if whole else "data")
+    part = tensor(name, (*dims[:axis], total, *dims[axis + 1 :]), layout)
+    return [part if whole else step.select(part, dims, layout)]
+
+
+def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
+    """Add up operands one behind the other on the grid, each with zeros around it."""
+    placed, at, data = list[Tensor](), 0, [x for x in values if isinstance(x, Tensor)]
+    lead = max(data, key=lambda x: x.shape.pixels)
+    several = len(lead.layout[axis]) != 1
+    if (several and not in_raster_order(lead.layout, axis)) or dims[axis] > MAX_TAKEN:
+        return step.barrier(data, dims, lead.layout, because=OVER_GRID)
+    for number, value in enumerate(values):
+        length = step.size(value)[axis]
+        if isinstance(value, Tensor):
+            around = [-1] * at + list(range(length)) + [-1] * (dims[axis] - at - length)
+            roles = list(value.layout)
+            if not several and not value.layout[axis]:
+                (atom,) = lead.layout[axis]
+                roles = list(lead.layout)
+                roles[axis] = (Atom(length, atom.grid, atom.level),)
+            placed.append(step.take(step.relayout(value, roles), axis, around, f"part{number}"))
+        at += length
+    return combine(step, "add", placed) if len(placed) > 1 else placed[0]
+
+
+def _pieces(step: Step, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+    """Return the parts of these lengths along an axis."""
+    dims, parts = step.size(value), list[Value]()
+    for number, end in enumerate(itertools.accumulate(sizes)):
+        size = sizes[number]
+        part = value
+        if not size or isinstance(value, Constant):
+            part = Constant(dims=(*dims[:axis], size, *dims[axis + 1 :]))
+        elif size < dims[axis]:
+            part = step.take(value, axis, range(end - size, end), f"{number}" if number else "")
+        parts.append(part)
+    return parts
+
+
+def split(step: Step) -> Sequence[Value]:
+    """Split: one `select` for each part."""
+    x = step.data()
+    return _pieces(step, x, *split_of(step, x.dims))
+
+
+def split_to_sequence(step: Step) -> Sequence[Value]:
+    """Translate SplitToSequence: parts of a length or of stated lengths, by default single places."""
+    dims, given = step.dims(0), step.known(1, "split")
+    axis = step.axis(step.integer("axis", 0), len(dims))
+    sizes = [1] if given is None else [int(size) for size in given.reshape(-1)]
+    if given is None or given.ndim == 0:
+        if sizes[0] < 1:
+            raise step.fault("split", f"got {brief(sizes[0])}, a length is at least 1")
+        sizes = [min(sizes[0], dims[axis] - start) for start in range(0, dims[axis], sizes[0])]
+    if len(sizes) > MAX_TAKEN:
+        raise step.unsupported(f"it makes {len(sizes)} parts, the limit is {MAX_TAKEN}")
+    if sum(sizes) != dims[axis] or min(sizes, default=0) < 1:
+        raise step.mismatch("split", f"parts {brief(str(sizes))} do not make an axis of {dims[axis]}")
+    parts = _pieces(step, step.need(0), axis, sizes)
+    if given is None and not step.integer("keepdims", 1):
+        parts = [dropped(part, (axis,)) for part in parts]
+    return [Parts(dims=None, parts=tuple(parts))]
+
+
+def sequence(step: Step) -> Sequence[Value]:
+    """Translate the operators on sequences, whose parts must be known. Raises UnsupportedError."""
+    if step.op in ("SequenceConstruct", "SequenceEmpty"):
+        return [Parts(dims=None, parts=tuple(value for value in step.values if value is not None))]
+    value, is_insert = step.need(0), step.op == "SequenceInsert"
+    if not isinstance(value, Parts):
+        raise step.unsupported("it does not take a known sequence")
+    parts, count = list[Value](value.parts), len(value.parts)
+    if step.op == "SequenceLength":
+        return [Constant(dims=(), array=np.array(count))]
+    if step.op == "ConcatFromSequence":
+        return _concat_parts(step, parts)
+    place = step.known_integers(1 + is_insert, "position")
+    if place is None and step.op != "SequenceAt":
+        place = (count - (not is_insert),)
+    if place is None or len(place) != 1 or not -count <= place[0] < count + is_insert:
+        raise step.fault("position", f"got {brief(str(place))}, the sequence has {count} parts")
+    if step.op == "SequenceAt":
+        return [parts[place[0]]]
+    if is_insert:
+        parts.insert(place[0], step.need(1))
+    else:
+        del parts[place[0]]
+    return [Parts(dims=None, parts=tuple(parts))]
+
+
+def _concat_parts(step: Step, parts: list[Value]) -> Sequence[Value]:
+    """Join the parts along an axis, or along a new one."""
+    if step.integer("new_axis", 0) and parts:
+        rank = len(step.size(parts[0])) + 1
+        axis = step.axis(step.integer("axis", 0), rank)
+        parts = [inserted(part, (axis,), rank) for part in parts]
+    if not parts or any(isinstance(part, Tensor) for part in parts):
+        return concat(replace(step, values=tuple(parts)))
+    sizes = [step.size(part) for part in parts]
+    return [Constant(dims=joined(step, sizes, step.axis(step.integer("axis", 0), len(sizes[0]))))]
+
+
+def slice_(step: Step) -> Sequence[Value]:
+    """Translate Slice; nothing if it keeps everything in order."""
+    x = step.data()
+    kept = sliced(step, x.dims)
+    if not all(kept.values()):
+        return [Constant(dims=tuple(len(kept.get(axis, range(n))) for axis, n in enumerate(x.dims)))]
+    for axis, part in kept.items():
+        if part != range(x.dims[axis]):
+            x = step.take(x, axis, part)
+    return [x]
+
+
+def gather(step: Step) -> Sequence[Value]:
+    """Translate Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
+    if isinstance(step.need(0), Constant):
+        return [_look_up(step, 0, 1)]
+    x, index, picked = step.data(), step.need(1), step.dims(1)
+    axis = step.axis(step.integer("axis", 0), len(x.dims))
+    dims = x.dims[:axis] + picked + x.dims[axis + 1 :]
+    if isinstance(index, Tensor):
+        layout: Layout = gridded(dims, [len(dims) - 1])
+        return [step.barrier([x, index], dims, layout, because="picks by computed indices")]
+    layout = (*x.layout[:axis], *([x.layout[axis]] * len(picked)), *x.layout[axis + 1 :])
+    if not x.layout[axis]:
+        return [step.select(x, dims, layout)]
+    if index.array is None or len(picked) > 1:
+        return [step.barrier([x], dims, layout, because=OVER_GRID)]
+    y = step.take(x, axis, _places(step, index.array, x.dims[axis]))
+    return [y if picked else dropped(y, (axis,))]
+
+
+def _look_up(step: Step, table_at: int, index_at: int) -> Tensor:
+    """Return a row of a constant table for each index: indices are the grid, rows the channels."""
+    table, index = step.dims(table_at), step.data(index_at)
+    axis = step.axis(step.integer("axis", 0), len(table))
+    on = step.relayout(index, gridded(index.dims, []))
+    dims = table[:axis] + index.dims + table[axis + 1 :]
+    return step.select(on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
+
+
+def embedded(step: Step) -> Sequence[Value]:
+    """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, added and
+    normalised."""
+    places = ((2, 0), (3, 8), (4, 1))
+    is_row = [isinstance(step.value(a), Constant) and isinstance(step.value(b), Tensor) for a, b in places]
+    rows = [_look_up(step, *pair) for pair, is_one in zip(places, is_row, strict=True) if is_one]
+    if not rows:
+        raise step.unsupported("none of its tokens, places and segments is data")
+    total = combine(step, "add", rows, "sum") if len(rows) > 1 else rows[0]
+    mask = step.value(7)
+    length: Value = Constant(dims=total.dims[:1])
+    if isinstance(mask, Tensor) and any(step.proto.output[1:2]):
+        length = step.barrier([mask], mask.dims[:1], mask.layout[:1], "mask")
+    return [over(step, total, (len(total.dims) - 1,), "layernorm"), length, total]
+
+
+def gather_nd(step: Step) -> Sequence[Value]:
+    """Translate GatherND of constant places along one axis: a Gather; others wait for all pixels."""
+    x, index, dims = step.data(), step.need(1), outputs_of(step)[0]
+    if dims is None:
+        raise step.fault("indices", "data, indices and batch_dims do not fit")
+    along_one = step.dims(1)[1:] == (1,) and not step.integer("batch_dims", 0)
+    if along_one and isinstance(index, Constant) and not x.layout[0]:
+        return [step.select(x, dims, x.layout)]
+    if along_one and isinstance(index, Constant) and index.array is not None:
+        return [step.take(x, 0, _places(step, index.array, x.dims[0]))]
+    data = [value for value in (x, index) if isinstance(value, Tensor)]
+    layout = x.layout if along_one else usual(dims)
+    return [step.barrier(data, dims, layout, because="picks by computed indices")]
+
+
+def gather_elements(step: Step) -> Sequence[Value]:
+    """Translate GatherElements: along channels pixelwise, as long as it keeps the grid."""
+    x, dims = step.data(), step.dims(1)
+    axis = step.axis(step.integer("axis", 0), len(x.dims))
+    if len(dims) != len(x.dims):
+        raise step.mismatch("indices", f"{shown(dims)} has other axes than {shown(x.dims)}")
+    values = [value for value in step.values[:2] if isinstance(value, Tensor)]
+    kept = all(a == b for k, (a, b) in enumerate(zip(x.dims, dims, strict=True)) if k != axis)
+    if not x.layout[axis] and kept and len(values) == 1:
+        return [step.select(x, dims, x.layout)]
+    layout = x.layout if kept else usual(dims)
+    return [step.barrier(values, dims, layout, because="picks by indices of every pixel")]
+
+
+def _places(step: Step, array: Array, length: int) -> list[int]:
+    """Return constant indices, counted from the front. Raises SpecError."""
+    indices = [int(at) for at in array.reshape(-1)]
+    if any(not -length <= at < length for at in indices):
+        raise step.fault("indices", f"must be from {-length} to {length - 1}, got {brief(str(indices))}")
+    return [at % length for at in indices]
+
+
+def tile(step: Step) -> Sequence[Value]:
+    """Translate Tile: like Expand where an axis has length 1."""
+    x, repeats = step.data(), step.known_integers(1, "repeats") or ()
+    if len(repeats) != len(x.dims) or any(count < 1 for count in repeats):
+        raise step.fault("repeats", f"got {brief(str(repeats))} for data of {shown(x.dims)}")
+    dims = tuple(size * count for size, count in zip(x.dims, repeats, strict=True))
+    if all(size == 1 or count == 1 for size, count in zip(x.dims, repeats, strict=True)):
+        axes = zip(x.dims, x.layout, gridded(dims, [1]), strict=True)
+        return [step.expand(x, dims, [new if size == 1 else old for size, old, new in axes], "repeat")]
+    if max(dims) > MAX_TAKEN:
+        return [step.barrier([x], dims, x.layout, because="repeats a very long axis")]
+    for axis, count in enumerate(repeats):
+        if count > 1:
+            x = step.take(x, axis, list(range(x.dims[axis])) * count)
+    return [x]
+
+
+def pick(step: Step) -> Sequence[Value]:
+    """Translate ArgMax, ArgMin, TopK: the winners along an axis; both outputs of TopK are alike."""
+    x, is_top = step.data(), step.op == "TopK"
+    axis, count = step.axis(step.integer("axis", -1 if is_top else 0), len(x.dims)), 1
+    if is_top:
+        given = step.known_integers(1, "K") if step.opset >= 10 else (step.integer("k", 0),)
+        count = given[0] if given else 0
+    if not 1 <= count <= x.dims[axis]:
+        raise step.fault("K", f"got {brief(count)}, the axis has {x.dims[axis]} values")
+    dims = (*x.dims[:axis], count, *x.dims[axis + 1 :])
+    if x.layout[axis]:
+        y = step.barrier([x], dims, x.layout, because=OVER_GRID)
+    else:
+        y = step.select(x, dims, x.layout)
+    return [y if is_top or step.integer("keepdims", 1) else dropped(y, (axis,))]
+
+
+_FAMILIES: dict[Handler, str] = {
+    reshape: "Reshape Flatten",
+    transpose: "Transpose",
+    squeeze: "Squeeze",
+    unsqueeze: "Unsqueeze",
+    pad: "Pad",
+    blocks: "DepthToSpace SpaceToDepth",
+    concat: "Concat QLinearConcat",
+    split: "Split",
+    split_to_sequence: "SplitToSequence",
+    sequence: "SequenceConstruct SequenceEmpty SequenceInsert SequenceErase SequenceLength SequenceAt "
+    "ConcatFromSequence",
+    slice_: "Slice",
+    gather: "Gather",
+    gather_nd: "GatherND",
+    gather_elements: "GatherElements",
+    embedded: "EmbedLayerNormalization",
+    tile: "Tile",
+    pick: "ArgMax ArgMin TopK",
 }
+HANDLERS: dict[str, Handler] = {name: rule for rule, names in _FAMILIES.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Convolutions, transposed or not, and pooling: a receptive field slides over one or two axes."""
+"""Convolutions, transposed or not, and pooling: a receptive field slides over one or two axes; resizing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from rramalloc.importers.axes import Dims, lettered
+import numpy as np
+import onnx
+
+from rramalloc.importers.axes import Atom, Dims, Layout, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
-from rramalloc.importers.onnx.outputs import outputs_of
-from rramalloc.importers.onnx.shapes import shown
+from rramalloc.importers.onnx.shapes import outputs_of, shown
 from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor, usual
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +30,27 @@ class Windows:
     kernel: Dims
     stride: Dims
     dilation: Dims
-    pads: tuple[tuple[int, int], ...]
+    pads: tuple[Pair, ...]
 
     def span(self, axis: int) -> int:
         """Return the input pixels from the first to the last one of a window."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+    def fields(self, roles: str, border: Pads = NO_PADS) -> dict[str, Any]:
+        """Return the fields of a network node; roles: the side of the grid that each axis is."""
+
+        def pair(values: Sequence[T], absent: T) -> tuple[T, T]:
+            at = dict(zip(roles, values, strict=True))
+            return at.get("Y", absent), at.get("X", absent)
+
+        (top, bottom), (left, right) = pair(self.pads, (0, 0))
+        added = zip((top, left, bottom, right), border, strict=True)
+        return {
+            "kernel": pair(self.kernel, 1),
+            "stride": pair(self.stride, 1),
+            "dilation": pair(self.dilation, 1),
+            "pads": tuple(one + other for one, other in added),
+        }
 
 
 def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
@@ -41,12 +60,10 @@ def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
     """
     rank = len(x.dims)
     if rank not in (3, 4):
-        remedy = ""
+        what, remedy = f"a tensor of rank {rank}", ""
         if rank == 5:
-            remedy = (
-                ": export one frame of the data, with its kernels of one step along that axis as 2-D ones"
-            )
-        what = "3-D data" if rank == 5 else f"a tensor of rank {rank}"
+            what = "3-D data"
+            remedy = ": export one frame, with its kernels of one step along that axis as 2-D ones"
         raise step.unsupported(
             f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed{remedy}"
         )
@@ -56,21 +73,26 @@ def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
             f"only networks that keep one input together can be expressed"
         )
     for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
-        swapped = roles == "XY" and 1 not in x.dims[2:]
-        if not swapped and x.layout == lettered(x.dims, f"1C{roles}"):
+        is_swapped = roles == "XY" and 1 in x.dims[2:]
+        if not is_swapped and x.layout == lettered(x.dims, f"1C{roles}"):
             return x, roles
     return step.relayout(x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
 
 
+def _spatial(step: Step, field: str, rank: int, default: int, least: int) -> Dims:
+    """Return an attribute with a value for each spatial axis. Raises SpecError."""
+    values = step.integers(field) or (default,) * rank
+    if len(values) != rank or min(values) < least:
+        raise step.fault(field, f"got {brief(str(values))} for {rank} spatial axes, the least is {least}")
+    return values
+
+
 def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
-    """Return the attributes of a convolution or pooling. Raises SpecError for wrong lengths or values."""
+    """Return the attributes of a convolution or pooling. Raises SpecError, UnsupportedError."""
     rank = len(extents)
-    if len(kernel) != rank:
+    if len(kernel) != rank or min(kernel) < 1:
         raise step.fault("kernel_shape", f"got {brief(str(kernel))} for {rank} spatial axes")
-    stride, dilation = _spatial(step, "strides", rank), _spatial(step, "dilations", rank)
-    for field, sizes in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
-        if min(sizes) < 1:
-            raise step.fault(field, f"got {brief(str(sizes))}, every value must be at least 1")
+    stride, dilation = (_spatial(step, field, rank, 1, 1) for field in ("strides", "dilations"))
     auto = step.text("auto_pad", "NOTSET") or "NOTSET"
     if auto not in AUTO_PADS:
         raise step.fault("auto_pad", f"got {brief(auto)}, known: {', '.join(AUTO_PADS)}")
@@ -78,62 +100,24 @@ def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
     if auto == "VALID":
         return windows
     if auto == "NOTSET":
-        return Windows(kernel=kernel, stride=stride, dilation=dilation, pads=explicit_pads(step, rank))
-    pads = []
-    for axis, extent in enumerate(extents):
-        total = max((-(-extent // stride[axis]) - 1) * stride[axis] + windows.span(axis) - extent, 0)
-        small = total // 2
-        pads.append((small, total - small) if auto == "SAME_UPPER" else (total - small, small))
-    return Windows(kernel=kernel, stride=stride, dilation=dilation, pads=tuple(pads))
+        pads = step.integers("pads") or (0,) * (2 * rank)
+        if len(pads) != 2 * rank:
+            raise step.fault("pads", f"got {len(pads)} values, {rank} spatial axes have {2 * rank}")
+        if min(pads) < 0:
+            got = brief(str(pads))
+            raise step.unsupported(f"pads: got {got}; negative pads cut the input and cannot be expressed")
+        return replace(windows, pads=tuple(zip(pads[:rank], pads[rank:], strict=True)))
+    cut = [-(-extent // step) for extent, step in zip(extents, stride, strict=True)]
+    totals = (max((cut[k] - 1) * stride[k] + windows.span(k) - extents[k], 0) for k in range(rank))
+    return replace(windows, pads=tuple(_halves(total, auto == "SAME_UPPER") for total in totals))
 
 
-def explicit_pads(step: Step, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return the `pads` attribute as (before, after) per spatial axis. Raises SpecError, UnsupportedError."""
-    pads = step.integers("pads") or (0,) * (2 * rank)
-    if len(pads) != 2 * rank:
-        raise step.fault("pads", f"got {len(pads)} values, {rank} spatial axes have {2 * rank}")
-    if min(pads) < 0:
-        raise step.unsupported(
-            f"pads: got {brief(str(pads))}; negative pads cut the input and cannot be expressed"
-        )
-    return tuple((pads[axis], pads[axis + rank]) for axis in range(rank))
+def _halves(total: int, is_upper: bool) -> Pair:
+    small = total // 2
+    return (small, total - small) if is_upper else (total - small, small)
 
 
-def _spatial(step: Step, field: str, rank: int) -> Dims:
-    values = step.integers(field) or (1,) * rank
-    if len(values) != rank:
-        raise step.fault(field, f"got {len(values)} values for {rank} spatial axes")
-    return values
-
-
-def fields_of(windows: Windows, roles: str, border: Pads) -> dict[str, Any]:
-    """Return the kernel, stride, pads and dilation as network nodes have them: (rows, columns)."""
-
-    def pair(values: Dims) -> tuple[int, int]:
-        at = dict(zip(roles, values, strict=True))
-        return at.get("Y", 1), at.get("X", 1)
-
-    pads = dict(zip(roles, windows.pads, strict=True))
-    (top, bottom), (left, right) = pads.get("Y", (0, 0)), pads.get("X", (0, 0))
-    added = (top + border.top, left + border.left, bottom + border.bottom, right + border.right)
-    return {
-        "kernel": pair(windows.kernel),
-        "stride": pair(windows.stride),
-        "dilation": pair(windows.dilation),
-        "pads": added,
-    }
-
-
-def kernel_of(step: Step, weight: Dims) -> Dims:
-    """Return the spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
-    kernel = weight[2:]
-    declared = step.integers("kernel_shape")
-    if declared is not None and declared != kernel:
-        raise step.fault("kernel_shape", f"got {brief(str(declared))}, the weights are {shown(weight)}")
-    return kernel
-
-
-def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
+def weights_of(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
     """Return the shape of the weights, and what a node keeps of them: origin and bits, with those of the
     data.
 
@@ -144,35 +128,41 @@ def constant_weight(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
         raise step.unsupported(
             f"its weights (input {index}) are computed from data; a stage holds constant weights"
         )
-    data = step.need(0)
-    return step.dims(index), {
-        "weights": value.origin,
-        "weight_bits": value.bits,
-        "input_bits": data.bits,
-    }
+    kept = {"weights": value.origin, "weight_bits": value.bits, "input_bits": step.need(0).bits}
+    return step.dims(index), kept
 
 
-def conv(step: Step, weights: int, residual: int | None = None) -> Sequence[Value]:
-    """Return a convolution whose weights are input number `weights`; residual: input that is added to the
-    result."""
+def _kernel_of(step: Step, weight: Dims) -> Dims:
+    """Return the spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
+    if step.integers("kernel_shape") not in (None, weight[2:]):
+        got = brief(str(step.integers("kernel_shape")))
+        raise step.fault("kernel_shape", f"got {got}, the weights are {shown(weight)}")
+    return weight[2:]
+
+
+def _placed(step: Step, name: str, roles: str) -> Tensor:
+    """Return a node's output as (1, channels, spatial axes)."""
+    shape = step.drawing.shapes[name]
+    sides = [shape.height if role == "Y" else shape.width for role in roles]
+    dims = (1, shape.channels, *sides)
+    return tensor(name, dims, lettered(dims, "1C" + roles))
+
+
+def conv(step: Step, weights: int = 1) -> Sequence[Value]:
+    """Translate Conv and its kin, whose weights are input number `weights`; FusedConv adds its input 3."""
     kernel = step.need(weights)
     if isinstance(kernel, Tensor) and weights == 1:
         return [_computed_kernel(step, step.data(), kernel)]
     x, roles = on_grid(step, step.data())
-    weight, kept = constant_weight(step, weights)
-    if len(weight) != len(x.dims):
-        raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
-    windows = windows_of(step, kernel_of(step, weight), x.dims[2:])
+    weight, kept = weights_of(step, weights)
     groups = step.integer("group", 1)
-    if weight[1] * groups != x.shape.channels:
+    if len(weight) != len(x.dims) or weight[1] * groups != x.shape.channels:
         raise step.mismatch(
-            "W",
-            f"weights {shown(weight)} with {brief(groups)} groups take {brief(weight[1] * groups)} channels, "
-            f"the input has {x.shape.channels}",
+            "W", f"weights {shown(weight)} with {brief(groups)} groups do not fit data of {shown(x.dims)}"
         )
-    fields = fields_of(windows, roles, x.pads)
+    fields = windows_of(step, _kernel_of(step, weight), x.dims[2:]).fields(roles, x.pads)
     name = step.emit("conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
-    y, added = placed(step, name, roles), None if residual is None else step.value(residual)
+    y, added = _placed(step, name, roles), step.value(3) if step.op == "FusedConv" else None
     return [y if added is None else combine(step, "add", [y, added], "sum")]
 
 
@@ -180,25 +170,14 @@ def _computed_kernel(step: Step, x: Tensor, kernel: Tensor) -> Tensor:
     """Return a convolution of two computed tensors: its products take no arrays."""
     dims = outputs_of(step)[0]
     if dims is None:
-        raise step.unsupported(
-            "its weights (input 1) are computed from data, and its output shape is not known"
-        )
+        raise step.unsupported("its weights (input 1) are computed from data, its output shape is not known")
+    macs = math.prod(dims) * math.prod(kernel.dims[1:])
     because = "has computed weights, which take no arrays"
-    return step.barrier(
-        [x, kernel], dims, usual(dims), because=because, macs=math.prod(dims) * math.prod(kernel.dims[1:])
-    )
-
-
-def placed(step: Step, name: str, roles: str) -> Tensor:
-    """Return a node's output as (1, channels, spatial axes)."""
-    shape = step.drawing.shapes[name]
-    extents = {"Y": shape.height, "X": shape.width}
-    dims = (1, shape.channels, *(extents[role] for role in roles))
-    return tensor(name, dims, lettered(dims, "1C" + roles))
+    return step.barrier([x, kernel], dims, usual(dims), because=because, macs=macs)
 
 
 def pool(step: Step, op: str) -> Sequence[Value]:
-    """Return a pooling; count_include_pad and p do not change what a window needs.
+    """Translate a pooling; count_include_pad and p do not change what a window needs.
 
     The indices, second output of MaxPool, exist pixel by pixel too.
     """
@@ -207,22 +186,13 @@ def pool(step: Step, op: str) -> Sequence[Value]:
     if kernel is None:
         raise step.fault("kernel_shape", "this attribute is missing")
     windows = windows_of(step, kernel, x.dims[2:])
-    ceil_mode = bool(step.integer("ceil_mode", 0)) and step.text("auto_pad", "NOTSET") in (
-        "NOTSET",
-        "VALID",
-        "",
-    )
-    fields = fields_of(windows, roles, x.pads)
-    name = step.emit(op, [x.node], ceil_mode=ceil_mode, **fields)
-    y = placed(step, name, roles)
+    ceil_mode = bool(step.integer("ceil_mode", 0)) and not step.text("auto_pad", "").startswith("SAME")
+    name = step.emit(op, [x.node], ceil_mode=ceil_mode, **windows.fields(roles, x.pads))
+    y = _placed(step, name, roles)
     if x.pads != NO_PADS and ceil_mode:
-        expected = tuple(
-            pooled_extent(
-                extent, windows.span(axis), windows.stride[axis], windows.pads[axis], ceil_mode=True
-            )
-            for axis, extent in enumerate(x.dims[2:])
-        )
-        if expected != y.dims[2:]:
+        axes = zip(x.dims[2:], range(len(roles)), windows.stride, windows.pads, strict=True)
+        expected = [pooled_extent(n, windows.span(k), s, p, ceil_mode=True) for n, k, s, p in axes]
+        if tuple(expected) != y.dims[2:]:
             raise step.unsupported(
                 "ceil_mode after a separate Pad makes another size than one padded pooling"
             )
@@ -232,15 +202,14 @@ def pool(step: Step, op: str) -> Sequence[Value]:
 def transposed_conv(step: Step) -> Sequence[Value]:
     """Translate ConvTranspose. Source: ONNX operator ConvTranspose."""
     x, roles = on_grid(step, step.data())
-    weight, kept = constant_weight(step, 1)
+    weight, kept = weights_of(step, 1)
     groups = step.integer("group", 1)
     if len(weight) != len(x.dims) or weight[0] != x.shape.channels or groups < 1:
         raise step.mismatch(
             "W", f"weights {shown(weight)} in {brief(groups)} groups do not fit data of {shown(x.dims)}"
         )
-    extents = x.dims[2:]
-    windows = windows_of(step, kernel_of(step, weight), extents)
-    pads, added = _pads(step, windows, extents)
+    windows = windows_of(step, _kernel_of(step, weight), x.dims[2:])
+    windows, added = _cut(step, windows, x.dims[2:])
     extra = dict(zip(roles, added, strict=True))
     name = step.emit(
         "conv_transpose",
@@ -249,50 +218,128 @@ def transposed_conv(step: Step) -> Sequence[Value]:
         groups=groups,
         output_padding=(extra.get("Y", 0), extra.get("X", 0)),
         **kept,
-        **fields_of(replace(windows, pads=pads), roles, NO_PADS),
+        **windows.fields(roles),
     )
-    return [placed(step, name, roles)]
+    return [_placed(step, name, roles)]
 
 
-def _pads(step: Step, windows: Windows, extents: Dims) -> tuple[tuple[Pair, ...], Dims]:
-    """Return the numbers of elements cut off the full output before and behind each axis, and
-    `output_padding`.
+def _cut(step: Step, windows: Windows, extents: Dims) -> tuple[Windows, Dims]:
+    """Return the windows with the elements cut off the full output as pads, and `output_padding`.
 
     A stated output that is larger than the full one is filled up behind it. Raises SpecError.
     """
-    rank = len(extents)
-    added = step.integers("output_padding") or (0,) * rank
-    if len(added) != rank or min(added) < 0:
-        raise step.fault("output_padding", f"got {brief(str(added))} for {rank} spatial axes")
-    stated = step.integers("output_shape") or ()
-    auto = step.text("auto_pad", "NOTSET")
-    if stated:
-        stated = stated[-rank:]  # some files list batch and channels too
-        if len(stated) != rank or min(stated) < 1 or max(stated) > MAX_EXTENT:
-            raise step.fault("output_shape", f"got {brief(str(stated))} for {rank} spatial axes")
-    elif auto.startswith("SAME"):
+    rank, auto = len(extents), step.text("auto_pad", "NOTSET")
+    added = _spatial(step, "output_padding", rank, 0, 0)
+    stated = (step.integers("output_shape") or ())[-rank:]  # some files list batch and channels too
+    if stated and (len(stated) != rank or min(stated) < 1 or max(stated) > MAX_EXTENT):
+        raise step.fault("output_shape", f"got {brief(str(stated))} for {rank} spatial axes")
+    if not stated and auto.startswith("SAME"):
         stated = tuple(extent * stride for extent, stride in zip(extents, windows.stride, strict=True))
-    else:
-        return windows.pads, added
-    pads, behind = [], []
-    for axis, (extent, output) in enumerate(zip(extents, stated, strict=True)):
-        cut = windows.stride[axis] * (extent - 1) + windows.span(axis) + added[axis] - output
-        small = max(cut, 0) // 2
-        large = max(cut, 0) - small
-        pads.append((small, large) if auto == "SAME_UPPER" else (large, small))
-        behind.append(added[axis] + max(-cut, 0))
-    return tuple(pads), tuple(behind)
+    if not stated:
+        return windows, added
+    cuts = [
+        windows.stride[axis] * (extents[axis] - 1) + windows.span(axis) + added[axis] - stated[axis]
+        for axis in range(rank)
+    ]
+    pads = tuple(_halves(max(cut, 0), auto == "SAME_UPPER") for cut in cuts)
+    behind = tuple(more + max(-cut, 0) for more, cut in zip(added, cuts, strict=True))
+    return replace(windows, pads=pads), behind
 
 
+def resize(step: Step) -> Sequence[Value]:
+    """Translate Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
+    x = step.data()
+    dims, layout, sampling = _resized(step, x.dims), _growing(x), _sampling(step)
+    changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
+    if not changed:
+        return [step.pixelwise(x, "identity")]
+    factors, is_whole = [1, 1], True
+    for axis in changed:
+        grids = {atom.grid for atom in layout[axis]}
+        others = {a.grid for other, atoms in enumerate(x.layout) if other != axis for a in atoms}
+        is_whole &= len(layout[axis]) == 1 and not grids & others and dims[axis] % x.dims[axis] == 0
+        for grid in grids:
+            factors[grid] = dims[axis] // x.dims[axis]
+    if not is_whole or sampling is None:
+        because = "crops or shifts what it resizes" if is_whole else "does not enlarge by whole factors"
+        return [step.barrier([x], dims, layout, because=because)]
+    name = step.emit("upsample", [x.node], scale=tuple(factors), **sampling)
+    if sampling and step.text("mode", "nearest") == "nearest":
+        step.drawing.approximate([name], step.label, "is taken to need both pixels around each position")
+    return [tensor(name, dims, layout)]
+
+
+def _sampling(step: Step) -> dict[str, str] | None:
+    """Return `mode` and `coordinates` of an enlargement by whole factors, None where no such fields fit.
+
+    The nearest pixel is i // f for positions rounded down from i / f, or rounded from half a pixel off. With
+    any other rounding an output is taken to need both pixels around its position, which is never too few.
+    Source: ONNX operator Resize.
+    """
+    old, mode = step.op == "Upsample" or step.opset < 11, step.text("mode", "nearest")
+    place = step.text("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    rounding = step.text("nearest_mode", "floor" if old else "round_prefer_floor")
+    if place == "tf_half_pixel_for_nn":
+        return {} if (mode, rounding) == ("nearest", "floor") else None
+    coordinates = "half_pixel" if "half_pixel" in place else place
+    if coordinates not in ("asymmetric", "half_pixel", "align_corners"):
+        return None
+    exact = (("asymmetric", "floor"), ("half_pixel", "round"))
+    if mode == "nearest" and (coordinates, rounding[:5]) in exact:
+        return {}
+    return {"mode": "cubic" if mode == "cubic" else "linear", "coordinates": coordinates}
+
+
+def _growing(x: Tensor) -> Layout:
+    """Return the layout in which axes of length 1 behind the channels may grow: they take the free side of
+    the grid."""
+    roles = list(x.layout)
+    free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
+    for axis in range(2, len(roles)):
+        if x.dims[axis] == 1 and free:
+            roles[axis] = (Atom(1, free.pop(0), (0,)),)
+    return tuple(roles)
+
+
+def _resized(step: Step, dims: Dims) -> Dims:
+    """Return the shape after Resize or Upsample. Raises SpecError, UnsupportedError."""
+    given = step.integers("axes") if step.opset >= 18 else None
+    axes = range(len(dims)) if given is None else [step.axis(axis, len(dims), "axes") for axis in given]
+    is_new = step.op == "Resize" and step.opset >= 11
+    sizes = step.known_integers(3, "sizes") if is_new else None
+    scales = step.attribute("scales", onnx.AttributeProto.FLOATS)
+    pair = [step.attribute(f"{side}_scale", onnx.AttributeProto.FLOAT) for side in ("height", "width")]
+    if sizes is not None and len(sizes) == len(axes):
+        batch, policy = step.drawing.batch if dims[0] == 1 else 0, step.text("keep_aspect_ratio_policy", "")
+        pairs = zip(axes, sizes, strict=True)
+        sizes = tuple(1 if axis == 0 and size == batch else size for axis, size in pairs)
+        if policy in ("not_larger", "not_smaller"):
+            choose = min if policy == "not_larger" else max
+            scale = choose(size / dims[axis] for axis, size in zip(axes, sizes, strict=True))
+            sizes = tuple(max(math.floor(scale * dims[axis] + 0.5), 1) for axis in axes)
+    elif sizes is None and scales is None and None not in pair:
+        scales = (1.0, 1.0, *pair)
+    elif sizes is None and scales is None:
+        array = step.known(2 if is_new else 1, "scales")
+        if array is None:
+            raise step.fault("scales", "neither sizes nor scales are given")
+        scales = array.reshape(-1).tolist()
+    grown: Sequence[float] | None = sizes
+    if sizes is None and len(scales) == len(axes):  # 3 * 5/3 is 5: ONNX Runtime rounds, then cuts
+        grown = [float(np.float32(dims[axis] * scale)) for axis, scale in zip(axes, scales, strict=True)]
+    if grown is None or len(grown) != len(axes) or not all(1 <= size <= MAX_EXTENT for size in grown):
+        got = brief(str(scales if sizes is None else sizes))
+        raise step.fault("scales" if sizes is None else "sizes", f"got {got} for data of {shown(dims)}")
+    wanted = dict(zip(axes, map(int, grown), strict=True))
+    return tuple(wanted.get(axis, size) for axis, size in enumerate(dims))
+
+
+_POOLINGS = {"maxpool": "MaxPool NhwcMaxPool", "avgpool": "AveragePool LpPool QLinearAveragePool"}
 HANDLERS: dict[str, Handler] = {
-    "Conv": partial(conv, weights=1),
-    "ConvInteger": partial(conv, weights=1),
-    "FusedConv": partial(conv, weights=1, residual=3),
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), conv),
     "QLinearConv": partial(conv, weights=3),
     "ConvTranspose": transposed_conv,
-    "MaxPool": partial(pool, op="maxpool"),
-    "NhwcMaxPool": partial(pool, op="maxpool"),
-    "AveragePool": partial(pool, op="avgpool"),
-    "LpPool": partial(pool, op="avgpool"),
-    "QLinearAveragePool": partial(pool, op="avgpool"),
+    **{name: partial(pool, op=op) for op, names in _POOLINGS.items() for name in names.split()},
+    "Resize": resize,
+    "Upsample": resize,
 }
