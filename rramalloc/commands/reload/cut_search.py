@@ -38,7 +38,7 @@ from rramalloc.allocation.check import recheck_bound
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, PlacementError, SpecError, TileError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.hardware.hardware import Write
 from rramalloc.mapping.demand import ModeArrays, demands, modes_of_stages, once
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -206,17 +206,6 @@ class LoadedRun(RangedByArrays):
         return self.writing.floor_ns(arrays, self.problem.minimum) + latency_ns
 
 
-class Least(NamedTuple):
-    """Fewest arrays and fewest wordlines among the modes that take no longer than some time.
-
-    missing: 1 if there are none, else 0.
-    """
-
-    missing: int
-    arrays: int
-    rows: int
-
-
 @dataclass(frozen=True, eq=False)
 class Staircase:
     """All modes of a stage, the shortest first.
@@ -237,10 +226,10 @@ class Staircase:
         modes, rows = listed.modes.take(order), rows[order]
         return cls(modes, np.minimum.accumulate(modes.arrays), np.minimum.accumulate(rows))
 
-    def least(self, longest: int) -> Least:
-        """Return the fewest arrays and wordlines of modes that take at most `longest`."""
+    def least(self, longest: int) -> tuple[int, int, int]:
+        """Return 1 if no mode takes at most `longest`, else 0; the fewest arrays and wordlines of those."""
         at = int(np.searchsorted(self.modes.length, longest, side="right")) - 1
-        return Least(0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else Least(1, 0, 0)
+        return (0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else (1, 0, 0)
 
     def near(self, length: int, steps: int) -> list[tuple[tuple[Pair, int], int]]:
         """Return the modes (block, copies) that write fewer wordlines than all faster ones, with their
@@ -277,53 +266,39 @@ _MOST_LOOKS = 2**24
 """Pairs of a segment and an interval that are looked at: beyond them intervals are looked at in ranges."""
 
 
-@dataclass(frozen=True, eq=False)
-class SegmentFloors:
-    """Bounds of the segments of one network.
+def segment_floors(problem: Problem, writing: Writing, arrays: int, step_ns: float, inputs: int) -> Times:
+    """Return a bound of each segment's time in ns; infinite where no interval fits, which may also be found
+    out later.
 
-    problem: of all stages, as if all fitted; arrays: that there are; step_ns: shortest step, or tick, of any
-    stage; inputs: that run through a segment.
+    problem: of all stages, as if all fitted; step_ns: shortest step, or tick, of any stage.
     """
+    demand = np.concatenate(([0], np.cumsum(problem.lowest)))
+    most = (np.searchsorted(demand, demand[:-1] + arrays, side="right") - 1).tolist()
+    stages = [Staircase.of(problem, writing, stage, arrays) for stage in range(len(most))]
+    times = [np.full(last - first, math.inf) for first, last in enumerate(most)]
+    row_ns = writing.write.write_ns_per_row / writing.write.lanes
+    for shortest, longest in _intervals(stages, sum(map(len, times))):
+        least = np.array([stage.least(longest) for stage in stages])
+        slow, taken, rows = np.concatenate((np.zeros((1, 3), np.int64), np.cumsum(least, axis=0))).T
+        run_ns = inputs * shortest * step_ns
+        for first, known in enumerate(times):
+            ends = slice(first + 1, first + 1 + len(known))
+            fits = (slow[ends] == slow[first]) & (taken[ends] - taken[first] <= arrays)
+            bound = np.where(fits, (rows[ends] - rows[first]) * row_ns + run_ns, math.inf)
+            np.minimum(known, bound * (1 - _ROUNDING), out=known)
+    return times
 
-    problem: Problem
-    writing: Writing
-    arrays: int
-    step_ns: float
-    inputs: int
 
-    def times(self) -> Times:
-        """Return the bound of each segment's time in ns; infinite where no interval fits, which may also be
-        found out later."""
-        demand = np.concatenate(([0], np.cumsum(self.problem.lowest)))
-        most = (np.searchsorted(demand, demand[:-1] + self.arrays, side="right") - 1).tolist()
-        stages = [Staircase.of(self.problem, self.writing, stage, self.arrays) for stage in range(len(most))]
-        ranges = self._ranges(stages, sum(last - first for first, last in enumerate(most)))
-        times = [np.full(last - first, math.inf) for first, last in enumerate(most)]
-        row_ns = self.writing.write.write_ns_per_row / self.writing.write.lanes
-        for shortest, longest in ranges:
-            least = np.array([stage.least(longest) for stage in stages])
-            slow, arrays, rows = np.concatenate((np.zeros((1, 3), np.int64), np.cumsum(least, axis=0))).T
-            run_ns = self.inputs * shortest * self.step_ns
-            for first, known in enumerate(times):
-                ends = slice(first + 1, first + 1 + len(known))
-                fits = (slow[ends] == slow[first]) & (arrays[ends] - arrays[first] <= self.arrays)
-                bound = np.where(fits, (rows[ends] - rows[first]) * row_ns + run_ns, math.inf)
-                np.minimum(known, bound * (1 - _ROUNDING), out=known)
-        return times
-
-    def _ranges(self, stages: Sequence[Staircase], segments: int) -> list[tuple[int, int]]:
-        """Return the shortest and longest interval of each range that is looked at; all intervals where they
-        are few."""
-        lengths = np.unique(np.concatenate([stage.modes.length for stage in stages]))
-        few = max(2, _MOST_LOOKS // max(1, segments))
-        if len(lengths) > few:
-            ratio = np.geomspace(1, len(lengths), few).astype(np.int64)
-            longest = lengths[np.unique(ratio) - 1]
-        else:
-            longest = lengths
-        after = np.searchsorted(lengths, longest, side="right")
-        shortest = lengths[np.concatenate(([0], after[:-1]))]
-        return list(zip(shortest.tolist(), longest.tolist(), strict=True))
+def _intervals(stages: Sequence[Staircase], segments: int) -> list[tuple[int, int]]:
+    """Return the shortest and longest interval of each range that is looked at; all intervals where they are
+    few."""
+    lengths = np.unique(np.concatenate([stage.modes.length for stage in stages]))
+    longest, few = lengths, max(2, _MOST_LOOKS // max(1, segments))
+    if len(lengths) > few:
+        longest = lengths[np.unique(np.geomspace(1, len(lengths), few).astype(np.int64)) - 1]
+    after = np.searchsorted(lengths, longest, side="right")
+    shortest = lengths[np.concatenate(([0], after[:-1]))]
+    return list(zip(shortest.tolist(), longest.tolist(), strict=True))
 
 
 _FIRST_WORK = 2  # units of search of a segment; they double each time that it is searched again
@@ -335,8 +310,7 @@ _SECONDS_PER_SEGMENT = 0.01  # charge for making the problem of a segment, in se
 Cut = tuple[int, int]  # number of the first stage of a segment, and of the first one after it
 
 
-@dataclass(eq=False)
-class SearchedSegment:
+class SearchedSegment(NamedTuple):
     """A segment that was searched. bound_ns: of all its allocations; work: units of the last search."""
 
     objective: LoadedRun
@@ -344,11 +318,6 @@ class SearchedSegment:
     value_ns: float
     bound_ns: float
     work: int
-
-    @property
-    def open_ns(self) -> float:
-        """Time that more work might save."""
-        return self.value_ns - self.bound_ns
 
 
 @dataclass(eq=False)
@@ -372,8 +341,14 @@ class CutSearch:
 
     def __post_init__(self) -> None:
         options, network, hardware = self.case.mapping, self.case.network, self.case.hardware
-        timed = timed_graph(network, self._alone_in_segments, options, graph=self.case.graph)
-        self.graph: StageGraph = timed
+        memory, alone = hardware.memory, hardware
+        if memory is not None and memory.scope == "shared":  # no stage is slower than alone with all of it
+            memory = memory.model_copy(update={"scope": "per_layer"})
+            alone = hardware.model_copy(update={"memory": memory})
+        self.graph: StageGraph = timed_graph(network, alone, options, graph=self.case.graph)
+        timed, step_ns = self.graph, hardware.tick_ns
+        if not hardware.own_clock:
+            step_ns = min(hardware.of_layer(stage).compute_ns or 0.0 for stage in timed.stages)
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
         modes = modes_of_stages(network, timed.stages, hardware, options)
         modes = modes.of_copies(demand) if modes.one_block else modes
@@ -381,26 +356,10 @@ class CutSearch:
         budget = max(int(least.sum()), self.arrays)
         problem = Problem(timed, demand, budget, modes, once=least)
         writing = Writing(timed, hardware, self.write, options.mapping)
-        self.bounds = SegmentFloors(problem, writing, self.arrays, self._step_ns, self.inputs).times()
+        self.bounds = segment_floors(problem, writing, self.arrays, step_ns, self.inputs)
         if not all(len(each) for each in self.bounds):
             raise AssertionError("layers that do not fit are cut before")
         self.values = [np.full(len(each), math.inf) for each in self.bounds]
-
-    @property
-    def _alone_in_segments(self) -> Hardware:
-        """The hardware on which no stage is slower than in any segment: alone it has all of the bandwidth."""
-        memory = self.case.hardware.memory
-        if memory is None or memory.scope == "per_layer":
-            return self.case.hardware
-        alone = memory.model_copy(update={"scope": "per_layer"})
-        return self.case.hardware.model_copy(update={"memory": alone})
-
-    @property
-    def _step_ns(self) -> float:
-        """The shortest step of any stage, or a tick."""
-        if self.case.hardware.own_clock:
-            return self.case.hardware.tick_ns
-        return min(self.case.hardware.of_layer(stage).compute_ns or 0.0 for stage in self.graph.stages)
 
     def run(self) -> None:
         """Search the segments of plain cuts, then alternate between those that decide the bound and the best
@@ -445,9 +404,13 @@ class CutSearch:
         for cut in cuts:
             if cut not in self.searched:
                 return cut
-        open_ = [cut for cut in cuts if self.searched[cut].work < self.stop.work]
-        furthest = max(open_, key=lambda cut: self.searched[cut].open_ns, default=None)
-        return furthest if furthest and self.searched[furthest].open_ns > 0 else None
+        open_ns = {
+            cut: known.value_ns - known.bound_ns  # that more work might save
+            for cut, known in ((cut, self.searched[cut]) for cut in cuts)
+            if known.work < self.stop.work
+        }
+        furthest = max(open_ns, key=lambda cut: open_ns[cut], default=None)
+        return furthest if furthest and open_ns[furthest] > 0 else None
 
     @property
     def best_ns(self) -> float:
@@ -487,24 +450,21 @@ class CutSearch:
 
     def _search(self, cut: Cut, work: int) -> None:
         """Search a segment with `work` units of work; one that cannot be placed is never chosen again."""
-        first, last = cut
-        known = self.searched.get(cut)
+        (first, last), known = cut, self.searched.get(cut)
         if known is not None and known.work >= work:
             return
-        if known is None:
-            try:
-                objective = self.objective(cut)
-            except (BudgetError, TileError, PlacementError, UnsupportedError):
-                if last == first + 1 and self.graph.weighted[first]:
-                    raise
-                self.bounds[first][last - first - 1] = math.inf
-                return
-        else:
-            objective = known.objective
+        at = last - first - 1
+        try:
+            objective = self.objective(cut) if known is None else known.objective
+        except (BudgetError, TileError, PlacementError, UnsupportedError):
+            if last == first + 1 and self.graph.weighted[first]:
+                raise
+            self.bounds[first][at] = math.inf
+            return
         share = self.stop.nested(work, gap=0.0)
         answer = objective.solve(share, self.request.seed)
         self.stop.charge(share.spent_s + _SECONDS_PER_SEGMENT)
-        bound_ns = max(objective.bound(answer, share), float(self.bounds[first][last - first - 1]))
+        bound_ns = max(objective.bound(answer, share), float(self.bounds[first][at]))
         answers = [answer]
         if known is not None:
             answers.append(known.answer)
@@ -515,12 +475,11 @@ class CutSearch:
             answers.append(objective.improved(replace(copies, choice=choice), share))
         values = [objective.value_of(objective.problem.timing(each.choice)) for each in answers]
         value_ns = min(values)
-        answer = answers[values.index(value_ns)]
         bound_ns = within(value_ns, bound_ns)
         recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.case.network.name[:60]!r}")
-        self.searched[cut] = SearchedSegment(objective, answer, value_ns, bound_ns, work)
-        self.bounds[first][last - first - 1] = bound_ns
-        self.values[first][last - first - 1] = value_ns
+        best = answers[values.index(value_ns)]
+        self.searched[cut] = SearchedSegment(objective, best, value_ns, bound_ns, work)
+        self.bounds[first][at], self.values[first][at] = bound_ns, value_ns
 
     def objective(self, cut: Cut) -> LoadedRun:
         """Return a segment's objective. Raises BudgetError, TileError, PlacementError, UnsupportedError."""

@@ -26,7 +26,7 @@ Source: Shafiee et al., ISCA 2016 (offset); docs/sources/model.md 3 (where slice
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,19 +35,14 @@ import numpy.typing as npt
 
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.place.placement import PlacedArray
-from rramalloc.errors import MisplacedError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.blocks import Block, Part
 from rramalloc.network.node import Stage
-from rramalloc.records import brief
 
 Ints = npt.NDArray[np.int64]
 Real = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[np.integer[Any]]
-Blocks = dict[tuple[int, int], Block]
-"""Content of a layer's arrays by row block and column block; of one copy where copies share none."""
 EXACT_BITS = 53  # whole numbers below 2**53 are exact in double precision, whatever the order of their sums
-MEMORY_LIMIT_BYTES = 2**32
 _MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of a unit
 
 
@@ -81,13 +76,6 @@ class Storage:
             hardware.dense_groups,
         )
 
-    @classmethod
-    def of_layers(
-        cls, hardware: Hardware, stages: Iterable[Stage], mapping: MappingName
-    ) -> dict[str, Storage]:
-        """Return the storage of every stage by name, in the precision that it is computed with."""
-        return {stage.name: cls.of(hardware.of_layer(stage), mapping) for stage in stages}
-
     def groups(self, stage: Stage) -> int:
         """Return the number of groups of a stage whose weights are stored apart."""
         return 1 if self.dense_groups else stage.groups
@@ -111,6 +99,11 @@ class Storage:
     def cell_type(self) -> np.dtype[np.integer[Any]]:
         """The smallest type that holds a cell."""
         return np.min_scalar_type(-self.most if self.signed_sums else self.most)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a cell."""
+        return self.cell_type.itemsize
 
     @property
     def factors(self) -> npt.NDArray[np.float64]:
@@ -157,7 +150,7 @@ class Storage:
 
     def _part(self, part: Part, weights: Ints, plane: int) -> Ints:
         """Return the cells of the part's rectangle; column = output * bitlines of a weight + bitline."""
-        output, bitline = np.divmod(_indices(part.columns), len(self.factors))
+        output, bitline = np.divmod(np.array(part.columns), len(self.factors))
         first, last = int(output[0]), int(output[-1]) + 1
         stored = weights[first:last, part.rows.start : part.rows.stop : part.rows.step].T.astype(np.int64)
         values = (stored + self.offset)[:, output - first]
@@ -166,10 +159,6 @@ class Storage:
             values = np.maximum(values * np.sign(worth).astype(np.int64), 0)
         cells: Ints = np.sign(values) * ((np.abs(values) // np.abs(worth).astype(np.int64)) & self.most)
         return cells
-
-
-def _indices(lines: range) -> Ints:
-    return np.arange(lines.start, lines.stop, lines.step)
 
 
 class ProgrammedArray(NamedTuple):
@@ -183,50 +172,6 @@ class ProgrammedArray(NamedTuple):
 def address_of(array: PlacedArray) -> tuple[int, ...]:
     """Return where a physical array is: chip, tile, index in the tile."""
     return (*array.chip, *array.tile, array.index)
-
-
-def programmed(
-    arrays: Sequence[PlacedArray],
-    held: Mapping[str, Blocks],
-    storage: Mapping[str, Storage],
-    weights: Callable[[str], Ints],
-) -> dict[str, list[ProgrammedArray]]:
-    """Program every array with the block that its entry names; return the arrays of every layer.
-
-    held: the blocks of every layer; weights: (groups, outputs, rows of a group) of a layer by name. These
-    cells are the only weights that the emulated accelerator has.
-    Raises MisplacedError for an entry that no block fits and for an array listed twice, UnsupportedError if
-    cells are too many.
-    """
-    bytes_of_cell = {layer: own.cell_type.itemsize for layer, own in storage.items()}
-    size = sum(array.rows * array.columns * bytes_of_cell.get(array.layer, 1) for array in arrays)
-    if size > MEMORY_LIMIT_BYTES:
-        reason = f"its cells take {size >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
-        raise UnsupportedError("placement", f"{reason}: verify an allocation of fewer arrays")
-    found: dict[str, list[tuple[PlacedArray, Block]]] = {layer: [] for layer in held}
-    taken = set[tuple[int, ...]]()
-    for number, array in enumerate(arrays):
-        if array.layer not in held:
-            reason = f"layer {brief(array.layer)} is no stage of the network"
-            raise MisplacedError("placement", f"arrays[{number}]", reason)
-        if address_of(array) in taken:
-            reason = "its physical array is programmed already: every array holds one block"
-            raise MisplacedError("placement", f"arrays[{number}]", reason)
-        taken.add(address_of(array))
-        block = held[array.layer].get((array.row_block, array.column_block))
-        told = (array.rows, array.columns, array.copies)
-        if block is None or (block.rows, block.columns, block.copies) != told:
-            reason = f"no block of {brief(array.layer)} is as it says; `place` the allocation again"
-            raise MisplacedError("placement", f"arrays[{number}]", reason)
-        found[array.layer].append((array, block))
-    result = {}
-    for layer, own in found.items():
-        stored = weights(layer)
-        result[layer] = [
-            ProgrammedArray(array, block, storage[layer].block(block, stored, array.plane))
-            for array, block in own
-        ]
-    return result
 
 
 @dataclass(frozen=True, slots=True)

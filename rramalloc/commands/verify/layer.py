@@ -15,13 +15,14 @@ Source: docs/sources/model.md 10; docs/sources/companions.md 3 (folding).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.crossbars import (
     Converters,
     Ints,
@@ -31,6 +32,7 @@ from rramalloc.commands.verify.crossbars import (
     address_of,
 )
 from rramalloc.errors import UnsupportedError
+from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.fold import Fold, fold_input, fold_weights
 from rramalloc.mapping.modes import BlockGrid, input_step
 from rramalloc.network.geometry import Pads
@@ -187,6 +189,17 @@ class EmulatedLayer:
             kernels = together.reshape(self.groups, count * outputs, count * inputs, *kernel)
         return self.storage.stored(self.window.shifted(kernels), self.window.positions)
 
+    def program(self, arrays: Iterable[PlacedArray], held: StoredCopies, weights: npt.NDArray[Any]) -> None:
+        """Program arrays with the blocks that their entries name; weights: (C_out, C_in / groups, K_h, K_w).
+
+        These cells are the only weights that the emulated accelerator has.
+        """
+        stored, blocks = self.stored(weights), held.of_number
+        for array in arrays:
+            block = blocks[array.row_block, array.column_block]
+            cells = self.storage.block(block, stored, array.plane)
+            self.arrays.append(ProgrammedArray(array, block, cells))
+
     def sums(self, tensor: Ints) -> Ints:
         """Return the sums of products of every window; tensor: (channels, height, width), so is the result.
 
@@ -214,21 +227,18 @@ class EmulatedLayer:
         pixels = fold_input(np.moveaxis(tensor, 0, -1), fold, (pads[0], pads[1], pads[2], pads[3]))
         return np.moveaxis(pixels, -1, 0)
 
-    def _teams(self) -> Iterator[tuple[range, list[ProgrammedArray]]]:
-        """Yield the copies that share arrays, which are read together; a copy alone where it shares none."""
-        team: list[ProgrammedArray] = []
-        first = end = 0
+    def _teams(self) -> list[tuple[range, list[ProgrammedArray]]]:
+        """Return the copies that share arrays, which are read together; a copy alone where it shares none."""
+        teams: list[tuple[range, list[ProgrammedArray]]] = []
         for array in sorted(self.arrays, key=lambda array: array.placed.replica):
-            replica = array.placed.replica
-            if team and replica >= end:
-                yield range(first, end), team
-                team = []
-            if not team:
-                first = end = replica
+            first, team = array.placed.replica, list[ProgrammedArray]()
+            end = first + array.block.copies
+            if teams and first < teams[-1][0].stop:
+                copies, team = teams.pop()
+                first, end = copies.start, max(end, copies.stop)
             team.append(array)
-            end = max(end, replica + array.block.copies)
-        if team:
-            yield range(first, end), team
+            teams.append((range(first, end), team))
+        return teams
 
     def _batches(self, copies: range, channels: int) -> Iterator[Ints]:
         """Yield the numbers of the blocks that copies compute, (batches, copies), a few batches at a time.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.commands.verify.reference import pixels_met
 from rramalloc.errors import RramallocError
-from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
@@ -68,26 +68,16 @@ class EarlyReadError(RramallocError):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BatchSchedule:
-    """Batch starts of all stages. timing: of `simulate`; stage: number of each stage by name."""
+    """Batch starts of all stages, as `simulate` found them."""
 
     timing: ExactTiming
-    stage: dict[str, int]
 
-    @classmethod
-    def of(cls, timing: ExactTiming) -> BatchSchedule:
-        """Return the schedule that `simulate` found."""
-        return cls(timing, {name: number for number, name in enumerate(timing.graph.names)})
-
-    def copies(self, layer: str) -> int:
-        """Return the number of copies of a stage; block n is computed in batch n // copies by copy n mod
-        copies."""
-        return int(self.timing.replication[self.stage[layer]])
-
-    def grid(self, layer: str) -> BlockGrid:
-        """Return the grid of blocks of windows into which the output of a stage is cut."""
-        return self.timing.graph.grids[self.stage[layer]]
+    @cached_property
+    def stage(self) -> dict[str, int]:
+        """Number of each stage by name."""
+        return {name: number for number, name in enumerate(self.timing.graph.names)}
 
     def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:
         """Return the step from which each pixel of a node's output can be read. Raises EarlyReadError."""
@@ -105,16 +95,14 @@ class BatchSchedule:
         for source, step in reached.items():
             arrived = np.where(step > NEVER, step + lags.get((source, number), 0), NEVER)
             needed = np.maximum(needed, arrived)
-        return {number if lags else ANY_STAGE: self._computed(node.name, needed)}
-
-    def _computed(self, name: str, needed: Steps) -> Steps:
-        starts = self.timing.of_stage(self.stage[name]).astype(np.int64)
-        step = starts[self.grid(name).numbers() // self.copies(name)]
+        timing = self.timing
+        batch = timing.graph.grids[number].numbers() // int(timing.replication[number])
+        step = timing.of_stage(number).astype(np.int64)[batch]
         early = np.flatnonzero((step < needed).ravel())
         if len(early):
             window = int(early[0])
-            raise EarlyReadError(name, window, int(step.flat[window]), int(needed.flat[window]))
-        return step + int(self.timing.delay[self.stage[name]])
+            raise EarlyReadError(node.name, window, int(step.flat[window]), int(needed.flat[window]))
+        return {number if lags else ANY_STAGE: step + int(timing.delay[number])}
 
 
 def _digital(node: Node, inputs: list[Steps], output: Shape) -> Steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
@@ -17,14 +18,7 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
-from rramalloc.commands.verify.crossbars import (
-    EXACT_BITS,
-    MEMORY_LIMIT_BYTES,
-    Converters,
-    Ints,
-    Storage,
-    programmed,
-)
+from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, Ints, Storage, address_of
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width, computed, weights_in, window_rows
 from rramalloc.commands.verify.schedule import BatchSchedule, Written
@@ -46,19 +40,11 @@ from rramalloc.records import brief, check_range
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__
 
-VerifyProgress = Callable[[int, int, str], None]
-"""Called with the number of nodes done, of all of them, and the name of the next."""
-Folds = MappingOf[str, Pair]
-"""Pixels (n_h, n_w) folded into one, by layer name; layers left out are as they are."""
+VerifyProgress = Callable[[int, int, str], None]  # nodes done, all of them, and the name of the next
+Folds = MappingOf[str, Pair]  # pixels (n_h, n_w) folded into one, by layer name
 NO_FOLDS: Folds = MappingProxyType({})
 _DIGITS = 6  # significant digits of an error
-
-
-class Values(NamedTuple):
-    """A tensor as the reference expects it and as the accelerator yields it, (channels, height, width)."""
-
-    expected: Ints
-    got: Ints
+Values = tuple[Ints, Ints]  # as the reference expects them and as the accelerator yields them
 
 
 @dataclass(slots=True)
@@ -106,7 +92,7 @@ class Comparison:
     def run(self, image: int, on_progress: VerifyProgress | None = None) -> Difference | None:
         """Compute one image; return the first difference, where everything must be equal.
 
-        Raises EarlyReadError, MisplacedError.
+        Raises EarlyReadError.
         """
         known, written = dict[str, Values](), dict[str, Written]()
         left = {name: len(readers) for name, readers in self.network.consumers.items()}
@@ -115,11 +101,16 @@ class Comparison:
                 on_progress(number, len(self.network.nodes), node.name)
             inputs = list(node.inputs)
             written[node.name] = self.schedule.written(self.network, node, [written[name] for name in inputs])
-            both = self._both(node, [known[name] for name in inputs], image)
-            difference = self._compared(node, both, image)
-            if difference is not None:
-                return difference
-            known[node.name] = self._narrowed(node, both)
+            expected, got = self._both(node, [known[name] for name in inputs], image)
+            self.values += expected.size
+            if isinstance(node, Stage):
+                self.tallies.setdefault(node.name, Tally()).add(expected, got)
+            if self.converters.exact and not np.array_equal(expected, got):
+                channel, row, column = map(int, np.argwhere(expected != got)[0])
+                at = (channel, row, column)
+                values = {"expected": int(expected[at]), "got": int(got[at])}
+                return Difference(image=image, layer=node.name, position=at, **values)
+            known[node.name] = self._narrowed(node, expected, got)
             for name in inputs:
                 left[name] -= 1
                 if not left[name]:
@@ -128,44 +119,24 @@ class Comparison:
         return None
 
     def _both(self, node: Node, inputs: list[Values], image: int) -> Values:
-        """Return the values as expected and as the accelerator yields them; one tensor where no array lies
-        between."""
+        """Return the values of both sides; one tensor where no array lies between."""
         if isinstance(node, Input):
             drawn = self.width.drawn(self.network, node, self.converters.seed, image)
-            return Values(drawn, drawn)
-        shape = self.network.shapes[node.name]
-        expected = computed(node, [each.expected for each in inputs], shape, self.weights, self.width)
+            return drawn, drawn
+        given, read = [expected for expected, _ in inputs], [got for _, got in inputs]
+        shape, by = self.network.shapes[node.name], (self.weights, self.width)
+        expected = computed(node, given, shape, *by)
         if node.name in self.layers and isinstance(node, Stage):
-            entering = inputs[0].got >> (self.width.bits - self.width.entering(node).bits)
-            return Values(expected, self.layers[node.name].sums(entering))
-        if all(each.expected is each.got for each in inputs):
-            return Values(expected, expected)
-        return Values(
-            expected, computed(node, [each.got for each in inputs], shape, self.weights, self.width)
-        )
+            entering = read[0] >> (self.width.bits - self.width.entering(node).bits)
+            return expected, self.layers[node.name].sums(entering)
+        same = all(one is other for one, other in inputs)
+        return expected, expected if same else computed(node, read, shape, *by)
 
-    def _compared(self, node: Node, both: Values, image: int) -> Difference | None:
-        expected, got = both
-        if got.shape != expected.shape:
-            raise AssertionError(f"{node.name}: {got.shape} for {expected.shape}")
-        self.values += expected.size
-        if isinstance(node, Stage):
-            self.tallies.setdefault(node.name, Tally()).add(expected, got)
-        if not self.converters.exact or np.array_equal(expected, got):
-            return None
-        channel, row, column = map(int, np.argwhere(expected != got)[0])
-        at = (channel, row, column)
-        return Difference(
-            image=image, layer=node.name, position=at, expected=int(expected[at]), got=int(got[at])
-        )
-
-    def _narrowed(self, node: Node, both: Values) -> Values:
-        expected, got = both
+    def _narrowed(self, node: Node, expected: Ints, got: Ints) -> Values:
         if isinstance(node, Stage | Elementwise):
-            if node.name not in self.shifts:
-                self.shifts[node.name] = self.width.shift_for(expected)
-            expected, got = (self.width.narrowed(each, self.shifts[node.name]) for each in both)
-        return Values(expected, expected if self.converters.exact else got)
+            shift = self.shifts.setdefault(node.name, self.width.shift_for(expected))
+            expected, got = (self.width.narrowed(each, shift) for each in (expected, got))
+        return expected, expected if self.converters.exact else got
 
 
 Placer = Literal["given", "placer", "in order"]
@@ -184,30 +155,28 @@ class Task(NamedTuple):
     folds: Folds = NO_FOLDS
 
 
-def _to_place(network: Network, source: AllocationInput) -> Task:
-    """Return the task placed on a chip, block after block where there is none."""
-    if source.hardware.chip is not None:
-        return _placed_task(network, source, place_network(network, source, work=0, seed=0), "placer")
-    stored = StoredNetwork.of(network, source)
-    folded = {} if stored.sizes is None else dict(zip(stored.graph.names, stored.sizes, strict=True))
-    return Task(network, source, in_order(stored, source.where), "in order", folded)
+def _task(network: Network, source: AllocationInput, placement: PlacementLike | None) -> Task:
+    """Return the task on the arrays of a placement, which is checked, or made here for an allocation.
 
-
-def _as_placed(network: Network, source: AllocationInput, placement: PlacementLike) -> Task:
-    """Return the task on the arrays of a placement, which is checked."""
-    where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
-    given = as_placement(placement)
-    check(given, network, source.replication, where, source.blocks)
-    return _placed_task(network, source, given, "given")
-
-
-def _placed_task(network: Network, source: AllocationInput, placement: Placement, placer: Placer) -> Task:
-    if source.hardware != placement.hardware:
-        source = source.changed(hardware=placement.hardware)
-    measured = placement.options.latency_table or source.measured
-    source = replace(source, options=placement.options.changed(), measured=measured)
-    sizes = {layer.name: layer.fold for layer in placement.layers if layer.fold is not None}
-    return Task(network, source, placement.arrays, placer, sizes)
+    It is placed on a chip, or block after block where there is none.
+    """
+    placer: Placer = "placer" if placement is None else "given"
+    if placement is not None:
+        where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
+        placed = as_placement(placement)
+        check(placed, network, source.replication, where, source.blocks)
+    elif source.hardware.chip is not None:
+        placed = place_network(network, source, work=0, seed=0)
+    else:
+        stored = StoredNetwork.of(network, source)
+        folded = {} if stored.sizes is None else dict(zip(stored.graph.names, stored.sizes, strict=True))
+        return Task(network, source, in_order(stored, source.where), "in order", folded)
+    if source.hardware != placed.hardware:
+        source = source.changed(hardware=placed.hardware)
+    measured = placed.options.latency_table or source.measured
+    source = replace(source, options=placed.options.changed(), measured=measured)
+    sizes = {layer.name: layer.fold for layer in placed.layers if layer.fold is not None}
+    return Task(network, source, placed.arrays, placer, sizes)
 
 
 def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:
@@ -229,10 +198,9 @@ def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
     if needed > MAX_PLACED:
         raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
-    for name, stage in zip(stored.graph.names, stored.held, strict=True):
-        for number in range(len(stage)):
-            replica, several = stage[number]
-            for block in several:
+    for name, held in zip(stored.graph.names, stored.held, strict=True):
+        for replica, blocks in (held[number] for number in range(len(held))):
+            for block in blocks:
                 arrays.append(array_of((0, 0), (0, 0), len(arrays), name, replica, block))
     return arrays
 
@@ -240,7 +208,24 @@ def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
 def summary(task: Task, comparison: Comparison, difference: Difference | None, images: int) -> Verification:
     """Return the verdict and the results of every layer."""
     timing, converters = comparison.schedule.timing, comparison.converters
-    layers = _layers(task, comparison)
+    layers = []
+    for stage in task.network.stages:
+        if stage.name in comparison.tallies:
+            layer = comparison.layers.get(stage.name)
+            verified = VerifiedLayer.gather(
+                comparison.tallies[stage.name],
+                name=stage.name,
+                computed="host" if layer is None else "arrays",
+                replication=0 if layer is None else layer.copies,
+                arrays=0 if layer is None else len(layer.arrays),
+                weights=comparison.weights.source(stage),
+                shift=comparison.shifts.get(stage.name, 0),
+            )
+            layers.append(verified)
+    warnings, drawn = list(task.network.warnings), [each.name for each in layers if each.weights == "random"]
+    if 0 < len(drawn) < len(layers):  # the file gives some weights and not others
+        first = f"{len(drawn)} layers, first {brief(drawn[0])}"
+        warnings.append(f"{first}, have no weights in the file: they are random")
     changed = any(layer.worst for layer in layers)
     dac_bits = None if converters.adc_bits is None else converters.dac_bits
     sources = task.source.options, task, converters
@@ -255,118 +240,68 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
         tick_ns=task.source.hardware.tick_ns if timing.graph.unit == "ticks" else None,
         arrays=len(task.arrays),
         values=comparison.values,
-        layers=layers,
-        warnings=(*task.network.warnings, *_random_layers(layers)),
+        layers=tuple(layers),
+        warnings=tuple(warnings),
     )
 
 
-def _layers(task: Task, comparison: Comparison) -> tuple[VerifiedLayer, ...]:
-    verified = []
-    for stage in task.network.stages:
-        if stage.name in comparison.tallies:
-            layer = comparison.layers.get(stage.name)
-            verified.append(
-                VerifiedLayer.gather(
-                    comparison.tallies[stage.name],
-                    name=stage.name,
-                    computed="host" if layer is None else "arrays",
-                    replication=0 if layer is None else layer.copies,
-                    arrays=0 if layer is None else len(layer.arrays),
-                    weights=comparison.weights.source(stage),
-                    shift=comparison.shifts.get(stage.name, 0),
-                )
-            )
-    return tuple(verified)
-
-
-def _random_layers(layers: Sequence[VerifiedLayer]) -> list[str]:
-    """Return a warning for a file that gives some weights and not others."""
-    drawn = [layer.name for layer in layers if layer.weights == "random"]
-    if not drawn or len(drawn) == len(layers):
-        return []
-    return [f"{len(drawn)} layers, first {brief(drawn[0])}, have no weights in the file: they are random"]
-
-
+MEMORY_LIMIT_BYTES = 2**32  # of the cells of all arrays, and of the tensors or weights of one node
 WORK_LIMIT = 2**42  # products, and values that poolings look at, of one image
 POSITIONS_LIMIT = 2**17  # kernel positions of one node
 
 
-def check_exact(network: Network, hardware: Hardware, lines: MappingOf[str, int] | None = None) -> None:
-    """Raise UnsupportedError if a sum of any layer could leave the integers that are exact.
+def check_limits(network: Network, hardware: Hardware, stored: MappingOf[str, Pair]) -> None:
+    """Raise UnsupportedError if sums could leave the integers that are exact, or an image asks for too much.
 
-    lines: wordlines that one output depends on, by layer name, where they are not those of a window.
+    stored: of layers on arrays, by name: wordlines that one output depends on, and products of all windows,
+    those with the zeros between shifted kernels included.
     """
-    precision, width = hardware.precision, Width.of(hardware.precision).bits
-    for stage in network.stages:
-        if isinstance(stage, Recurrent):
-            reason = "is a recurrence, which is not emulated: verify the layers before it and behind it apart"
-            raise UnsupportedError(_where(network, stage), reason)
-        rows = (lines or {}).get(stage.name, window_rows(network, stage)).bit_length()
-        own = precision.of_layer(stage)
-        _demand_bits(network, stage, rows + own.weight_bits + min(width, own.input_bits) - 1)
-    for node in network.nodes:
-        if isinstance(node, Elementwise):
-            many = len(node.inputs)
-            _demand_bits(network, node, width * many if node.op == "mul" else width + many.bit_length())
+    width, work = Width.of(hardware.precision).bits, 0
     if width + 24 > EXACT_BITS:  # sums over the at most 2**24 pixels of a grid
         reason = f"tensors of {width} bits are too wide for exact sums: use fewer input_bits or output_bits"
         raise UnsupportedError(network.where, reason)
-
-
-def check_memory(network: Network) -> None:
-    """Raise UnsupportedError if one node's tensors or weights take more than MEMORY_LIMIT_BYTES."""
     for node in network.nodes:
-        sizes = [network.shapes[name] for name in (*node.inputs, node.name)]
-        values = sum(shape.channels * shape.pixels for shape in sizes)
-        if isinstance(node, Conv | ConvTranspose | Pool):
-            top, left, bottom, right = node.pads
-            source, span = network.input_shape(node), (node.geometry.span(0), node.geometry.span(1))
-            if isinstance(node, ConvTranspose):  # the full output, of which the pads are cut off
-                source = network.shapes[node.name]
-            height, width = source.height + top + bottom, source.width + left + right
-            values += source.channels * (height + span[0]) * (width + span[1])
-        needs = [("tensors", 32 * values, "a smaller input shape")]
+        where, output = f"{network.where}: node {brief(node.name)} ({node.op})", network.shapes[node.name]
+        shapes = [network.shapes[name] for name in (*node.inputs, node.name)]
+        values, weights, bits = sum(each.channels * each.pixels for each in shapes), 0, 0
+        if isinstance(node, Recurrent):
+            reason = "is a recurrence, which is not emulated: verify the layers before it and behind it apart"
+            raise UnsupportedError(where, reason)
+        if isinstance(node, Elementwise):
+            many = len(node.inputs)
+            bits = width * many if node.op == "mul" else width + many.bit_length()
         if isinstance(node, Stage):
+            own = hardware.precision.of_layer(node)
+            rows, products = stored.get(node.name, (window_rows(network, node), 0))
+            bits = rows.bit_length() + own.weight_bits + min(width, own.input_bits) - 1
             weights = node.weight_count(network.input_shape(node).channels)
-            needs.append(("weights", 16 * weights, "a smaller network"))
-        for what, needed, remedy in needs:
-            if needed > MEMORY_LIMIT_BYTES:
-                reason = f"its {what} take {needed >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
-                raise UnsupportedError(_where(network, node), f"{reason}: use {remedy}")
-
-
-def check_work(network: Network, computed: MappingOf[str, int] | None = None) -> None:
-    """Raise UnsupportedError if computing one image takes more than WORK_LIMIT.
-
-    computed: products of layers on arrays, those with the zeros between shifted kernels included.
-    """
-    work = 0
-    for node in network.nodes:
-        output = network.shapes[node.name]
+            work += max(weights * output.pixels, products)
         if isinstance(node, Conv | ConvTranspose | Pool):
-            positions = node.kernel[0] * node.kernel[1]
+            positions, (top, left, bottom, right) = math.prod(node.kernel), node.pads
             if positions > POSITIONS_LIMIT:
                 reason = f"its kernel has {positions} positions, the limit is {POSITIONS_LIMIT}"
-                raise UnsupportedError(_where(network, node), f"{reason}: use a smaller kernel")
+                raise UnsupportedError(where, f"{reason}: use a smaller kernel")
             work += output.channels * output.pixels * positions if isinstance(node, Pool) else 0
-        if isinstance(node, Stage):
-            products = node.weight_count(network.input_shape(node).channels) * output.pixels
-            work += max(products, (computed or {}).get(node.name, 0))
+            # of a transposed one the full output, of which the pads are cut off
+            source = output if isinstance(node, ConvTranspose) else network.input_shape(node)
+            height = source.height + top + bottom + node.geometry.span(0)
+            values += source.channels * height * (source.width + left + right + node.geometry.span(1))
+        if bits > EXACT_BITS:
+            what, remedy = "products" if node.op == "mul" else "sums", "fewer weight_bits, input_bits or"
+            reason = (
+                f"its {what} take {bits} bits, exact arithmetic has {EXACT_BITS}: use {remedy} output_bits"
+            )
+            raise UnsupportedError(where, reason)
+        for what, needed, remedy in (
+            ("tensors", 32 * values, "a smaller input shape"),
+            ("weights", 16 * weights, "a smaller network"),
+        ):
+            if needed > MEMORY_LIMIT_BYTES:
+                reason = f"its {what} take {needed >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
+                raise UnsupportedError(where, f"{reason}: use {remedy}")
     if work > WORK_LIMIT:
         reason = f"computing it takes {work} products, the limit is {WORK_LIMIT}"
         raise UnsupportedError(network.where, f"{reason}: use a smaller input shape")
-
-
-def _demand_bits(network: Network, node: Node, bits: int) -> None:
-    if bits > EXACT_BITS:
-        what = "products" if node.op == "mul" else "sums"
-        remedy = "use fewer weight_bits, input_bits or output_bits"
-        reason = f"its {what} take {bits} bits, exact arithmetic has {EXACT_BITS}: {remedy}"
-        raise UnsupportedError(_where(network, node), reason)
-
-
-def _where(network: Network, node: Node) -> str:
-    return f"{network.where}: node {brief(node.name)} ({node.op})"
 
 
 MAX_IMAGES = 1000  # of one run
@@ -401,16 +336,15 @@ def verify(
     source = network_of(network, given)
     what = read_allocation(allocation).made_for(source)
     if placement is None:
-        task = _to_place(source, what.with_arguments(source, given))
+        what = what.with_arguments(source, given)
     else:
         for name in ("hardware", "mapping", "fc"):
             if given.get(name) is not None:
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")
-        task = _as_placed(source, what, placement)
-    file = (
-        None if isinstance(network, Network) or not os.fspath(network).lower().endswith(".onnx") else network
-    )
-    weights = {} if file is None else weights_in(file, source)
+    task = _task(source, what, placement)
+    weights = {}
+    if not isinstance(network, Network) and os.fspath(network).lower().endswith(".onnx"):
+        weights = weights_in(network, source)
     precision, timing = task.source.hardware.precision, task.source.hardware.timing
     width = Width.of(precision).bits
     timed = None if timing is None else timing.dac_bits
@@ -434,35 +368,30 @@ def verify_task(
     """
     network, source, hardware = task.network, task.source, task.source.hardware
     on_arrays = StoredNetwork.of(network, source, task.folds)
-    graph, matrices = on_arrays.graph, on_arrays.weights
-    check_exact(network, hardware, dict(zip(graph.names, (each.rows for each in matrices), strict=True)))
-    check_memory(network)
-    blocks = zip(graph.names, graph.windows.tolist(), matrices, strict=True)
-    check_work(network, {name: total * matrix.cells for name, total, matrix in blocks})
-    schedule = BatchSchedule.of(timing or _timing(network, source) or simulate(graph, on_arrays.copies))
-    width = Width.of(hardware.precision)
-    storage = Storage.of_layers(hardware, graph.layers, source.options.mapping)
-    layers = {}
-    for stage in graph.layers:
-        name, grid, fold = stage.name, schedule.grid(stage.name), _fold(network, stage, task.folds)
+    graph = on_arrays.graph
+    each = zip(graph.names, on_arrays.weights, graph.windows.tolist(), strict=True)
+    stored = {name: (matrix.rows, total * matrix.cells) for name, matrix, total in each}
+    check_limits(network, hardware, stored)
+    schedule = BatchSchedule(timing or _timing(network, source) or simulate(graph, on_arrays.copies))
+    width, layers = Width.of(hardware.precision), dict[str, EmulatedLayer]()
+    for stage, grid, copies in zip(graph.layers, graph.grids, on_arrays.copies.tolist(), strict=True):
+        size = task.folds.get(stage.name, UNFOLDED)
+        fold = None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
+        storage = Storage.of(hardware.of_layer(stage), source.options.mapping)
         own = replace(converters, width=width.entering(stage).bits)
-        window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[name].channels
-        parts = (storage[name], own, schedule.copies(name), grid, window, fold)
-        layers[name] = EmulatedLayer(stage, channels, *parts)
-    held = {name: each.of_number for name, each in zip(graph.names, on_arrays.held, strict=True)}
-    arrays = programmed(
-        task.arrays, held, storage, lambda name: layers[name].stored(weights.of(layers[name].stage))
-    )
-    for name, layer in layers.items():
-        layer.arrays.extend(arrays[name])
+        window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[stage.name].channels
+        layers[stage.name] = EmulatedLayer(stage, channels, storage, own, copies, grid, window, fold)
+    cells = sum(array.rows * array.columns * layers[array.layer].storage.bytes for array in task.arrays)
+    if cells > MEMORY_LIMIT_BYTES:
+        reason = f"its cells take {cells >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"
+        raise UnsupportedError("placement", f"{reason}: verify an allocation of fewer arrays")
+    arrays: dict[str, list[PlacedArray]] = {name: [] for name in layers}
+    for array in {address_of(array): array for array in task.arrays}.values():  # what is written last stays
+        arrays[array.layer].append(array)
+    for layer, held in zip(layers.values(), on_arrays.held, strict=True):
+        layer.program(arrays[layer.stage.name], held, weights.of(layer.stage))
     comparison = Comparison(network, layers, schedule, weights, width, converters)
     difference = None
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)
     return summary(task, comparison, difference, images)
-
-
-def _fold(network: Network, stage: Stage, folds: Folds) -> Fold | None:
-    """Return the fold of a stage, None if it is not folded. Raises SpecError for a dilated kernel."""
-    size = folds.get(stage.name, UNFOLDED)
-    return None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)

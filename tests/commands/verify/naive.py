@@ -11,7 +11,7 @@ import numpy as np
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray
-from rramalloc.commands.verify.crossbars import Converters, Storage, programmed
+from rramalloc.commands.verify.crossbars import Converters, Storage
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width, computed
 from rramalloc.commands.verify.verification import Verification
@@ -208,10 +208,7 @@ def layer_of(
     window, channels = ParallelWindow.of(stage, graph.grids[0]), source.shapes[stage.name].channels
     converters = Converters(None, 0.0, 1, width, 0)
     layer = EmulatedLayer(stage, channels, storage, converters, copies, graph.grids[0], window)
-    found = programmed(
-        what.arrays, {stage.name: held.of_number}, {stage.name: storage}, lambda name: layer.stored(weights)
-    )
-    layer.arrays.extend(found[stage.name])
+    layer.program(what.arrays, held, weights)
     return layer
 
 
