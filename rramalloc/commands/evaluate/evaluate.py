@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,17 +15,15 @@ from rramalloc.allocation.allocation_input import AllocationInput, AllocationLik
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
-    Split,
     Strategy,
     StrategyPlan,
-    Subtask,
     check_capacity,
     load_strategy,
     plan_of,
 )
 from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks_of
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.hardware.hardware import Hardware, Precision
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.importers import NetworkLike, network_of
@@ -75,54 +72,32 @@ def plan_of_copies(
         )
     splits, first = [], 1
     for task, count, each in zip(tasks, counts, demand, strict=True):
-        split = _split(task, count, each, first, chip)
+        held, more, units, stored = *divmod(chip.storage_units, count), [], 1
+        for copy in range(count):
+            begin, end = first + copy * each, stored + held + (copy < more)
+            compute = range(begin, begin + each) if each else range(1, chip.processors + 1)
+            units.append((compute, range(stored, end)))
+            stored = end
+        split = task.split_among(units, "windows", chip)
         check_capacity(split, task, chip, f"{where}: task {task.name[:60]!r}", keeps_weights=False)
         splits.append(split)
         first += count * each
-    return StrategyPlan(name, where, tuple(splits), divides_anew=False)
-
-
-def _split(task: LayerTask, copies: int, demand: int, first: int, chip: ChipPerformance) -> Split:
-    """Return the consecutive units for each copy, from compute unit `first` on; all of them where nothing is
-    stored."""
-    each, more = divmod(chip.storage_units, copies)
-    subtasks, stored = [], 1
-    for copy, share in enumerate(task.even_shares(copies, "windows")):
-        begin, held = first + copy * demand, each + (copy < more)
-        compute = range(begin, begin + demand) if demand else range(1, chip.processors + 1)
-        storage = range(stored, stored + held)
-        subtasks.append(Subtask(compute, storage, share, "windows", chip.rates(compute, storage)))
-        stored += held
-    return tuple(subtasks)
+    return StrategyPlan(name, where, splits.__getitem__, divides_anew=False)
 
 
 StrategyLike = Strategy | str | os.PathLike[str]
 
 
-def listed(items: Any) -> list[Any]:
+def _listed(items: Any) -> list[Any]:
     """Return a list or tuple as a list; anything else, such as a path, as a list of one."""
     return list(items) if isinstance(items, list | tuple) else [items]
 
 
-class Given(NamedTuple):
-    """An allocation with the name that its strategy gets."""
-
-    name: str
-    source: AllocationInput
-
-
-def given_allocations(allocations: Sequence[AllocationLike]) -> list[Given]:
-    """Return the allocations with names: that of the file, with its folder where two files have the same
-    name."""
-    named = []
-    for number, allocation in enumerate(allocations, 1):
-        source = read_allocation(allocation, f"allocation {number}")
-        named.append(Given(source.where, source))
-    stems = [Path(given.name).stem or given.name for given in named]
-    counts = Counter(stems)
+def _named(allocations: Sequence[AllocationInput]) -> list[str]:
+    """Return the names of their strategies: of the file, with its folder where two are called the same."""
+    stems = [Path(each.where).stem or each.where for each in allocations]
     return [
-        given._replace(name=stem) if counts[stem] == 1 else given
-        for given, stem in zip(named, stems, strict=True)
+        stem if stems.count(stem) == 1 else each.where for each, stem in zip(allocations, stems, strict=True)
     ]
 
 
@@ -144,7 +119,6 @@ def propose(
 
     Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
     """
-    name = f"best of {arrays} arrays"
     useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
     minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
     if minimum > arrays:
@@ -161,26 +135,17 @@ def propose(
     choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
     spread = float(costs.sum()) / len(costs)
     chosen, proven = LeastSum(choices, Work(), step=max(1e-9, 1e-6 * spread)).run()
-    copies = dict(zip((task.name for task in tasks), flat[chosen].tolist(), strict=True))
-    plan = plan_of_copies(name, copies, demand, tasks, chip, name)
+    copies, times = flat[chosen].tolist(), costs[chosen].tolist()
+    name = f"best of {arrays} arrays"
+    counts = dict(zip((task.name for task in tasks), copies, strict=True))
+    plan = plan_of_copies(name, counts, demand, tasks, chip, name)
     layers = tuple(
-        ProposedLayer(
-            name=task.name,
-            demand=need,
-            replication=copies[task.name],
-            arrays=need * copies[task.name],
-            time_ns=_time_ns(task, copies[task.name], chip),
-        )
-        for task, need in zip(tasks, demand, strict=True)
+        ProposedLayer(name=task.name, demand=need, replication=count, arrays=need * count, time_ns=time_ns)
+        for task, need, count, time_ns in zip(tasks, demand, copies, times, strict=True)
         if need
     )
-    return Proposal(
-        budget=arrays,
-        used=sum(layer.arrays for layer in layers),
-        time_ns=math.fsum(costs[chosen].tolist()),
-        proven=proven,
-        layers=layers,
-    ), plan
+    used = sum(layer.arrays for layer in layers)
+    return Proposal(budget=arrays, used=used, time_ns=math.fsum(times), proven=proven, layers=layers), plan
 
 
 def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
@@ -214,29 +179,25 @@ def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
     return True
 
 
-def common_fc(given: Sequence[Given], fc: FullyConnected | None) -> FullyConnected:
+def _common_fc(given: Sequence[AllocationInput], fc: FullyConnected | None) -> FullyConnected:
     """Return where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
-    if fc is not None:
-        return fc
-    asked = {allocation.source.options.fc for allocation in given}
-    if len(asked) > 1:
+    asked = {allocation.options.fc for allocation in given}
+    if fc is None and len(asked) > 1:
         raise SpecError(
             "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"
         )
-    return "crossbar" if "crossbar" in asked else "host"
+    return fc or ("crossbar" if "crossbar" in asked else "host")
 
 
-def common_precision(hardware: Sequence[Hardware], given: Sequence[Given]) -> Precision:
-    """Return the bits of the values that all hardware has in common. Raises SpecError."""
-    for machine, allocation in zip(hardware, given, strict=False):
-        if machine.precision != hardware[0].precision:
+def _check_precision(machines: Sequence[Hardware], given: Sequence[AllocationInput]) -> None:
+    """Raise SpecError unless all hardware has the bits of the values in common."""
+    for machine, allocation in zip(machines, given, strict=False):
+        if machine.precision != machines[0].precision:
             raise SpecError(
-                allocation.source.where,
-                f"its hardware {machine.name!r} has another precision than {hardware[0].name!r} of "
-                f"{given[0].source.where}: bytes must be the same in all strategies, say which with "
-                f"--hardware",
+                allocation.where,
+                f"its hardware {machine.name!r} has another precision than {machines[0].name!r} of "
+                f"{given[0].where}: bytes must be the same in all strategies, say which with --hardware",
             )
-    return hardware[0].precision
 
 
 def evaluate(
@@ -278,37 +239,43 @@ def evaluate(
         BudgetError, FileError, SpecError, UnknownNameError, UnsupportedError.
     """
     check_range("arrays", arrays, 1, 2**53)
-    given = given_allocations(listed(allocations))
-    asked = None if chip is None or isinstance(chip, ChipPerformance) else as_hardware(chip)
-    machines = _machines(given, asked, crossbar)
-    parameters = chip if isinstance(chip, ChipPerformance) else _units(machines)
+    given = [read_allocation(each, f"allocation {n}") for n, each in enumerate(_listed(allocations), 1)]
+    machines = [as_hardware(allocation.hardware, crossbar) for allocation in given]
+    if chip is not None and not isinstance(chip, ChipPerformance):
+        machines = [as_hardware(chip, crossbar)] * max(1, len(given))
+    machines = machines or [as_hardware(DEFAULT_PRESET, crossbar)]
+    parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
+    if parameters is None:
+        raise SpecError(
+            f"hardware {machines[0].name[:60]!r}",
+            "needs [units]: processors, storage_units, unit_bytes, bandwidth_in_gb_s and bandwidth_out_gb_s "
+            "(docs/sources/companions.md 1)",
+        )
     tables = [
         (strategy, f"strategy {number}")
         if isinstance(strategy, Strategy)
         else (load_strategy(strategy), os.fspath(strategy))
-        for number, strategy in enumerate(listed(strategies), 1)
+        for number, strategy in enumerate(_listed(strategies), 1)
     ]
     source = network_of(network, reading)
-    chosen_fc = common_fc(given, fc)
+    chosen_fc = _common_fc(given, fc)
     for allocation in given:
-        allocation.source.without_blocks(source, "a strategy")
-    options = [allocation.source.options.changed(mapping=mapping, fc=chosen_fc) for allocation in given] or [
-        DEFAULT_MAPPING.changed(mapping=mapping, fc=chosen_fc)
-    ]
+        allocation.without_blocks(source, "a strategy")
+    options = [each.options.changed(mapping=mapping, fc=chosen_fc) for each in given]
+    options = options or [DEFAULT_MAPPING.changed(mapping=mapping, fc=chosen_fc)]
     if not (tables or given or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
-    precision = common_precision(machines, given)
-    measured = measured_steps(latency_table, source, chosen_fc, machines[0])
+    _check_precision(machines, given)
+    precision, measured = machines[0].precision, measured_steps(latency_table, source, chosen_fc, machines[0])
     tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0], measured)
     if arrays is not None and options[0].mapping == "sdk":
         reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
         raise SpecError("mapping", reason)
-    plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
-    for (origin, own), machine, chosen in zip(given, machines, options, strict=False):
+    plans, proposal = [plan_of(table, tasks, parameters, where) for table, where in tables], None
+    for name, own, machine, chosen in zip(_named(given), given, machines, options, strict=False):
         demand = _demands(source, tasks, machine, chosen)
-        plans.append(plan_of_copies(origin, own.replication, demand, tasks, parameters, own.where))
-    proposal = None
+        plans.append(plan_of_copies(name, own.replication, demand, tasks, parameters, own.where))
     if arrays is not None:
         demand = _demands(source, tasks, machines[0], options[0])
         proposal, plan = propose(tasks, demand, parameters, arrays)
@@ -316,22 +283,3 @@ def evaluate(
     return evaluate_strategies(
         source, parameters, precision, tasks, chosen_fc, plans, units=units, proposal=proposal
     )
-
-
-def _units(machines: Sequence[Hardware]) -> ChipPerformance:
-    """Return the [units] of the hardware. Raises SpecError."""
-    if machines[0].units is None:
-        raise SpecError(
-            f"hardware {machines[0].name[:60]!r}",
-            "needs [units]: processors, storage_units, unit_bytes, bandwidth_in_gb_s and bandwidth_out_gb_s "
-            "(docs/sources/companions.md 1)",
-        )
-    return machines[0].units
-
-
-def _machines(given: Sequence[Given], hardware: Hardware | None, crossbar: str | None) -> list[Hardware]:
-    """Return the hardware of every allocation, or of none: the given one, or its own, or the default."""
-    if hardware is not None:
-        return [as_hardware(hardware, crossbar)] * max(1, len(given))
-    own = [allocation.source.hardware for allocation in given] or [as_hardware(DEFAULT_PRESET)]
-    return [as_hardware(machine, crossbar) for machine in own]

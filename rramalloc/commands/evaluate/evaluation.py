@@ -11,27 +11,19 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Count, NetworkId
 from rramalloc.choices import FullyConnected
-from rramalloc.commands.evaluate.enumeration import (
-    Best,
-    Busiest,
-    ColumnSource,
-    Enumeration,
-    PlanColumns,
-    check_entries,
-)
+from rramalloc.commands.evaluate.enumeration import Best, Busiest, Enumeration, times_of
 from rramalloc.commands.evaluate.strategy import Strategy, StrategyPlan, SubtaskEntry
-from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, Term
+from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, Term
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write, write_json
@@ -48,10 +40,6 @@ from rramalloc.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-
-_TOGETHER = 4096  # entries of a row that are written at once
-_COPY_BYTES = 2**20
 
 
 class LoadMatrix(Record):
@@ -73,53 +61,35 @@ def write_load(
     network: NetworkId,
     chip: ChipPerformance,
     tasks: Sequence[str],
-    sources: Sequence[ColumnSource],
+    plans: Sequence[StrategyPlan],
 ) -> None:
-    """Write the whole load matrix without holding it in memory; an error leaves no file. Raises FileError.
-
-    Rows that do not depend on the task are made once and copied within the file.
-    """
+    """Write the load matrix, one row in memory at a time; an error leaves no file. Raises FileError."""
     head: dict[str, Any] = {
         "format": "rramalloc-load-matrix/1",
         "network": network.model_dump(mode="json"),
         "chip": chip.model_dump(mode="json"),
         "tasks": list(tasks),
-        "strategies": [name for source in sources for name in source.names],
+        "strategies": [plan.name for plan in plans],
     }
+    fields = ",\n".join(f"{_text(key)}: {_text(value)}" for key, value in head.items())
+    alike, row = all(plan.alike for plan in plans), b""
     with open_to_write(path) as stream:
-        fields = ",\n".join(f"{_text(key)}: {_text(value)}" for key, value in head.items())
-        stream.write(f'{{\n{fields},\n"matrix": [\n'.encode())
-        begin = stream.tell()
-        end = _write_row(stream, 0, sources)
-        for task in range(1, len(tasks)):
-            stream.write(b",\n")
-            if all(source.alike for source in sources):
-                _copy(stream, begin, end)
-            else:
-                _write_row(stream, task, sources)
+        stream.write(f'{{\n{fields},\n"matrix": ['.encode())
+        for task in range(len(tasks)):
+            if not (row and alike):
+                entries = ",\n".join(_entry(plan.split(task)) for plan in plans)
+                row = f"\n[{entries}]".encode()
+            stream.write(b"," + row if task else row)
         stream.write(b"\n]\n}\n")
 
 
-def _write_row(stream: BinaryIO, task: int, sources: Sequence[ColumnSource]) -> int:
-    """Write a row of the matrix; returns the place where it ends."""
-    entries: Iterator[str] = (entry for source in sources for entry in source.loads(task))
-    separator = "["
-    while some := ",\n".join(islice(entries, _TOGETHER)):
-        stream.write((separator + some).encode())
-        separator = ",\n"
-    stream.write(b"]")
-    return stream.tell()
-
-
-def _copy(stream: BinaryIO, begin: int, end: int) -> None:
-    """Append what stands between two places."""
-    target = stream.tell()
-    while begin < end:
-        stream.seek(begin)
-        piece = stream.read(min(_COPY_BYTES, end - begin))
-        stream.seek(target)
-        stream.write(piece)
-        begin, target = begin + len(piece), target + len(piece)
+def _entry(split: Split) -> str:
+    """Return [[subtask, [compute units], [storage units]], ...] as JSON."""
+    parts = (
+        f"[{number},[{','.join(map(str, part.compute))}],[{','.join(map(str, part.storage))}]]"
+        for number, part in enumerate(split, 1)
+    )
+    return f"[{','.join(parts)}]"
 
 
 def _text(value: object) -> str:
@@ -127,6 +97,8 @@ def _text(value: object) -> str:
 
 
 Matrix = npt.NDArray[np.float64]
+MAX_ENTRIES = 10**8
+"""Tasks times strategies: the matrix takes 8 bytes each."""
 KINDS = (".csv", ".parquet")
 _OWN = ("strategy", "time_ns")
 
@@ -329,16 +301,20 @@ class EvaluationDocument(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Result):
-    """Strategies side by side. document: the summary; names: of the strategies, the matrix's columns;
-    performance_ns: float64 of tasks x strategies; sources: where the load matrix is made from; composed: the
-    best strategy of every task as one, None where all strategies are allocations.
+    """Strategies side by side. document: the summary; performance_ns: float64 of tasks x strategies; plans:
+    the strategies, the matrix's columns; composed: the best strategy of every task as one, None where all
+    strategies are allocations.
     """
 
     document: EvaluationDocument
-    names: tuple[str, ...]
     performance_ns: Matrix
-    sources: tuple[ColumnSource, ...]
+    plans: tuple[StrategyPlan, ...]
     composed: Strategy | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the strategies, the matrix's columns."""
+        return tuple(plan.name for plan in self.plans)
 
     @property
     def best(self) -> str:
@@ -372,7 +348,7 @@ class Evaluation(Result):
 
     def save_load(self, path: str | os.PathLike[str]) -> None:
         """Write the whole load matrix as JSON; an error leaves no file. Raises FileError."""
-        write_load(path, self.document.network, self.document.chip, self.task_names, self.sources)
+        write_load(path, self.document.network, self.document.chip, self.task_names, self.plans)
 
     def save_performance(self, path: str | os.PathLike[str]) -> None:
         """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
@@ -427,60 +403,67 @@ def evaluate_strategies(
     units: compute and storage units of which all ways of sharing them out are enumerated; proposal: what one
     of the plans is made from. Raises SpecError, UnsupportedError.  Source: docs/sources/companions.md 1.
     """
-    sources: list[ColumnSource] = [PlanColumns(plans, tasks)] if plans else []
     enumeration = None if units is None else Enumeration(*units, tasks, chip)
-    if enumeration is not None:
-        sources.append(enumeration)
-    bests = [each for place in range(len(tasks)) if (each := _best(place, sources)) is not None]
-    composed = _composed(tasks, bests) if len(bests) == len(tasks) else None
-    if composed is not None and not any(source.names for source in sources):
-        plan = StrategyPlan(COMPOSED, COMPOSED, tuple(each.split for each in bests))
-        sources = [PlanColumns([plan], tasks)]
-    names = [name for source in sources for name in source.names]
-    _check_names(names, plans)
-    check_entries(len(tasks), len(names))
-    matrix = np.concatenate([source.times_ns() for source in sources], axis=1)
+    columns = [*plans, *(() if enumeration is None else enumeration.plans())]
+    given_ns, bests = times_of(tasks, plans), list[Best]()
+    for place, task in enumerate(tasks):
+        offered = [] if enumeration is None else [enumeration.bests[place]]
+        free = [column for column, plan in enumerate(plans) if plan.divides_anew]
+        if free:
+            plan = plans[min(free, key=given_ns[place].__getitem__)]
+            offered = [Best(plan.name, plan.split(place), Busiest.of(task, plan.split(place))), *offered]
+        bests += sorted((best for best in offered if best is not None), key=lambda best: best.time_ns)[:1]
+    composed = strategy = None
+    if len(bests) == len(tasks):
+        composed, strategy = _composed(tasks, bests)
+        if not columns:
+            columns = [StrategyPlan(COMPOSED, COMPOSED, [best.split for best in bests].__getitem__)]
+            given_ns = times_of(tasks, columns)
+    _check_names(columns)
+    if len(tasks) * len(columns) > MAX_ENTRIES:
+        large = f"{len(tasks)} tasks x {len(columns)} strategies are more than {MAX_ENTRIES} entries"
+        most = f"at most {MAX_ENTRIES // len(tasks)} strategies fit"
+        raise SpecError("limit", f"{large} of a matrix: {most}")
+    matrix = given_ns if enumeration is None else np.hstack([given_ns, enumeration.times_ns])
     total = column_sums(matrix)
-    best = int(total.argmin())
+    order = np.argsort(total, kind="stable")[:_RANKED].tolist()
+    least, best = float(total[order[0]]), columns[order[0]]
     document = EvaluationDocument(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         chip=chip,
         precision=precision,
         fc=fc,
-        strategies=len(names),
+        strategies=len(columns),
         enumerated=None if enumeration is None or units is None else _enumerated(enumeration, units),
-        best=names[best],
-        time_ns=float(total[best]),
-        equals=int((total == total[best]).sum()),
-        tasks=tuple(_task_times(tasks, sources, best)),
-        ranking=_ranking(names, total),
+        best=best.name,
+        time_ns=least,
+        equals=int((total == least).sum()),
+        tasks=tuple(
+            _task_time(task, best.name, Busiest.of(task, best.split(place)))
+            for place, task in enumerate(tasks)
+        ),
+        ranking=tuple(
+            StrategyTime(
+                name=columns[column].name,
+                time_ns=float(total[column]),
+                ratio=float(total[column]) / least if least else 1.0,
+            )
+            for column in order
+        ),
         composed=composed,
         proposal=proposal,
         warnings=network.warnings,
     )
-    strategy = None if composed is None else _strategy(tasks, bests)
-    return Evaluation(document, tuple(names), matrix, tuple(sources), strategy)
+    return Evaluation(document, matrix, tuple(columns), strategy)
 
 
-def _best(place: int, sources: Sequence[ColumnSource]) -> Best | None:
-    """Return the fastest way to do a task, the first of equals."""
-    some = [best for source in sources if (best := source.best(place)) is not None]
-    return min(some, key=lambda best: best.busiest.terms.total_ns, default=None)
-
-
-def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Composition:
-    times = tuple(_task_time(task, best.name, best.busiest) for task, best in zip(tasks, bests, strict=True))
-    total = 0.0
-    for time in times:
-        total += time.time_ns
-    return Composition(time_ns=total, tasks=times)
-
-
-def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
-    """Return the composed strategy as a table that `evaluate` reads again."""
-    entries = {
-        task.name: tuple(
+def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> tuple[Composition, Strategy]:
+    """Return the best strategy of every task, also as a table that `evaluate` reads again."""
+    times, entries = [], {}
+    for task, best in zip(tasks, bests, strict=True):
+        times.append(_task_time(task, best.name, best.busiest))
+        entries[task.name] = tuple(
             SubtaskEntry(
                 compute=tuple(part.compute),
                 storage=tuple(part.storage),
@@ -489,20 +472,8 @@ def _strategy(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> Strategy:
             )
             for part in best.split
         )
-        for task, best in zip(tasks, bests, strict=True)
-    }
-    return Strategy(name=COMPOSED, tasks=entries)
-
-
-def _task_times(
-    tasks: Sequence[LayerTask], sources: Sequence[ColumnSource], column: int
-) -> Iterable[TaskTime]:
-    for source in sources:
-        if column < len(source.names):
-            break
-        column -= len(source.names)
-    for number, task in enumerate(tasks):
-        yield _task_time(task, source.names[column], source.busiest(number, column))
+    total = sum((time.time_ns for time in times), 0.0)
+    return Composition(time_ns=total, tasks=tuple(times)), Strategy(name=COMPOSED, tasks=entries)
 
 
 def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
@@ -510,36 +481,24 @@ def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
     return TaskTime.gather(terms, busiest, task, strategy=strategy, time_ns=terms.total_ns)
 
 
-def _ranking(names: Sequence[str], total: Matrix) -> tuple[StrategyTime, ...]:
-    order = np.argsort(total, kind="stable")[:_RANKED].tolist()
-    least = float(total[order[0]])
-    return tuple(
-        StrategyTime(
-            name=names[place],
-            time_ns=float(total[place]),
-            ratio=float(total[place]) / least if least else 1.0,
-        )
-        for place in order
-    )
-
-
 def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
-    totals = column_sums(enumeration.times_ns()).tolist()
-    classes = [
-        EnumeratedClass.gather(each, subtasks=len(each.way.compute), time_ns=time_ns)
-        for each, time_ns in zip(enumeration.classes, totals, strict=True)
-    ]
-    compute, storage = units
+    totals = column_sums(enumeration.times_ns).tolist()
     return Enumerated.gather(
-        enumeration, compute_units=compute, storage_units=storage, classes=tuple(classes)
+        enumeration,
+        compute_units=units[0],
+        storage_units=units[1],
+        classes=tuple(
+            EnumeratedClass.gather(each, subtasks=len(each.way.compute), time_ns=time_ns)
+            for each, time_ns in zip(enumeration.classes, totals, strict=True)
+        ),
     )
 
 
-def _check_names(names: Sequence[str], plans: Sequence[StrategyPlan]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
+def _check_names(plans: Sequence[StrategyPlan]) -> None:
+    twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         homes = [plan.where for plan in plans if plan.name == twice[0]]
-        origins = f" ({' and '.join(homes[:2])})" if len(homes) > 1 else ""
+        origins = f" ({' and '.join(homes[:2])})"
         raise SpecError(
             "strategies", f"two of them are named {brief(twice[0])}{origins}: give each a name of its own"
         )

@@ -42,6 +42,19 @@ class TaskTerms(NamedTuple):
         return TERMS[self.index(max(self))]
 
 
+class Subtask(NamedTuple):
+    """A part of a task: ids of its units, from 1, its share of the task, and the rates of its routes."""
+
+    compute: Sequence[int]
+    storage: Sequence[int]
+    share: Fraction
+    split: SplitBy
+    rates: Rates
+
+
+Split = tuple[Subtask, ...]
+
+
 class LayerTask(NamedTuple):
     """One operator on a chip.
 
@@ -60,8 +73,24 @@ class LayerTask(NamedTuple):
 
     @property
     def is_layer(self) -> bool:
-        """Whether it has weights; others split by windows only."""
+        """Whether it has weights."""
         return self.bytes_working > 0
+
+    def split_by(self, split: SplitBy) -> SplitBy:
+        """Return "windows" for operators without weights, which need only their own channels."""
+        return split if self.is_layer else "windows"
+
+    def split_among(
+        self,
+        units: Sequence[tuple[Sequence[int], Sequence[int]]],
+        split: SplitBy,
+        chip: ChipPerformance,
+        shares: Sequence[Fraction] | None = None,
+    ) -> Split:
+        """Return the subtasks that have these (compute, storage) units, in even shares unless given."""
+        split = self.split_by(split)
+        parts = zip(units, shares or self.even_shares(len(units), split), strict=True)
+        return tuple(Subtask(*own, share, split, chip.rates(*own)) for own, share in parts)
 
     def terms(self, share: Fraction, split: SplitBy, rates: Rates) -> TaskTerms:
         """Run time of a subtask. By windows it reads its share of the input, by output channels all of it.

@@ -189,11 +189,7 @@ def test_copies_equal_brute_force(seed: int) -> None:
             made = evaluate(network, chip, allocations=[dict(zip(names, counts, strict=True))])
         except SpecError:
             continue
-        used = sum(
-            len(part.compute)
-            for split in made.sources[0]._plans[0].splits
-            for part in split  # type: ignore[attr-defined]
-        )
+        used = sum(len(part.compute) for task in range(len(names)) for part in made.plans[0].split(task))
         if used <= budget:
             tried.setdefault(made.time_ns, []).append(used)
     found = evaluate(network, chip, arrays=budget).document.proposal

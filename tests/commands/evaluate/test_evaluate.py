@@ -56,8 +56,8 @@ def test_whole_allocations_bring_their_hardware_and_options() -> None:
     large = rramalloc.optimize("squeezenet", 200, method="none", crossbar="512x512")
     evaluation = rramalloc.evaluate("squeezenet", chip, allocations=[small, large])
     held = [
-        sum(len(part.compute) for split in plan.splits for part in split)
-        for plan in evaluation.sources[0]._plans  # type: ignore[attr-defined]
+        sum(len(part.compute) for task in range(len(evaluation.task_names)) for part in plan.split(task))
+        for plan in evaluation.plans
     ]
     assert held == [small.arrays.used, large.arrays.used]
     assert held[0] > held[1]
