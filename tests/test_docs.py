@@ -150,26 +150,6 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ({"type": "string"}, "string"),
-        ({"type": "integer", "maximum": 2**31 - 1}, "integer to 2^31 - 1"),
-        ({"type": "integer", "maximum": 2**53}, "integer to 2^53"),
-        ({"type": "number", "exclusiveMinimum": 0}, "number above 0"),
-        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number or null"),
-        ({"enum": ["a", "b"]}, "`a`, `b`"),
-        ({"const": "x/1"}, '`"x/1"`'),
-        ({"$ref": "#/$defs/Layer"}, "[Layer](#layer)"),
-        (
-            {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-            "list of 2 x integer"),
-    ],
-)  # fmt: skip
-def test_a_value_in_words(hooks: ModuleType, schema: dict[str, Any], words: str) -> None:
-    assert hooks._kind(schema, {"Layer": ""}) == words
-
-
-@pytest.mark.parametrize(
     ("tag", "loads"),
     [
         ('<script src="assets/a.js"></script>', False),

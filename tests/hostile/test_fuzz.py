@@ -1,15 +1,11 @@
-"""Some of the hostile cases of `fuzz.py`, and two whole commands that are killed or compete."""
+"""Some of the hostile cases of `fuzz.py`."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import shutil
-import subprocess
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -79,32 +75,3 @@ def test_any_fields_of_a_node(chance: random.Random) -> None:
     except RramallocError as error:
         told = str(error)
     assert not told or told.startswith("n: ")
-
-
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rramalloc", *words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_commands_killed_at_any_time_leave_the_old_or_the_new_result(prepared: Path) -> None:
-    target, chance = prepared / "killed.json", random.Random(3)
-    target.write_text('{"old": true}')
-    for _ in range(4):
-        process = start(prepared, "optimize", "n.json", "--arrays", "40", "-o", target.name, "-q")
-        time.sleep(chance.uniform(0.2, 1.5))
-        process.kill()
-        process.communicate()
-        assert json.loads(target.read_text()).keys() & {"old", "layers"}
-
-
-def test_two_commands_that_write_one_file(prepared: Path) -> None:
-    command = ("optimize", "n.json", "-o", "both.json", "-q", "--arrays")
-    processes = [start(prepared, *command, arrays) for arrays in ("30", "40")]
-    said = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert json.loads((prepared / "both.json").read_text())["arrays"]["budget"] in (30, 40)

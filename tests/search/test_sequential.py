@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, enumerated, randoms
+from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 from methods.small import conv, copies, problem
 
 from rramalloc.mapping.demand import CopyModes
@@ -51,17 +50,6 @@ def test_least_sum_then_fewest_arrays(case: Enumerated) -> None:
     assert "the fewest there are" in answer.proof
     assert int((-(-case.problem.graph.windows // found)).sum()) == sums.min()
     assert int(found @ case.problem.demand) == case.arrays[sums == sums.min()].min()
-
-
-@settings(max_examples=40)
-@given(case=enumerated(), random=randoms)
-def test_bounds_on_copies_are_kept(case: Enumerated, random: Random) -> None:
-    row = case.allocations[random.randrange(len(case.allocations))]
-    small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=row))
-    sums = (-(-small.problem.graph.windows // small.allocations)).sum(axis=1)
-    found = sequential.solve(small.problem, Work(), 0).choice.copies
-    assert small.problem.fits(found)
-    assert int((-(-small.problem.graph.windows // found)).sum()) == sums.min()
 
 
 def least_sum(windows: list[int], demand: list[int], budget: int) -> int:

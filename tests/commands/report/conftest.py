@@ -41,13 +41,11 @@ def visit(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     """Opens the page of some files, named by the folder they are in: the page shows where they are."""
     opened: list[Visit] = []
 
-    def call(
-        files: dict[str, Path], *kinds: str, width: int = 1280, scheme: str = "light", style: str = ""
-    ) -> Visit:
+    def call(files: dict[str, Path], *kinds: str, width: int = 1280, scheme: str = "light") -> Visit:
         path = tmp_path / "report.html"
         monkeypatch.chdir(files["network"].parent)
         report([files[kind].name for kind in kinds or KINDS], path, networks=[files["network"].name])
-        opened.append(Visit(browser, path, width, scheme, style))
+        opened.append(Visit(browser, path, width, scheme))
         return opened[-1]
 
     yield call

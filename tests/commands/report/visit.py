@@ -15,17 +15,13 @@ DRAWN = "html[data-drawn]"
 
 
 class Visit:
-    """A page that is open, with all it complained of and asked the network for.
+    """A page that is open, with all it complained of and asked the network for."""
 
-    style: rules of the test's own; the page forbids foreign ones, so its Content-Security-Policy is off then.
-    """
-
-    def __init__(self, browser: Any, path: Path, width: int, scheme: str, style: str = "") -> None:
+    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=scheme,
             accept_downloads=True,
-            bypass_csp=bool(style),
         )
         self.page = self.context.new_page()
         self.complaints: list[str] = []
@@ -37,10 +33,6 @@ class Visit:
         self.page.on("request", lambda asked: self.requests.append(asked.url))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
-        if style:
-            self.page.add_style_tag(content=style)
-            self.page.evaluate("document.fonts.ready")
-            self.page.wait_for_timeout(500)
 
     def close(self) -> None:
         """Leave a page that was quiet and asked nobody for anything."""
