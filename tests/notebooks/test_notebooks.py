@@ -79,9 +79,9 @@ def pictures(notebook: Any) -> int:
 def test_own_model(tmp_path: Path) -> None:
     """By docs/sources/model.md 3 and 4.
 
-    27 x 128 cells take one array of 128 x 128, 144 x 256 two by two, 288 x 256 three by two. One copy of each:
-    conv1 ends at step 1024. The last pixel of pool1 is needed by the last two windows of row 14 of conv2, then
-    come the 16 of row 15: 1042. The same 18 windows of conv3 follow: 1060.
+    27 x 128 cells take one array of 128 x 128, 144 x 256 two by two, 288 x 256 three by two. One copy of
+    each: conv1 ends at step 1024. The last pixel of pool1 is needed by the last two windows of row 14 of
+    conv2, then come the 16 of row 15: 1042. The same 18 windows of conv3 follow: 1060.
     """
     executed, found = outcome("own_model", OWN_MODEL, tmp_path)
     assert found["demand"] == [1, 4, 6]
