@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 import rramalloc
-from rramalloc.commands.export.array_groups import first_fit
+from rramalloc.commands.export.targets.pimcomp import first_fit
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load

@@ -43,6 +43,11 @@ class Remark(Record):
     text: str
 
 
+def remark(kind: Kind, text: str, layer: str | None = None) -> Remark:
+    """Return a remark on a layer, or on all."""
+    return Remark(layer=layer, kind=kind, text=text)
+
+
 class ExportedFile(Record):
     """A file of an export: its name within the folder, its text, and what it is, in one line."""
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import Any
 
-from rramalloc.commands.export.bundle import Remark
+from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.export.subject import Subject, is_dilated
 from rramalloc.importers.pimcomp_nodes import AVERAGE, MAXIMUM, PIXELWISE, PRODUCT, SUM, WINDOW
 from rramalloc.network.geometry import Geometry, Pads, Shape
+from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Concat,
     Conv,
@@ -37,160 +38,112 @@ _ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
 """PIMCOMP does not return from a weight layer that one of these reads, if anything reads the activation."""
 
 
-@dataclass(slots=True)
-class _Fused:
-    """Operations of a weight layer on its outputs before it passes them on."""
-
-    batchnorm: int = 0
-    activation: int = _NO_ACTIVATION
-
-
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """entries: nodes as JSON, in network order; index: of each stage's entry; remarks: what is lost."""
+    """by_name: nodes as JSON, in network order; remarks: what is lost."""
 
-    entries: list[dict[str, Any]]
-    index: MappingOf[str, int]
+    by_name: MappingOf[str, Fields]
     remarks: tuple[Remark, ...]
 
     @property
-    def by_name(self) -> dict[str, dict[str, Any]]:
-        """The entries by the name of their node."""
-        return {entry["name"]: entry for entry in self.entries}
+    def entries(self) -> list[Fields]:
+        """The entries in network order."""
+        return list(self.by_name.values())
+
+    @property
+    def index(self) -> dict[str, int]:
+        """Index of the entry of each convolution by name."""
+        return {name: node["index"] for name, node in self.by_name.items() if node["operation"] == "OP_CONV"}
 
 
 def node_list(subject: Subject) -> NodeList:
     """Return the nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot
     express."""
-    return _Writer(subject).write()
-
-
-class _Writer:
-    """`alias`: what stands for a fused node; `vectors`: nodes whose output is [1, features]."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.network = subject.network
-        self.alias: dict[str, str] = {}
-        self.fused: dict[str, _Fused] = {}
-        self.vectors: set[str] = set()
-        self.unnamed = 0
-        self.skipped: list[str] = []
-
-    def write(self) -> NodeList:
-        nodes = {node.name: node for node in self.network.nodes}
-        for node in self.network.nodes:
-            if isinstance(node, Conv | Linear):
-                self._fuse(node, nodes)
-        kept = [node for node in self.network.nodes if node.name not in self.alias]
-        consumers: dict[str, list[str]] = {node.name: [] for node in kept}
-        for node in kept:
-            for name in self._providers(node):
-                consumers[name].append(node.name)
-        entries, written = [], dict[str, dict[str, Any]]()
-        for index, node in enumerate(kept):
-            entry = self._entry(node, index, consumers[node.name], written)
-            entries.append(entry)
-            written[node.name] = entry
-        if self.subject.tool == "PIMCOMP":
-            for entry in entries:
-                entry["new_node_index"] = entry["index"]
-                for side in ("provider", "consumer"):
-                    entry[f"{side}_index"] = [written[name]["index"] for name in entry[side]]
-        index_of = {entry["name"]: entry["index"] for entry in entries if entry["operation"] == "OP_CONV"}
-        return NodeList(entries, index_of, self._remarks(kept))
-
-    def _fuse(self, stage: Node, nodes: MappingOf[str, Node]) -> None:
-        fused, last = _Fused(), stage.name
-        while len(readers := self.network.consumers[last]) == 1:
-            follower = nodes[readers[0]]
-            if not isinstance(follower, Pixelwise) or fused.activation != _NO_ACTIVATION:
-                break
-            if follower.op == "batchnorm" and not fused.batchnorm:
-                fused.batchnorm = 1
-            elif follower.op in ("relu", "activation"):
-                fused.activation = _RELU if follower.op == "relu" else _SIGMOID
-                self.unnamed += follower.op == "activation"
-            else:
-                break
-            self.alias[follower.name], last = stage.name, follower.name
-        self.fused[stage.name] = fused
-
-    def _providers(self, node: Node) -> list[str]:
-        return [self.alias.get(name, name) for name in node.inputs]
-
-    def _entry(
-        self, node: Node, index: int, consumers: list[str], written: MappingOf[str, dict[str, Any]]
-    ) -> dict[str, Any]:
-        providers = self._providers(node)
-        self._check_ranks(node, providers)
-        if self._is_vector(node, providers):
-            self.vectors.add(node.name)
-        name, param = _operation(self.subject, node)
-        if self.subject.tool == "PIMCOMP" and name in _ACTIVATIONS and providers[0] in self.fused:
-            self.skipped.append(node.name)
-            name = "OP_LRN"
-        self.unnamed += name == "OP_SIGMOID"
-        dims = self._dims(node)
-        entry: dict[str, Any] = {
-            "bitwidth": self.subject.hardware.precision.input_bits,
-            "index": index, "name": node.name, "operation": name,
-            "output_dim": dims, "output_dim_num": len(dims),
-            "provider": providers, "provider_num": len(providers),
-            "consumer": consumers, "consumer_num": len(consumers),
-        }  # fmt: skip
-        if providers:
-            source = written[providers[0]]["output_dim"]
-            entry |= {"input_dim": source, "input_dim_num": len(source)}
-        if param:
-            entry["param"] = param
-        if node.name in self.fused:
-            entry |= self._fused_fields(node.name)
-        return entry
-
-    def _fused_fields(self, name: str) -> Fields:
-        fused = self.fused[name]
-        return {
-            "with_bn": fused.batchnorm, "with_act": int(fused.activation != _NO_ACTIVATION),
-            "act_type": fused.activation, "with_clip": 0, "clip_min": -_CLIP_LIMIT, "clip_max": _CLIP_LIMIT,
-        }  # fmt: skip
-
-    def _is_vector(self, node: Node, providers: list[str]) -> bool:
-        if isinstance(node, Flatten) or self.subject.is_fully_connected(node):
-            return True
-        follows = isinstance(node, Pixelwise | Concat | Elementwise)
-        return follows and all(name in self.vectors for name in providers)
-
-    def _check_ranks(self, node: Node, providers: list[str]) -> None:
-        """Check that a vector has no grid: the tools find rows and columns by position."""
-        if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in self.vectors:
-            raise self.subject.refused(
-                f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector", node
-            )
-
-    def _dims(self, node: Node) -> list[int]:
-        channels, height, width = self.network.shapes[node.name]
-        return [1, channels] if node.name in self.vectors else [1, channels, height, width]
-
-    def _remarks(self, kept: list[Node]) -> tuple[Remark, ...]:
-        remarks = []
-        if self.unnamed:
-            text = f"the kind of {self.unnamed} activations is not given: written as sigmoid"
-            remarks.append(Remark(layer=None, kind="changed", text=text))
-        for name in self.skipped:
+    network, is_pimcomp = subject.network, subject.tool == "PIMCOMP"
+    alias, fused, unnamed = _fused(network)
+    vectors, entries = set[str](), dict[str, Fields]()
+    skipped, changed = list[Remark](), list[Remark]()
+    for node in network.nodes:
+        if node.name in alias:
+            continue
+        providers = [alias.get(name, name) for name in node.inputs]
+        if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in vectors:
+            raise subject.refused(f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector", node)
+        follows = isinstance(node, Pixelwise | Concat | Elementwise) and vectors.issuperset(providers)
+        if follows or isinstance(node, Flatten) or subject.is_fully_connected(node):
+            vectors.add(node.name)
+        operation, param = _operation(subject, node)
+        if is_pimcomp and operation in _ACTIVATIONS and providers[0] in fused:
+            operation = "OP_LRN"
             text = (
                 "an activation next to or behind another reader of a weight layer: written as OP_LRN, untimed"
             )
-            remarks.append(Remark(layer=name, kind="changed", text=text))
-        for node in kept:
-            if isinstance(node, Linear) and not self.subject.is_fully_connected(node):
-                text = "a linear layer on a grid: written as a 1 x 1 convolution"
-            elif isinstance(node, Pixelwise) and node.op == "identity":
-                text = "an identity, such as a channel shuffle: written as a reshape that keeps the shape"
+            skipped.append(remark("changed", text, node.name))
+        unnamed += operation == "OP_SIGMOID"
+        dims = [1, *network.shapes[node.name]][: 2 if node.name in vectors else 4]
+        entry: Fields = {
+            "bitwidth": subject.hardware.precision.input_bits,
+            "index": len(entries),
+            "name": node.name,
+            "operation": operation,
+            "output_dim": dims,
+            "output_dim_num": len(dims),
+            "provider": providers,
+            "provider_num": len(providers),
+            "consumer": [],
+            "consumer_num": 0,
+        }
+        if providers:
+            source = entries[providers[0]]["output_dim"]
+            entry |= {"input_dim": source, "input_dim_num": len(source)}
+        entries[node.name] = entry | ({"param": param} if param else {}) | fused.get(node.name, {})
+        if isinstance(node, Linear) and not subject.is_fully_connected(node):
+            text = "a linear layer on a grid: written as a 1 x 1 convolution"
+            changed.append(remark("changed", text, node.name))
+        elif node.op == "identity":
+            text = "an identity, such as a channel shuffle: written as a reshape that keeps the shape"
+            changed.append(remark("changed", text, node.name))
+    for name, entry in entries.items():
+        for provider in entry["provider"]:
+            entries[provider]["consumer"].append(name)
+            entries[provider]["consumer_num"] += 1
+    for entry in entries.values() if is_pimcomp else ():
+        entry["new_node_index"] = entry["index"]
+        for side in ("provider", "consumer"):
+            entry[f"{side}_index"] = [entries[name]["index"] for name in entry[side]]
+    text = f"the kind of {unnamed} activations is not given: written as sigmoid"
+    general = [remark("changed", text)] if unnamed else []
+    return NodeList(entries, (*general, *skipped, *changed))
+
+
+def _fused(network: Network) -> tuple[dict[str, str], dict[str, Fields], int]:
+    """Return the weight layer that stands for each operation fused into it, the fields of every layer for
+    what it does to its outputs, and the number of activations of no kind that the tools know."""
+    nodes = {node.name: node for node in network.nodes}
+    alias, fused, unnamed = dict[str, str](), dict[str, Fields](), 0
+    for stage in network.nodes:
+        if not isinstance(stage, Conv | Linear):
+            continue
+        batchnorm, activation, last = 0, _NO_ACTIVATION, stage.name
+        while len(readers := network.consumers[last]) == 1 and activation == _NO_ACTIVATION:
+            follower = nodes[readers[0]]
+            if follower.op == "batchnorm" and not batchnorm:
+                batchnorm = 1
+            elif follower.op in ("relu", "activation"):
+                activation = _RELU if follower.op == "relu" else _SIGMOID
+                unnamed += follower.op == "activation"
             else:
-                continue
-            remarks.append(Remark(layer=node.name, kind="changed", text=text))
-        return tuple(remarks)
+                break
+            alias[follower.name], last = stage.name, follower.name
+        fused[stage.name] = {
+            "with_bn": batchnorm,
+            "with_act": int(activation != _NO_ACTIVATION),
+            "act_type": activation,
+            "with_clip": 0,
+            "clip_min": -_CLIP_LIMIT,
+            "clip_max": _CLIP_LIMIT,
+        }
+    return alias, fused, unnamed
 
 
 def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:

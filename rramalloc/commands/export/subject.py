@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import SpecError, UnsupportedError
@@ -118,6 +119,24 @@ class Subject:
         rows = stage.kernel[0] * stage.kernel[1] * self.network.input_shape(stage).channels
         outputs = self.network.shapes[stage.name].channels
         return -(-rows // self.hardware.crossbar.wordlines) * -(-outputs // columns)
+
+    def counted_otherwise(self, theirs: MappingOf[str, int], reason: str) -> list[Remark]:
+        """Return remarks on the layers of which a tool stores copies in other arrays, and on classifiers.
+
+        theirs: arrays of a copy as the tool counts them; reason: why they are not ours.
+        """
+        remarks = []
+        for stage in self.network.stages:
+            need, ours = theirs[stage.name], self.demand[stage.name]
+            if need != ours and stage.groups > 1:
+                text = f"{stage.groups} groups count as a dense convolution: {need} arrays a copy, not {ours}"
+                remarks.append(remark("changed", text, stage.name))
+            elif need != ours:
+                remarks.append(remark("changed", f"{need} arrays a copy, not {ours}: {reason}", stage.name))
+            if self.is_fully_connected(stage):
+                text = f"stored once on {need} arrays, whoever computes it here"
+                remarks.append(remark("changed", text, stage.name))
+        return remarks
 
     def check_plain(self, node: Conv) -> None:
         """Raise UnsupportedError for a convolution with groups or dilation."""

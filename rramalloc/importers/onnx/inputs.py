@@ -87,28 +87,38 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
     """
     stored = {tensor.name for tensor in graph.proto.initializer}
     stored |= {tensor.values.name for tensor in graph.proto.sparse_initializer}
-    declared = {
-        info.name: _axes(info, graph.where)
-        for info in graph.proto.input
-        if info.name not in stored and info.name in graph.uses
-    }
-    weights = _weights(graph, {name: () if name in given else axes for name, axes in declared.items()})
+    infos = [info for info in graph.proto.input if info.name not in stored]
+    declared = {info.name: _axes(info, graph.where) for info in infos if info.name in graph.uses}
+    free = _free(graph)
+    weights = _weights(graph, {n: () if n in given else axes for n, axes in declared.items()}, free)
     data = {name: axes for name, axes in declared.items() if name not in weights}
     if not data:
         raise SpecError(graph.where, "graph.input: no output of the model depends on an input")
-    _check(given, data, [info.name for info in graph.proto.input if info.name not in stored], graph.where)
+    _check(given, data, [info.name for info in infos], graph.where)
+    shapes, opened = dict[str, Dims](), dict[str, str]()
+    for name, axes in data.items():
+        if name in given:
+            shapes[name] = tuple(int(size) for size in given[name])
+            continue
+        if axes is None or not _is_fixed(axes[1:]):
+            raise _open(name, axes, graph.where, f" (inputs: {_listed(data)})")
+        shapes[name] = tuple(size if isinstance(size, int) else TRIAL for size in axes)
+        if axes and isinstance(axes[0], str):
+            opened[name] = axes[0]
+    fixed = {name: declared[name] or () for name in weights}
+    guessed, note = [name for name in weights if name in free], ""
+    if guessed:
+        more = f" and {len(guessed) - 1} more" if len(guessed) > 1 else ""
+        note = (
+            f"input {brief(guessed[0])}{more}: taken as weights, as computed values are multiplied with them"
+            f"; where one is data, give its shape by --input-shape"
+        )
     return Inputs(
-        data={name: _resolved(name, axes, given, graph.where, data) for name, axes in data.items()},
-        weights={
-            name: tuple(size for size in declared[name] or () if isinstance(size, int)) for name in weights
-        },
-        open={
-            name: axes[0]
-            for name, axes in data.items()
-            if name not in given and axes and isinstance(axes[0], str)
-        },
+        data=shapes,
+        weights={n: tuple(size for size in axes if isinstance(size, int)) for n, axes in fixed.items()},
+        open=opened,
         given=frozenset(given),
-        notes=_guessed([name for name in weights if name in _free(graph)]),
+        notes=(note,) if note else (),
     )
 
 
@@ -194,16 +204,17 @@ def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
     return tuple(axes)
 
 
-def _weights(graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None]) -> list[str]:
+def _weights(
+    graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None], free: Collection[str]
+) -> list[str]:
     """Return the inputs without stored values that operators use as weights, perhaps in another order.
 
     They stand where an operator takes weights, or computed values are multiplied with them, or look them up,
     and they have no batch: the first axis is longer than 1, and another input is likelier to be the data.
     A vector that is combined with computed values counts as a bias or scale, unless it has a batch, as masks
-    of tokens do; whole numbers of 64 bits and truth values are data.
+    of tokens do; whole numbers of 64 bits and truth values are data. free: see `_free`.
     """
     fixed = {n: [int(axis) for axis in axes] for n, axes in declared.items() if axes and _is_fixed(axes)}
-    free = _free(graph)
     rest = [name for name in declared if name not in fixed or name in free]
     vectors = {n for n, dims in fixed.items() if sum(size > 1 for size in dims) < 2}
     likely = [n for n in rest if n not in fixed or (len(fixed[n]) > 1 and fixed[n][0] == 1)]
@@ -236,14 +247,6 @@ def _weights(graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None]) -> l
         whole = None if None in kept else frozenset().union(*[source for source in kept if source])
         made.update(dict.fromkeys(node.output, whole if moves or not whole or whole <= weights else None))
     return [name for name in declared if name in weights - data]
-
-
-def _guessed(names: Sequence[str]) -> tuple[str, ...]:
-    if not names:
-        return ()
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    taken = f"input {brief(names[0])}{more}: taken as weights, as computed values are multiplied with them"
-    return (f"{taken}; where one is data, give its shape by --input-shape",)
 
 
 def _free(graph: Graph) -> set[str]:
@@ -290,49 +293,29 @@ def _check(
                 )
 
 
-def _resolved(
-    name: str,
-    axes: tuple[Axis, ...] | None,
-    given: Mapping[str, Sequence[int]],
-    where: str,
-    data: Mapping[str, tuple[Axis, ...] | None],
-) -> Dims:
-    if name in given:
-        return tuple(int(size) for size in given[name])
-    if axes is not None and _is_fixed(axes[1:]):
-        return tuple(size if isinstance(size, int) else TRIAL for size in axes)
-    raise _open(name, axes, where, f" (inputs: {_listed(data)})")
-
-
 def _open(
     name: str, axes: tuple[Axis, ...] | None, where: str, more: str, first: int = 1
 ) -> UnsupportedError:
-    example = f"--input-shape {brief(name)[1:-1]}={_example(axes, first)}"
+    """Return the error of an open shape, with an example of what to give."""
+    known = axes if axes is not None else ("", "", "", "")
+    shown = list[int]()
+    usual = (first, 3, 224, 224) if len(known) == 4 else (first, *[128] * MAX_RANK)
+    for size, axis in zip(usual, known, strict=False):
+        is_batch = bool(shown) and isinstance(axis, str) and "batch" in axis.lower()
+        shown.append(axis if isinstance(axis, int) else 1 if is_batch else size)
+    example = f"--input-shape {brief(name)[1:-1]}={','.join(map(str, shown))}"
     return UnsupportedError(
         f"{where}: input {brief(name)}",
         f"its shape is open: {_listed({name: axes})}; give it, for example {example}{more}",
     )
 
 
-def _example(axes: tuple[Axis, ...] | None, first: int) -> str:
-    axes = axes if axes is not None else ("", "", "", "")
-    usual = (first, 3, 224, 224) if len(axes) == 4 else (first, *[128] * len(axes))
-    shown = list[int]()
-    for size, axis in zip(usual, axes, strict=False):
-        batch = 1 if shown and isinstance(axis, str) and "batch" in axis.lower() else size
-        shown.append(axis if isinstance(axis, int) else batch)
-    return ",".join(map(str, shown))
-
-
 def _listed(data: Mapping[str, tuple[Axis, ...] | None]) -> str:
-    shown = [f"{brief(name)} ({_named(axes)})" for name, axes in list(data.items())[:8]]
+    shown = []
+    for name, axes in list(data.items())[:8]:
+        sizes = " x ".join(str(axis or "?")[:40] for axis in (axes or ())[:8]) or "scalar"
+        shown.append(f"{brief(name)} ({'any shape' if axes is None else sizes})")
     return ", ".join(shown) + (f" and {len(data) - 8} more" if len(data) > 8 else "")
-
-
-def _named(axes: tuple[Axis, ...] | None) -> str:
-    if axes is None:
-        return "any shape"
-    return " x ".join(str(axis or "?")[:40] for axis in axes[:8]) or "scalar"
 
 
 # --- is the first axis a batch?
@@ -356,7 +339,11 @@ class AllDecidedError(Exception):
 
 
 class FirstAxes:
-    """Positions of the first axes of inputs in every tensor.
+    """Positions of the first axes of inputs in every tensor: does the model treat them as a batch?
+
+    A batch is kept apart from everything else: a convolution, a pooling, an attention or a product of
+    computed stacks of matrices has it in front. An axis along which values are mixed, picked or told apart is
+    none.
 
     verdicts: whether it is a batch, for inputs where that shows; stored: tensors with values in the file.
     """

@@ -10,8 +10,8 @@ from commands.export.nets import chain, machine, subject
 from hypothesis import given, settings
 from laws.strategies import randoms
 
-from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, spread
 from rramalloc.commands.export.targets import pimcomp
+from rramalloc.commands.export.targets.pimcomp import TOGETHER, ArrayGroups, spread
 from rramalloc.hardware.hardware import Chip
 
 

@@ -18,15 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, run_script
+from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, remark, run_script
 from rramalloc.commands.export.subject import Subject, is_dilated
-from rramalloc.network.geometry import Pads, Pair, Shape
+from rramalloc.network.geometry import Pads, Pair
 from rramalloc.network.node import (
     Conv,
     Elementwise,
     Flatten,
     GlobalPool,
-    Input,
     Linear,
     Node,
     Pixelwise,
@@ -241,16 +240,16 @@ def _of_layers(subject: Subject, storage: _Storage, layers: list[_MnsimLayer]) -
             text = (
                 f"{counted(layer.pes, 'PE')} of {storage.arrays} arrays, {theirs} arrays a copy, not {ours}"
             )
-            remarks.append(Remark(layer=layer.name, kind="changed", text=text))
+            remarks.append(remark("changed", text, layer.name))
         if layer.fields["type"] == "fc":
             text = "one copy, stored in the simulated chip whoever computes it here"
-            remarks.append(Remark(layer=layer.name, kind="changed", text=text))
+            remarks.append(remark("changed", text, layer.name))
         elif layer.copies < (wanted := subject.copies[layer.name]):
             text = (
                 f"{wanted} copies become {layer.copies}: copies share the pixels of an output row, "
                 f"more of them only cost time"
             )
-            remarks.append(Remark(layer=layer.name, kind="rounded", text=text))
+            remarks.append(remark("rounded", text, layer.name))
     return remarks
 
 
@@ -268,116 +267,85 @@ def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> li
         texts.append("the hardware has no [chip]: PE_Num and Tile_Num are MNSIM's own")
     elif rows * columns * storage.arrays != chip.arrays_per_tile:
         texts.append(f"a tile of {chip.arrays_per_tile} arrays is written as {pes} PEs of {storage.arrays}")
-    return [Remark(layer=None, kind="note", text=text) for text in texts]
+    return [remark("note", text) for text in texts]
 
 
 def _layers(subject: Subject, storage: _Storage) -> list[_MnsimLayer]:
     """Return the layers in network order. Raises UnsupportedError for what MNSIM cannot express."""
-    network = subject.network
     standing: dict[str, str | None] = {}  # a node -> the layer whose output it passes on, None: the input
-    kept: list[Node] = []
-    for node in network.nodes:
-        if isinstance(node, Input):
-            standing[node.name] = None
-        elif isinstance(node, Pixelwise | Flatten):
-            standing[node.name] = standing[node.inputs[0]]
-        else:
-            kept.append(node)
-            standing[node.name] = node.name
-    place = {node.name: index for index, node in enumerate(kept)}
-    sources = {node.name: _sources(subject, node, standing, place) for node in kept}
-    readers: dict[str, list[int]] = {node.name: [] for node in kept}
-    for node in kept:
-        for name in dict.fromkeys(standing[name] for name in node.inputs):
-            if name is not None:
-                readers[name].append(place[node.name] - place[name])
-    _check_ends(subject, kept, readers)
     layers: list[_MnsimLayer] = []
-    for index, node in enumerate(kept):
-        # it looks up the reader of the last layer too, unless that is fully connected: here the layer itself
+    place, readers = dict[str, int](), dict[str, list[int]]()
+    for node in subject.network.nodes:
+        sources = [standing[name] for name in node.inputs]
+        if not sources or isinstance(node, Pixelwise | Flatten):
+            standing[node.name] = sources[0] if sources else None
+            continue
+        index = len(layers)
+        if not layers and not isinstance(node, Conv):
+            raise subject.refused("needs a convolution as its first layer", node)
+        if layers and None in sources:
+            raise subject.refused("lets only its first layer read the input of the network", node)
+        for source in filter(None, dict.fromkeys(sources)):
+            readers[source].append(index - place[source])
+        standing[node.name], place[node.name], readers[node.name] = node.name, index, []
+        offsets = [-1 if source is None else place[source] - index for source in sources]
         links = {
             "Inputbit": storage.inputs,
             "outputbit": storage.outputs,
             "Weightbit": storage.weight_bits,
-            "Inputindex": sources[node.name],
-            "Outputindex": readers[node.name] or ([1] if subject.is_fully_connected(node) else [0]),
+            "Inputindex": offsets,
+            "Outputindex": readers[node.name],
             "Layerindex": index,
         }
         layers.append(_layer(subject, node, links))
         if layers[-1].fields["type"] == "element_sum":
-            _check_sum(subject, node, [layers[index + offset] for offset in sources[node.name]])
-    return layers
-
-
-def _sources(
-    subject: Subject, node: Node, standing: Mapping[str, str | None], place: Mapping[str, int]
-) -> list[int]:
-    offsets = []
-    for name in node.inputs:
-        source = standing[name]
-        if source is None and place[node.name] > 0:
-            raise subject.refused("lets only its first layer read the input of the network", node)
-        offsets.append(-1 if source is None else place[source] - place[node.name])
-    return offsets
-
-
-def _check_ends(subject: Subject, kept: list[Node], readers: Mapping[str, list[int]]) -> None:
-    if not isinstance(kept[0], Conv):
-        raise subject.refused("needs a convolution as its first layer", kept[0])
-    for node in kept[:-1]:
-        if not readers[node.name]:
+            # a sum takes its size from the first of its inputs that is no sum, which must have a kernel
+            kinds = (layers[index + offset].fields["type"] for offset in offsets)
+            if next((kind for kind in kinds if kind != "element_sum"), "fc") == "fc":
+                raise subject.refused("needs a convolution or a pooling among the inputs of a sum", node)
+    for node in subject.network.nodes:
+        if node.name in readers and not readers[node.name] and node.name != layers[-1].name:
             raise subject.refused("looks for the layers behind each one: only the last has none", node)
-
-
-def _check_sum(subject: Subject, node: Node, sources: list[_MnsimLayer]) -> None:
-    """Check that the first input of a sum that is no sum has a kernel: the sum takes its size from it."""
-    kinds = [layer.fields["type"] for layer in sources]
-    if next((kind for kind in kinds if kind != "element_sum"), "fc") == "fc":
-        raise subject.refused("needs a convolution or a pooling among the inputs of a sum", node)
+    # it looks up the reader of the last layer too, unless that is fully connected: here the layer itself
+    readers[layers[-1].name].append(int(layers[-1].fields["type"] == "fc"))
+    return layers
 
 
 def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
+    kind, pes, copies, window = "pooling", 0, 1, dict[str, int]()
     match node:
-        case Conv():
-            return _conv(subject, node, links)
         case Linear() if subject.is_fully_connected(node):
+            pes = _pes(subject, source.channels, output.channels, 1)
             fields = {"type": "fc", "Infeature": source.channels, "Outfeature": output.channels}
-            return _MnsimLayer(
-                fields | links, node.name, _pes(subject, source.channels, output.channels, 1), 1
-            )
-        case Linear():
-            as_conv = Conv(name=node.name, inputs=node.inputs, out_channels=node.out_features, kernel=(1, 1))
-            return _conv(subject, as_conv, links)
+            return _MnsimLayer(fields | links, node.name, pes, 1)
+        case Conv() | Linear():
+            if isinstance(node, Conv):
+                subject.check_plain(node)
+            window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
+            positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
+            if positions > rows:
+                reason = f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"
+                raise subject.refused(reason, node)
+            kind, copies = "conv", min(subject.copies[node.name], output.width)
+            pes = _pes(subject, source.channels, output.channels, positions)
         case Pool():
             if is_dilated(node):
                 raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
             window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
-            fields = _grid("pooling", source, output, window)
         case GlobalPool():
             grid = (source.height, source.width)
-            fields = _grid("pooling", source, output, _square(subject, node, grid, grid, Pads(0, 0, 0, 0)))
+            window = _square(subject, node, grid, grid, Pads(0, 0, 0, 0))
         case Elementwise() if node.op == "add" and len(node.inputs) > 1:
+            kind = "element_sum"
             if {subject.network.shapes[name] for name in node.inputs} != {output}:
                 raise subject.refused("repeats nothing in a sum: all inputs must have one shape", node)
-            fields = _grid("element_sum", source, output, {})
         case _:
             raise subject.refused(f"has no layer for {node.op!r}", node)
-    return _MnsimLayer(fields | links, node.name, 0, 1)
-
-
-def _conv(subject: Subject, node: Conv, links: dict[str, Any]) -> _MnsimLayer:
-    source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
-    subject.check_plain(node)
-    window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
-    positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
-    if positions > rows:
-        raise subject.refused(
-            f"keeps a kernel in one array: {positions} positions, an array has {rows} rows", node
-        )
-    pes = _pes(subject, source.channels, output.channels, positions)
-    copies = min(subject.copies[node.name], output.width)
-    return _MnsimLayer(_grid("conv", source, output, window) | links, node.name, pes, copies)
+    sizes = [[shape.height, shape.width] for shape in (source, output)]
+    fields = {"type": kind, "Inputchannel": source.channels, "Inputsize": sizes[0], **window}
+    fields |= {"Outputchannel": output.channels, "Outputsize": sizes[1], **links}
+    return _MnsimLayer(fields, node.name, pes, copies)
 
 
 def _pes(subject: Subject, inputs: int, outputs: int, positions: int) -> int:
@@ -386,17 +354,10 @@ def _pes(subject: Subject, inputs: int, outputs: int, positions: int) -> int:
     return -(-outputs // crossbar.bitlines) * -(-inputs // (crossbar.wordlines // positions))
 
 
-def _grid(kind: str, source: Shape, output: Shape, window: dict[str, int]) -> dict[str, Any]:
-    return {
-        "type": kind, "Inputchannel": source.channels, "Inputsize": [source.height, source.width], **window,
-        "Outputchannel": output.channels, "Outputsize": [output.height, output.width],
-    }  # fmt: skip
-
-
 def _square(subject: Subject, node: Node, kernel: Pair, stride: Pair, pads: Pads) -> dict[str, int]:
     """Return the kernel, stride and padding as single numbers. Raises UnsupportedError."""
     for what, values in (("kernel", kernel), ("stride", stride), ("padding", pads)):
         if len(set(values)) > 1:
-            shown = " x ".join(str(value) for value in values)
+            shown = " x ".join(map(str, values))
             raise subject.refused(f"has one number for the {what}, this one is {shown}", node)
     return {"Kernelsize": kernel[0], "Stride": stride[0], "Padding": pads.top}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, json_file, run_script
+from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, json_file, remark, run_script
 from rramalloc.commands.export.subject import Subject
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
 
@@ -89,7 +89,7 @@ def export(subject: Subject) -> Bundle:
     for row, wanted, got, free in zip(rows, copies, made, plan.free_copies, strict=True):
         if got != wanted:
             text = f"{wanted} copies become {got}: a tile has room for {free}, all are used"
-            remarks.append(Remark(layer=row.stage.name, kind="rounded", text=text))
+            remarks.append(remark("rounded", text, row.stage.name))
     arrays = [count * size for count, size in zip(tiles, plan.arrays_per_tile, strict=True)]
     settings = {
         "parameters": {
@@ -139,7 +139,7 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
         match node:
             case Linear() if node.name not in subject.copies:
                 text = "left to the host: not in NetWork.csv"
-                remarks.append(Remark(layer=node.name, kind="ignored", text=text))
+                remarks.append(remark("ignored", text, node.name))
             case Conv() | Linear():
                 rows.append(_row(subject, node))
             case Pool() | GlobalPool():
@@ -174,7 +174,7 @@ def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) ->
     if exact:
         return []
     text = f"{node.name[:60]!r} ({node.op}) is counted as a maximum over 2 x 2 pixels"
-    return [Remark(layer=rows[-1].stage.name, kind="changed", text=text)]
+    return [remark("changed", text, rows[-1].stage.name)]
 
 
 def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
@@ -186,7 +186,7 @@ def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
         "its time does not fall as 1 / replication: the time of its buffers dominates",
         "weights and inputs are random; a few input vectors stand for all unless `--vectors` says more",
     ]
-    return [Remark(layer=None, kind="note", text=text) for text in texts]
+    return [remark("note", text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)

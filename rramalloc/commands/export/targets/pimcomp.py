@@ -4,20 +4,23 @@ PIMCOMP has no input for an allocation: run.py sets `replication_num` of the nod
 the tool partitions the weights, and lays array groups in the cores of cores.json. Its array is logical, one
 weight per column; weights lie as in im2col, grouped convolutions are dense, classifiers are stored, and an
 array group (one row block of a copy) stays in a core.
+The tool itself fills core after core in the order of the layers, so that a few cores hold all copies of the
+layers with the most reads, and these wait for each other: a core starts one read after another.
 Source: docs/sources/peers.md; PIMCOMP-NN, Preparation.cpp, WeightReplication.cpp and HierarchyMapping.cpp in
 its folder backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rramalloc.commands.export.array_groups import TOGETHER, ArrayGroups, first_fit, spread
-from rramalloc.commands.export.bundle import Bundle, Remark, json_file, run_script
+import numpy as np
+
+from rramalloc.commands.export.bundle import Bundle, Remark, json_file, remark, run_script
 from rramalloc.commands.export.pimcomp_network import NodeList, node_list
 from rramalloc.commands.export.subject import Subject
-from rramalloc.network.node import Conv, Input, Stage
+from rramalloc.network.node import Input, Stage
 
 _MOST_NODES = 1000
 """MAX_NODE of configure.h: size of the tables by node."""
@@ -31,6 +34,9 @@ _DEFAULT_CORE = 64
 """Arrays of a core in the tool's own config.json, for hardware without [chip]."""
 _DEFAULT_SIDE = 12
 """Side of the mesh in the tool's own config.json, for hardware without [chip]."""
+TOGETHER = 8
+"""Copies of a layer that share a core where they can, as neighbours read many inputs in common: of 1 to 64,
+4 and 8 were the fastest in the tool (results/peers.md)."""
 _PASSED_THROUGH = ("OP_FLATTEN", "OP_RESHAPE", "OP_DROPOUT", "OP_SOFTMAX", "OP_BN", "OP_LRN")
 """Operations that its schedule skips, so that they cannot be the last."""
 
@@ -94,7 +100,7 @@ def _about_cores(spread_out: bool) -> Remark:
         )
     else:
         text = "cores are filled in the order of the layers, as PIMCOMP does: in any other they have no room"
-    return Remark(layer=None, kind="note", text=text)
+    return remark("note", text)
 
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
@@ -195,28 +201,101 @@ def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
 
 
 def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
-    remarks, total = [], 0
-    for stage in subject.network.stages:
-        theirs, ours = subject.dense_arrays(stage, columns), subject.demand[stage.name]
-        total += theirs * subject.copies.get(stage.name, 1)
-        if isinstance(stage, Conv) and stage.groups > 1:
-            text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-        elif theirs != ours:
-            text = f"{theirs} arrays a copy, not {ours}: weights lie as in im2col, one weight a column"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-        if subject.is_fully_connected(stage):
-            text = f"stored once on {theirs} arrays, whoever computes it here"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-    return [*remarks, *_chip_remarks(subject, total, cores)]
-
-
-def _chip_remarks(subject: Subject, total: int, cores: _Cores) -> list[Remark]:
-    chip, remarks = subject.hardware.chip, []
+    chip, stages = subject.hardware.chip, subject.network.stages
+    theirs = {stage.name: subject.dense_arrays(stage, columns) for stage in stages}
+    remarks = subject.counted_otherwise(theirs, "weights lie as in im2col, one weight a column")
+    total = sum(theirs[stage.name] * subject.copies.get(stage.name, 1) for stage in stages)
     if chip is not None and chip.chips != (1, 1):
         text = f"{chip.chips[0]} x {chip.chips[1]} chips are written as one mesh of cores"
-        remarks.append(Remark(layer=None, kind="changed", text=text))
+        remarks.append(remark("changed", text))
     rows, columns = cores.layout
     whose = "the hardware has no [chip]: written as" if chip is None else "the cores are"
     text = f"needs {total} arrays; {whose} {rows} x {columns} cores of {cores.arrays} arrays"
-    return [*remarks, Remark(layer=None, kind="note", text=text)]
+    return [*remarks, remark("note", text)]
+
+
+# --- cores of array groups
+
+
+class ArrayGroups(NamedTuple):
+    """Groups of arrays of a layer: each copy has `blocks` groups of `width` arrays; windows: of the layer."""
+
+    copies: int
+    blocks: int
+    width: int
+    windows: int
+
+    @property
+    def number(self) -> int:
+        """Groups of all copies."""
+        return self.copies * self.blocks
+
+    @property
+    def reads(self) -> float:
+        """Reads of each group."""
+        return self.windows / self.copies
+
+    @property
+    def arrays(self) -> int:
+        """Arrays of all copies."""
+        return self.number * self.width
+
+    def next_chunk(self, placed: int) -> int:
+        """Return the number of groups to lay together after `placed` ones: the rest of a parted copy, or
+        TOGETHER copies."""
+        if parted := placed % self.blocks:
+            return self.blocks - parted
+        return min(TOGETHER * self.blocks, self.number - placed)
+
+
+def first_fit(groups: Iterable[tuple[int, int]], cores: int, arrays: int) -> list[int] | None:
+    """Return the arrays left in each core when groups (count, width) are placed in order; None if one has no
+    place."""
+    left = [arrays] * cores
+    first: dict[int, int] = {}
+    for count, width in groups:
+        core = first.get(width, 0)
+        for _ in range(count):
+            while core < cores and left[core] < width:
+                core += 1
+            if core == cores:
+                return None
+            left[core] -= width
+        first[width] = core
+    return left
+
+
+def spread(layers: Sequence[ArrayGroups], cores: int, arrays: int) -> list[list[int]] | None:
+    """Return the core of every group of every layer, copy after copy, so that cores start about as many
+    reads.
+
+    TOGETHER copies of a layer go to the core with the fewest reads so far that has room for them; fewer
+    where none has, and a copy is parted only where it must be. Layers whose copies have the most reads come
+    first (Graham 1969, doi:10.1137/0117039), or those with the largest copies where that leaves a group
+    without a place. None if that does too.
+    """
+    by_reads = sorted(range(len(layers)), key=lambda at: -layers[at].reads)
+    by_size = sorted(range(len(layers)), key=lambda at: -layers[at].blocks * layers[at].width)
+    return _spread(layers, by_reads, cores, arrays) or _spread(layers, by_size, cores, arrays)
+
+
+def _spread(
+    layers: Sequence[ArrayGroups], order: Sequence[int], cores: int, arrays: int
+) -> list[list[int]] | None:
+    """Return the core of every group with layers placed in this order, None if they do not fit."""
+    left, reads = np.full(cores, arrays), np.zeros(cores)
+    laid: list[list[int]] = [[] for _ in layers]
+    for at in order:
+        layer, placed = layers[at], laid[at]
+        while len(placed) < layer.number:
+            room = int(left.max()) // layer.width
+            count = min(room, layer.next_chunk(len(placed)))
+            if count > layer.blocks:
+                count -= count % layer.blocks
+            if not count:
+                return None
+            core = int(np.where(left >= count * layer.width, reads, np.inf).argmin())
+            placed += [core] * count
+            left[core] -= count * layer.width
+            reads[core] += count * layer.reads
+    return laid

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rramalloc.commands.export.bundle import Bundle, Remark, json_file, run_script
+from rramalloc.commands.export.bundle import Bundle, Remark, json_file, remark, run_script
 from rramalloc.commands.export.pimcomp_network import node_list
 from rramalloc.commands.export.subject import Subject, is_dilated
 from rramalloc.network.node import Concat, Conv, Elementwise, GlobalPool, Linear, Pool, Stage
@@ -92,28 +92,18 @@ def _demand(subject: Subject, stage: Stage) -> int:
 
 
 def _remarks(subject: Subject, resolution: int, arrays: int) -> list[Remark]:
-    remarks = []
-    for stage in subject.network.stages:
-        theirs, ours = _demand(subject, stage), subject.demand[stage.name]
-        if stage.groups > 1 and theirs != ours:
-            text = f"{stage.groups} groups count as a dense convolution: {theirs} arrays a copy, not {ours}"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-        elif theirs != ours:
-            text = f"{theirs} arrays a copy, not {ours}: each slice of the weights has arrays of its own"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
-        if is_dilated(stage):
-            text = "dilation is not looked at when it finds the pixels that a window needs"
-            remarks.append(Remark(layer=stage.name, kind="ignored", text=text))
-        if subject.is_fully_connected(stage):
-            text = f"stored once on {theirs} arrays, whoever computes it here"
-            remarks.append(Remark(layer=stage.name, kind="changed", text=text))
+    theirs = {stage.name: _demand(subject, stage) for stage in subject.network.stages}
+    remarks = subject.counted_otherwise(theirs, "each slice of the weights has arrays of its own")
+    for stage in filter(is_dilated, subject.network.stages):
+        text = "dilation is not looked at when it finds the pixels that a window needs"
+        remarks.append(remark("ignored", text, stage.name))
     if any(isinstance(node, Concat) for node in subject.network.nodes):
         text = "a concatenation is passed through: its consumer waits for each of its inputs"
-        remarks.append(Remark(layer=None, kind="ignored", text=text))
+        remarks.append(remark("ignored", text))
     cell_bits = subject.hardware.crossbar.cell_bits
     if resolution != cell_bits:
         cells = counted(subject.hardware.slices_per_weight, "cell")
         text = f"no cells of {cell_bits} bit: a weight takes {cells} of {resolution} bit"
-        remarks.append(Remark(layer=None, kind="changed", text=text))
+        remarks.append(remark("changed", text))
     text = f"stores {arrays} arrays; its time is that of the design with the best power efficiency"
-    return [*remarks, Remark(layer=None, kind="note", text=text)]
+    return [*remarks, remark("note", text)]
