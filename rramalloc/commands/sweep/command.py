@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rramalloc.commands.sweep.rows import SweepStatus
-    from rramalloc.commands.sweep.sweep import SweepProgress, SweepResult
+    from rramalloc.commands.sweep.sweep import SweepResult
 
 
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
@@ -125,7 +125,7 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
         yield "time left", _duration(status.left_s)
 
 
-def _progress_words(progress: SweepProgress) -> str:
+def _progress_words(progress: SweepStatus) -> str:
     words = of_sweep(progress.points, progress.done, progress.failed)
     if progress.points_per_s is not None and progress.left_s is not None:
         words += f", {rounded(progress.points_per_s)} points/s, {_duration(progress.left_s)} left"

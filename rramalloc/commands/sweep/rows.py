@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
-from rramalloc.commands.sweep.spec import TABLES, NetworkText, Sources, Spec, SweepPoint, key_of, machine_of
-from rramalloc.files import to_json
+from rramalloc.commands.sweep.spec import CHANGED, Grid, Spec, SweepPoint, hardware_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.version import __version__
 
-SWEEP_FORMAT: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
-STATUS_FORMAT: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
+Found = dict[str, Any]
+"""Columns of a row that are computed: the results, or the error."""
 _ERROR_LENGTH = 500  # letters of a row's error
 
 
@@ -93,30 +92,30 @@ COLUMNS: Mapping[str, Any] = {
 """Type of every column of a row, in their order."""
 
 
-def inputs_of(point: SweepPoint, network: NetworkText, hardware_text: str) -> dict[str, Any]:
-    """Return the part of a row that stands before anything is computed; hardware_text: its document
-    as JSON."""
-    machine = machine_of(hardware_text, point.changes)
-    hardware = machine.hardware
-    return {
-        "network": network.name,
-        "network_sha256": network.sha256,
+def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
+    """Return the row of a point with what was found of it."""
+    case, hardware = point.case, point.case.hardware
+    inputs = {
+        "network": case.network,
+        "network_sha256": case.network_sha256,
         "hardware": hardware.name,
         "crossbar": hardware.crossbar.size,
-        **{name: getattr(getattr(hardware, table), name, None) for name, table in TABLES.items()},
+        **{name: getattr(getattr(hardware, table), name, None) for table, name in CHANGED.values()},
         "clock": "own" if hardware.own_clock else "shared",
-        "latency_table": None if network.measured is None else network.measured.sha256,
+        "latency_table": None if case.table is None else case.table.sha256,
+        "mapping": case.mapping,
+        "fc": case.fc,
         "arrays": point.arrays if isinstance(point.arrays, int) else None,
         "arrays_asked": str(point.arrays),
-        **{name: getattr(point, name) for name in ("mapping", "fc", "objective", "method", "seed", "work")},
-        "key": key_of(point, network, machine),
+        **{name: getattr(point, name) for name in ("objective", "method", "seed", "work", "key")},
     }
+    return SweepRow(**inputs | found).to_dict()
 
 
-def failed_row(inputs: dict[str, Any], error: BaseException) -> SweepRow:
-    """Return the row of a point that could not be computed."""
+def failure(error: BaseException) -> Found:
+    """Return what a row says of a point that could not be computed."""
     lines = str(error).splitlines() or ["no reason given"]
-    return SweepRow(**inputs, error_kind=type(error).__name__, error=lines[0][:_ERROR_LENGTH])
+    return {"error_kind": type(error).__name__, "error": lines[0][:_ERROR_LENGTH]}
 
 
 class SweptNetwork(Record):
@@ -129,7 +128,7 @@ class SweptNetwork(Record):
 class SweepDocument(Record):
     """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid."""
 
-    format: Literal["rramalloc-sweep/1"] = SWEEP_FORMAT
+    format: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
     rramalloc_version: str
     points: int
     spec: Spec
@@ -138,14 +137,14 @@ class SweepDocument(Record):
     rows: tuple[SweepRow, ...] | None = None
 
     @classmethod
-    def of(cls, spec: Spec, sources: Sources) -> SweepDocument:
+    def of(cls, grid: Grid) -> SweepDocument:
         """Return the document of a sweep without its rows."""
         return cls(
             rramalloc_version=__version__,
-            points=spec.size,
-            spec=spec,
-            networks=tuple(SweptNetwork(name=text.name, sha256=text.sha256) for text in sources.networks),
-            hardware=tuple(machine_of(text).hardware for text in sources.hardware),
+            points=grid.spec.size,
+            spec=grid.spec,
+            networks=tuple(SweptNetwork(name=name, sha256=sha256) for name, sha256, _ in grid.networks),
+            hardware=tuple(map(hardware_of, grid.hardware)),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,29 +152,27 @@ class SweepDocument(Record):
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
 
-    def json_parts(self, rows: Iterable[SweepRow]) -> Iterator[str]:
-        """Yield the JSON of the document with these rows, one row at a time in memory."""
-        head = to_json(self.model_copy(update={"rows": None}).to_dict())
-        yield head.removesuffix("\n}\n") + ',\n  "rows": ['
-        separator = "\n"
-        for row in rows:
-            yield separator + "    " + to_json(row.to_dict()).rstrip("\n").replace("\n", "\n    ")
-            separator = ",\n"
-        yield "\n  ]\n}\n"
-
 
 class SweepStatus(ResultRecord):
     """Progress of a sweep. failed: points whose row is an error; points_per_s: of the running or last call,
     left_s: at that rate; both None before the first point and at the end.
     """
 
-    format: Literal["rramalloc-sweep-status/1"] = STATUS_FORMAT
+    format: Literal["rramalloc-sweep-status/1"] = "rramalloc-sweep-status/1"
     name: str
     points: int
     done: int
     failed: int
     points_per_s: float | None
     left_s: float | None
+
+    @classmethod
+    def of(cls, name: str, points: int, done: int, failed: int, points_per_s: float | None) -> SweepStatus:
+        """Return the status with the time that is left at this rate."""
+        left_s = (points - done) / points_per_s if points_per_s else None
+        return cls(
+            name=name, points=points, done=done, failed=failed, points_per_s=points_per_s, left_s=left_s
+        )
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"
@@ -191,16 +188,13 @@ class SweepSummary(NamedTuple):
     makespan: int | None
 
 
-def summarise(rows: Iterable[tuple[str, str, int | None]]) -> list[SweepSummary]:
-    """Summarise (network, method, makespan or None if it failed) of all rows, in the order of their first
-    rows."""
+def summarise(rows: Iterable[SweepRow]) -> list[SweepSummary]:
+    """Summarise rows by network and method, in the order of their first rows."""
     lines: dict[tuple[str, str], SweepSummary] = {}
-    for network, method, makespan in rows:
-        old = lines.get((network, method), SweepSummary(network, method, 0, 0, None))
-        makespans = [value for value in (old.makespan, makespan) if value is not None]
-        lines[network, method] = old._replace(
-            points=old.points + 1,
-            failed=old.failed + (makespan is None),
-            makespan=min(makespans, default=None),
-        )
+    for row in rows:
+        name = row.network, row.method
+        _, _, points, failed, least = lines.get(name, SweepSummary(*name, 0, 0, None))
+        makespans = [value for value in (least, row.makespan) if value is not None]
+        failed += row.makespan is None
+        lines[name] = SweepSummary(*name, points + 1, failed, min(makespans, default=None))
     return list(lines.values())

@@ -160,6 +160,6 @@ def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
 
 
 def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
-    lines = summarise((row.network, row.method, row.makespan) for row in rows)
+    lines = summarise(rows)
     columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
     return table("Summary", columns, lines, detail, folded=False)

@@ -1,4 +1,4 @@
-"""Spec: the lists of a sweep and the grid of points that they span; Sources: what they name, read once."""
+"""Spec: the lists of a sweep; Grid: the points that they span, with all that they name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Mapping as MappingOf
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -16,14 +15,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_
 
 from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
-from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping, SweptObjective
+from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, SweptObjective
+from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
-from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, parse
+from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, is_whole, parse
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.units import number_of
 from rramalloc.version import __version__
@@ -35,67 +35,25 @@ LISTS = tuple(
     "rows_per_read clock mappings fc arrays objectives methods seeds".split()
 )
 """The lists whose product is the grid; the last one varies fastest."""
-
-
-class Changes(NamedTuple):
-    """Values that replace those of a hardware, None to keep them."""
-
-    crossbar: str | None = None
-    cell_bits: int | None = None
-    bandwidth_gb_s: float | None = None
-    weight_bits: int | None = None
-    dac_bits: int | None = None
-    columns_per_adc: int | None = None
-    rows_per_read: int | None = None
-    clock: str | None = None
-
-
-Limits = tuple[tuple[str, float], ...]
-"""Quantities and their limits."""
-
-
-class SweepPoint(NamedTuple):
-    """One point of the grid, of plain values so that it travels as JSON; fields in the order of `LISTS`.
-
-    network, hardware: their positions in the spec; crossbar ... clock: None to keep the values of the
-    hardware; arrays: a number, or a multiple of the minimum such as "x2".
-    """
-
-    network: int
-    hardware: int
-    crossbar: str | None
-    cell_bits: int | None
-    bandwidth_gb_s: float | None
-    weight_bits: int | None
-    dac_bits: int | None
-    columns_per_adc: int | None
-    rows_per_read: int | None
-    clock: str | None
-    mapping: str
-    fc: str
-    arrays: int | str
-    objective: str
-    method: str
-    seed: int
-    work: int
-    inputs: int = 1
-    at_most: Limits = ()
-    copies: tuple[str, ...] = ()
-    copies_divide: Divided | None = None
-
-    @property
-    def changes(self) -> Changes:
-        """Values that replace those of the hardware."""
-        return Changes(*(getattr(self, name) for name in Changes._fields))
-
-
-LIST_OF = dict(zip(SweepPoint._fields, LISTS, strict=False))
-"""List that the values of a field of a point are from."""
+CHANGED = {
+    "cell_bits": ("crossbar", "cell_bits"),
+    "bandwidths_gb_s": ("memory", "bandwidth_gb_s"),
+    "weight_bits": ("precision", "weight_bits"),
+    "dac_bits": ("timing", "dac_bits"),
+    "columns_per_adc": ("timing", "columns_per_adc"),
+    "rows_per_read": ("timing", "rows_per_read"),
+    "clock": ("timing", "clock"),
+}
+"""Table and name of the value of a hardware that a list replaces, as `crossbars` replaces the whole array."""
+Changes = tuple[tuple[str, Any], ...]
+"""Lists that replace values of a hardware, each with its value at a point, None to keep that of the hardware.
+"""
 
 
 def _listed(value: Any) -> Any:
     """Return a list as a tuple, and a single value as a tuple of one."""
-    return tuple(value) if isinstance(value, list) else value if isinstance(value, tuple) else (value,)
+    value = as_tuple(value)
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -146,7 +104,6 @@ _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 _Values = (BeforeValidator(_listed), Field(min_length=1), AfterValidator(_distinct))
 _Bits = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values]
 _Lines = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values]
-_Bandwidths = Annotated[tuple[Positive, ...], *_Values]
 
 
 class Spec(Record):
@@ -170,10 +127,10 @@ class Spec(Record):
     crossbars: Annotated[tuple[Annotated[str, BeforeValidator(_crossbar)], ...], *_Values] | None = None
     methods: Annotated[tuple[Annotated[str, BeforeValidator(_method)], ...], *_Values] = ("auto",)
     hardware: Annotated[tuple[_Text, ...], *_Values] = (DEFAULT_PRESET,)
-    mappings: Annotated[tuple[Mapping, ...], *_Values] = ("im2col",)
+    mappings: Annotated[tuple[MappingName, ...], *_Values] = ("im2col",)
     cell_bits: _Bits | None = None
     objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
-    bandwidths_gb_s: _Bandwidths | None = None
+    bandwidths_gb_s: Annotated[tuple[Positive, ...], *_Values] | None = None
     weight_bits: _Bits | None = None
     dac_bits: _Bits | None = None
     columns_per_adc: _Lines | None = None
@@ -234,128 +191,111 @@ class Spec(Record):
                 ordered.append(group)
         return tuple(ordered)
 
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Values of each group."""
+        return tuple(len(getattr(self, group[0])) for group in self.groups)
+
     @property
     def size(self) -> int:
         """Points of the grid, by multiplication."""
-        return math.prod(len(getattr(self, group[0])) for group in self.groups)
+        return math.prod(self.lengths)
 
     def describe_size(self) -> str:
         """Return the size and its factors: "12 points: 2 networks x 6 arrays"."""
         factors = [
-            f"{len(getattr(self, group[0]))} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
-            for group in self.groups
-            if len(getattr(self, group[0])) > 1
+            f"{length} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
+            for group, length in zip(self.groups, self.lengths, strict=True)
+            if length > 1
         ]
         points = number_of(self.size, "point")
         return f"{points}: {' x '.join(factors)}" if factors else points
 
-    def point(self, number: int) -> SweepPoint:
-        """Return the point of that number, from 0, in mixed radix. Raises IndexError."""
-        if not 0 <= number < self.size:
-            raise IndexError(number)
-        chosen = {name: values[0] for name, values in self._values.items()}
-        for group in reversed(self.groups):
-            number, position = divmod(number, len(self._values[group[0]]))
-            chosen |= {name: self._values[name][position] for name in group}
-        limits = tuple((name, float(limit)) for name, limit in (self.at_most or {}).items())
-        return SweepPoint._make(
-            (*chosen.values(), self.work, self.inputs or 1, limits, self.copies or (), self.copies_divide)
-        )
-
-    def points(self) -> Iterator[SweepPoint]:
-        """Yield all points in the order of the grid."""
-        return map(self.point, range(self.size))
-
-    @cached_property
-    def _values(self) -> dict[str, tuple[Any, ...]]:
-        """Values of every list; networks and hardware by their positions."""
-        values: dict[str, tuple[Any, ...]] = {name: getattr(self, name) or (None,) for name in LISTS}
-        positions = {name: tuple(range(len(values[name]))) for name in ("networks", "hardware")}
-        return values | positions
+    def places(self, number: int) -> dict[str, int]:
+        """Return the place in its list of every value of a point, in mixed radix; numbers count from 0."""
+        places = dict.fromkeys(LISTS, 0)
+        for group, length in zip(reversed(self.groups), reversed(self.lengths), strict=True):
+            number, place = divmod(number, length)
+            places |= dict.fromkeys(group, place)
+        return places
 
 
 _SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
-
-
-def read_spec(spec: str | os.PathLike[str] | MappingOf[str, Any]) -> tuple[Spec, str, str]:
-    """Read the spec, its name in messages, and the folder that its relative paths start from.
-
-    Raises FileError, SpecError.
-    """
-    if isinstance(spec, MappingOf):
-        return parse(_SPEC, dict(spec), "sweep"), "sweep", ""
-    where = os.fspath(spec)
-    return parse(_SPEC, read_toml(spec), where), where, os.path.dirname(where)
-
-
-_NO_CHANGES = Changes()
-TABLES = {
-    "cell_bits": "crossbar", "bandwidth_gb_s": "memory", "weight_bits": "precision", "dac_bits": "timing",
-    "columns_per_adc": "timing", "rows_per_read": "timing", "clock": "timing",
-}  # fmt: skip
-"""Tables of a hardware that have what a sweep changes."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
 T = TypeVar("T")
 
 
-class NetworkText(NamedTuple):
-    """A network: its name, the hash of its graph, its network JSON, and a latency table as JSON if any."""
+def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Spec, str, str]:
+    """Read the spec, its name in messages, and the folder that its relative paths start from.
 
-    name: str
-    sha256: str
-    text: str
-    latency_table: str = ""
+    Raises FileError, SpecError.
+    """
+    if isinstance(spec, Mapping):
+        return parse(_SPEC, dict(spec), "sweep"), "sweep", ""
+    where = os.fspath(spec)
+    return parse(_SPEC, read_toml(spec), where), where, os.path.dirname(where)
+
+
+class SweptCase(NamedTuple):
+    """What points share that differ in budget, objective, method or seed alone, in plain values.
+
+    network, network_sha256: its name and the hash of its graph; network_json, hardware_json, table_json: the
+    documents, the hardware with all changes, the table of measured steps empty if there is none.
+    """
+
+    network: str
+    network_sha256: str
+    network_json: str
+    hardware_json: str
+    table_json: str
+    mapping: str
+    fc: str
+    at_most: tuple[tuple[str, float], ...]
+    copies: tuple[str, ...]
+    copies_divide: Divided | None
 
     @property
-    def measured(self) -> LatencyTable | None:
-        """Step times of its layers, None if those of the hardware hold."""
-        return _table(self.latency_table) if self.latency_table else None
+    def hardware(self) -> Hardware:
+        """The hardware with all changes."""
+        return hardware_of(self.hardware_json)
+
+    @property
+    def table(self) -> LatencyTable | None:
+        """Step times of the layers, None if those of the hardware hold."""
+        return _table(self.table_json) if self.table_json else None
 
 
-class Machine(NamedTuple):
-    """A hardware with a point's changes, and the hash of all its values."""
+class SweepPoint(NamedTuple):
+    """One point of the grid. arrays: a number, or a multiple of the minimum such as "x2"."""
 
-    hardware: Hardware
-    sha256: str
+    case: SweptCase
+    arrays: int | str
+    objective: str
+    method: str
+    seed: int
+    work: int
+    inputs: int
 
-
-class Sources(NamedTuple):
-    """Networks, and hardware as JSON, to which the points of a spec refer by position."""
-
-    networks: tuple[NetworkText, ...]
-    hardware: tuple[str, ...]
-
-    def of(self, point: SweepPoint) -> tuple[NetworkText, str]:
-        """Return the network and the hardware of a point."""
-        return self.networks[point.network], self.hardware[point.hardware]
-
-    def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
-        """Return the arguments of `compute_row` in plain values: a Dask scheduler need not have the
-        package."""
-        network, hardware = self.of(point)
-        return __version__, tuple(point), tuple(network), hardware
-
-    def key(self, point: SweepPoint) -> str:
-        """Return the key of the row of a point."""
-        network, hardware = self.of(point)
-        return key_of(point, network, machine_of(hardware, point.changes))
+    @property
+    def key(self) -> str:
+        """Hash of everything that the row depends on: two sweeps share a row if they share its key."""
+        case = self.case
+        machine = hashlib.sha256(case.hardware_json.encode()).hexdigest()
+        asked = (case.mapping, case.fc, self.arrays, self.objective, self.method, self.seed, self.work)
+        values = [__version__, case.network, case.network_sha256, machine, *asked]
+        values += [] if case.table is None else [case.table.sha256]
+        values += [f"{self.inputs} inputs"] if self.inputs > 1 else []
+        values += [f"{name}={limit!r}" for name, limit in case.at_most]
+        values += [f"copies {limit}" for limit in case.copies]
+        values += [] if case.copies_divide is None else [f"copies divide {case.copies_divide}"]
+        return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
-def key_of(point: SweepPoint, network: NetworkText, machine: Machine) -> str:
-    """Return the hash of everything that a point's row depends on: two sweeps share a row if they share its
-    key."""
-    asked = (point.mapping, point.fc, point.arrays, point.objective, point.method, point.seed, point.work)
-    values = [__version__, network.name, network.sha256, machine.sha256, *asked]
-    if network.measured is not None:
-        values.append(network.measured.sha256)
-    if point.inputs > 1:
-        values.append(f"{point.inputs} inputs")
-    values += [f"{name}={limit!r}" for name, limit in point.at_most]
-    values += [f"copies {limit}" for limit in point.copies]
-    if point.copies_divide is not None:
-        values.append(f"copies divide {point.copies_divide}")
-    return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
+@lru_cache(maxsize=256)
+def hardware_of(text: str) -> Hardware:
+    """Return the hardware of a document as JSON."""
+    return parse(_HARDWARE, json.loads(text), "hardware")
 
 
 @lru_cache(maxsize=4)
@@ -364,70 +304,96 @@ def _table(text: str) -> LatencyTable:
 
 
 @lru_cache(maxsize=256)
-def machine_of(text: str, changes: Changes = _NO_CHANGES) -> Machine:
-    """Return the hardware of a point: its document as JSON text, with the point's changes. Raises
-    SpecError."""
-    hardware = _changed(parse(_HARDWARE, json.loads(text), "hardware"), changes)
-    return Machine(hardware, hashlib.sha256(json.dumps(hardware.to_dict()).encode()).hexdigest())
+def _changed_json(text: str, changes: Changes) -> str:
+    return json.dumps(_changed(hardware_of(text), changes).to_dict())
 
 
-def read_sources(spec: Spec, where: str, folder: str, *, allow_partial: bool = False) -> Sources:
-    """Read all networks and hardware of a spec; relative paths start from `folder`.
+class Grid(NamedTuple):
+    """The points of a spec. networks: name, hash and document of each; hardware, table: documents as JSON."""
 
-    where: the spec's name in messages. Raises SpecError naming the entry that is wrong.
-    """
-    table = ""
-    if spec.latency_table is not None:
-        with _entry(f"{where}: latency_table"):
-            table = json.dumps(load_latency_table(os.path.join(folder, spec.latency_table)).to_dict())
-    networks: list[NetworkText] = []
-    for index, entry in enumerate(spec.networks):
-        with _entry(f"{where}: networks[{index}]"):
-            network = _read(partial(load, allow_partial=allow_partial), entry, folder)
-            _check_new([(other.name, other.sha256) for other in networks], (network.name, network.sha256))
-            text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
-            networks.append(NetworkText(network.name, network.sha256, text, table))
-    hardware: list[str] = []
-    for index, entry in enumerate(spec.hardware):
-        with _entry(f"{where}: hardware[{index}]"):
-            machine = _read(load_hardware, entry, folder)
-            for name in Changes._fields:
-                for value in getattr(spec, LIST_OF[name]) or ():
-                    _changed(machine, Changes(**{name: value}))
-            text = json.dumps(machine.to_dict())
-            _check_new(hardware, text)
-            hardware.append(text)
-    return Sources(tuple(networks), tuple(hardware))
+    spec: Spec
+    networks: tuple[tuple[str, str, str], ...]
+    hardware: tuple[str, ...]
+    table: str
+
+    @classmethod
+    def read(cls, spec: Spec, where: str, folder: str, *, allow_partial: bool = False) -> Grid:
+        """Read all that a spec names; relative paths start from `folder`.
+
+        where: the spec's name in messages. Raises SpecError naming the entry that is wrong.
+        """
+        table = ""
+        if spec.latency_table is not None:
+            with _entry(f"{where}: latency_table"):
+                table = json.dumps(load_latency_table(os.path.join(folder, spec.latency_table)).to_dict())
+        networks: dict[tuple[str, str], str] = {}
+        for index, entry in enumerate(spec.networks):
+            with _entry(f"{where}: networks[{index}]"):
+                network = _read(partial(load, allow_partial=allow_partial), entry, folder)
+                text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
+                _add(networks, (network.name, network.sha256), text)
+        hardware: dict[str, None] = {}
+        for index, entry in enumerate(spec.hardware):
+            with _entry(f"{where}: hardware[{index}]"):
+                machine = _read(load_hardware, entry, folder)
+                for name in ("crossbars", *CHANGED):
+                    for value in getattr(spec, name) or ():
+                        _changed(machine, ((name, value),))
+                _add(hardware, json.dumps(machine.to_dict()), None)
+        return cls(spec, tuple((*named, text) for named, text in networks.items()), tuple(hardware), table)
+
+    def point(self, number: int) -> SweepPoint:
+        """Return the point of a number from 0. Raises SpecError where its values contradict each other."""
+        places = self.spec.places(number)
+        values: dict[str, Any] = {
+            name: (getattr(self.spec, name) or (None,))[place] for name, place in places.items()
+        }
+        changes = tuple((name, values[name]) for name in ("crossbars", *CHANGED))
+        case = SweptCase(
+            *self.networks[places["networks"]],
+            _changed_json(self.hardware[places["hardware"]], changes),
+            self.table,
+            mapping=values["mappings"],
+            fc=values["fc"],
+            at_most=tuple((name, float(limit)) for name, limit in (self.spec.at_most or {}).items()),
+            copies=self.spec.copies or (),
+            copies_divide=self.spec.copies_divide,
+        )
+        asked = [values[name] for name in ("arrays", "objectives", "methods", "seeds")]
+        return SweepPoint._make((case, *asked, self.spec.work, self.spec.inputs or 1))
+
+    def points(self) -> Iterator[SweepPoint]:
+        """Yield all points in the order of the grid."""
+        return map(self.point, range(self.spec.size))
 
 
 def _changed(hardware: Hardware, changes: Changes) -> Hardware:
-    """Return the hardware with another array, or other values; None keeps a value.
+    """Return the hardware with some values replaced.
 
     Raises SpecError for a value of a table that the hardware does not have, or that contradicts others.
     """
-    if changes.crossbar is not None:
-        hardware = hardware.with_crossbar(*parse_crossbar(changes.crossbar))
-    asked = ((name, getattr(changes, name)) for name in TABLES)
-    given = {name: value for name, value in asked if value is not None}
+    given = {name: value for name, value in changes if value is not None}
+    if "crossbars" in given:
+        hardware = hardware.with_crossbar(*parse_crossbar(given.pop("crossbars")))
     if not given:
         return hardware
     document = hardware.to_dict()
     for name, value in given.items():
-        table = TABLES[name]
+        table, field = CHANGED[name]
         if table not in document:
-            words = f"hardware {hardware.name!r} has no [{table}] to change"
-            raise SpecError(LIST_OF[name], words)
-        document[table][name] = value
-    if changes.clock == "shared":
+            raise SpecError(name, f"hardware {hardware.name!r} has no [{table}] to change")
+        document[table][field] = value
+    if given.get("clock") == "shared":
         document["timing"].pop("tick_ns", None)  # there are no ticks then
-    confirmed = {f"{TABLES[name]}.{name}" for name in given}
+    confirmed = {".".join(CHANGED[name]) for name in given}
     document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in confirmed]
     return parse(_HARDWARE, document, f"hardware {hardware.name[:60]!r}")
 
 
-def _check_new(before: Sequence[object], latest: object) -> None:
-    if latest in before:
-        raise SpecError("", f"is the same as [{before.index(latest)}]: give every one once")
+def _add(entries: dict[Any, Any], key: object, value: object) -> None:
+    if key in entries:
+        raise SpecError("", f"is the same as [{list(entries).index(key)}]: give every one once")
+    entries[key] = value
 
 
 def _read(read: Callable[[str], T], entry: str, folder: str) -> T:

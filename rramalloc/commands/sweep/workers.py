@@ -20,12 +20,14 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessP
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+from rramalloc.commands.sweep.rows import Found, failure
 from rramalloc.commands.sweep.spec import SweepPoint
 from rramalloc.errors import WorkerError
 from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
+from rramalloc.version import __version__
 
 _WAIT_S = 0.2  # between two looks at the progress
 _CONNECT_S = 15  # to reach a scheduler, after which it counts as absent
@@ -33,19 +35,8 @@ _LOOK_EVERY_S = 1.0  # between two looks at how many workers a cluster has
 _RESUME = "what is finished is kept: the same command goes on from there"
 
 
-Row = dict[str, Any]
-
-
-class Task(NamedTuple):
-    """A point, and what `compute_row` takes of it."""
-
-    point: SweepPoint
-    arguments: tuple[Any, ...]
-
-
 class Workers(Closing):
-    """Threads, processes or machines that compute points; no row depends on them. Closing ends or leaves all
-    workers at once.
+    """Processes or machines that compute points; no row depends on them. Closing ends or leaves all at once.
 
     deaths: of workers over one point alone, after which that point is a row with an error; death: what a
     future raises if its worker has died; name: of all workers, in messages.
@@ -60,52 +51,58 @@ class Workers(Closing):
         """Return the points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
-    def submit(self, task: Task) -> Future[Row]:
-        """Return the future the row of a point; it may raise `death`. Raises WorkerError."""
+    def submit(self, point: SweepPoint) -> Future[Found]:
+        """Return the future results of a point; they may raise `death`. Raises WorkerError."""
 
     def lost(self, error: BaseException) -> WorkerError:
         """Return the error of workers that are gone."""
         return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
 
 
-def compute(*arguments: Any) -> Row:
+def compute(*arguments: Any) -> Found:
     """Compute a point in a worker: the driver loads none of the code of searches."""
     from rramalloc.commands.sweep.compute import compute_row
 
     return compute_row(*arguments)
 
 
-def computed(tasks: Iterator[Task], workers: Workers) -> Iterator[list[tuple[Task, Row | None]]]:
-    """Yield points with their rows as they are finished, an empty list from time to time.
+def _arguments(point: SweepPoint) -> tuple[Any, ...]:
+    """Return the arguments of `compute`, plain values for schedulers and workers that lack the package."""
+    return __version__, tuple(point.case), *point[1:]
+
+
+def computed(points: Iterator[SweepPoint], workers: Workers) -> Iterator[list[tuple[SweepPoint, Found]]]:
+    """Yield points with their results as they are finished, an empty list from time to time.
 
     Points under way when a worker dies are tried again one at a time, so that only one that kills its workers
-    has None as its row. Raises WorkerError.
+    becomes an error. Raises WorkerError.
     """
-    suspects: deque[Task] = deque()
-    alone: Task | None = None
+    suspects: deque[SweepPoint] = deque()
+    alone: SweepPoint | None = None
     deaths: Counter[SweepPoint] = Counter()
-    flying: dict[Future[Row], Task] = {}
+    flying: dict[Future[Found], SweepPoint] = {}
     while True:
         width = workers.width()
         if not flying:
             alone = suspects.popleft() if suspects else None
             if alone is not None:
                 flying[workers.submit(alone)] = alone
-        while alone is None and not suspects and len(flying) < width and (task := next(tasks, None)):
-            flying[workers.submit(task)] = task
+        while alone is None and not suspects and len(flying) < width and (point := next(points, None)):
+            flying[workers.submit(point)] = point
         if not flying:
             return
-        finished: list[tuple[Task, Row | None]] = []
+        finished: list[tuple[SweepPoint, Found]] = []
         for future in wait(flying, _WAIT_S, FIRST_COMPLETED).done:
-            task = flying.pop(future)
+            point = flying.pop(future)
             try:
-                finished.append((task, future.result()))
+                finished.append((point, future.result()))
             except workers.death:
-                deaths[task.point] += task is alone
-                if deaths[task.point] < workers.deaths:
-                    suspects.append(task)
+                deaths[point] += point is alone
+                if deaths[point] < workers.deaths:
+                    suspects.append(point)
                 else:
-                    finished.append((task, None))
+                    words = "every worker that tried this point died: was its memory enough?"
+                    finished.append((point, failure(WorkerError(words))))
             except (CancelledError, OSError) as error:
                 raise workers.lost(error) from None
             except WorkerError as error:
@@ -133,11 +130,11 @@ class LocalWorkers(Workers):
         """Return two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
-    def submit(self, task: Task) -> Future[Row]:
+    def submit(self, point: SweepPoint) -> Future[Found]:
         """Make the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
-                return self._pool.submit(compute, *task.arguments)
+                return self._pool.submit(compute, *_arguments(point))
             except BrokenProcessPool:
                 self._pool.shutdown()
                 self._pool = self._started()
@@ -146,7 +143,7 @@ class LocalWorkers(Workers):
                 except BrokenProcessPool:
                     words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
                     raise WorkerError(words) from None
-                return self._pool.submit(compute, *task.arguments)
+                return self._pool.submit(compute, *_arguments(point))
 
     def close(self) -> None:
         """End all processes, busy ones too."""
@@ -240,9 +237,9 @@ class ClusterWorkers(Workers):
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
-    def submit(self, task: Task) -> Future[Row]:
+    def submit(self, point: SweepPoint) -> Future[Found]:
         """Make the cluster compute a point."""
-        future: Future[Row] = self._executor.submit(operator.call, self._compute, *task.arguments)
+        future: Future[Found] = self._executor.submit(operator.call, self._compute, *_arguments(point))
         return future
 
     def close(self) -> None:
@@ -257,12 +254,9 @@ class ClusterWorkers(Workers):
 
 def _silence() -> dict[logging.Logger, int]:
     """Keep the library's tracebacks off stderr, its errors become ours; returns the levels before."""
-    names = ("", ".client", ".comm", ".core", ".utils")
-    loggers = [
-        logging.getLogger(name) for name in (*map("distributed{}".format, names), "tornado.application")
-    ]
-    levels = {logger: logger.level for logger in loggers}
-    for logger in loggers:
+    names = ("distributed", *(f"distributed.{part}" for part in ("client", "comm", "core", "utils")))
+    levels = {logger: logger.level for logger in map(logging.getLogger, (*names, "tornado.application"))}
+    for logger in levels:
         logger.setLevel(logging.CRITICAL)
     return levels
 

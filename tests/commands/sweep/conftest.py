@@ -21,15 +21,15 @@ IN_WORKERS = """
 import os, sys
 if "spawn_main" in " ".join(sys.orig_argv):
     from rramalloc.commands.sweep import compute
-    whole = compute.row_of
+    whole = compute.results_of
 """
 """Head of a module that Python imports at its start, for what only workers do."""
 DAWDLE = """
 import time
 from rramalloc.commands.sweep import compute
 if not hasattr(compute, "quick"):
-    compute.quick = compute.row_of
-compute.row_of = lambda *point: time.sleep(0.002) or compute.quick(*point)
+    compute.quick = compute.results_of
+compute.results_of = lambda point: time.sleep(0.003) or compute.quick(point)
 """
 """Has a worker take its time over every point, so that there is time to kill it."""
 

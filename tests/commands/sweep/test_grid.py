@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rramalloc.commands.sweep.spec import LISTS, Spec, read_sources, read_spec
+from rramalloc.commands.sweep.spec import LISTS, Grid, Spec, read_spec
 from rramalloc.errors import FileError, SpecError
 from rramalloc.methods.registry import method_names
 
@@ -43,15 +43,12 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 @given(specs())
 def test_a_grid_is_the_product_of_its_groups(lists: dict[str, Any]) -> None:
     checked = spec(**lists)
-    points = list(checked.points())
+    points = [tuple(checked.places(number).values()) for number in range(checked.size)]
     tied = set().union(*lists.get("zip", []))
     factors = [len(values) for name, values in lists.items() if name in LISTS and name not in tied]
-    assert len(points) == checked.size
     assert checked.size == math.prod(factors) * (len(lists["networks"]) if tied else 1)
     assert len(set(points)) == checked.size
-    assert points[-1] == checked.point(checked.size - 1)
-    with pytest.raises(IndexError):
-        checked.point(checked.size)
+    assert points[-1] == tuple(len(getattr(checked, name) or (None,)) - 1 for name in LISTS)
 
 
 @pytest.mark.parametrize(
@@ -114,5 +111,5 @@ def test_hostile_toml(text: str, error: type[Exception], tmp_path: Path) -> None
 )
 def test_refused_sources(lists: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError) as caught:
-        read_sources(spec(**lists), "sweep", "")
+        Grid.read(spec(**lists), "sweep", "")
     assert told in str(caught.value)

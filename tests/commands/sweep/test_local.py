@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import psutil
 import pytest
@@ -50,69 +49,33 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return []
 
 
-def test_the_number_of_processes_changes_nothing(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path
-) -> None:
-    result = rramalloc.sweep(cheap, tmp_path / "rows", jobs=1)
-    assert result.points == CHEAP_POINTS
-    assert content(tmp_path / "rows") == undisturbed
-    assert set(undisturbed) == {".lock", "sweep.sqlite", "rows.csv"}
-    assert rramalloc.sweep(cheap, tmp_path / "rows").computed == 0
-
-
-def test_killed_drivers(
+def test_killed_worker_killed_driver_and_ctrl_c(
     cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
 ) -> None:
-    """SIGKILL after some rows more, until it is done; workers do not outlive their driver."""
-    folder, random, starts = tmp_path / "rows", Random(4), 0
-    while rows_on_disk(folder) < CHEAP_POINTS:
-        process = sweeping(cheap, "-o", folder)
-        starts += 1
-        before = rows_on_disk(folder)
-        if wait_for_rows(folder, min(CHEAP_POINTS, before + random.randint(300, 550)), process):
-            workers = workers_of(process)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            assert not psutil.wait_procs(workers, timeout=PATIENCE_S)[1]
-        assert rows_on_disk(folder) > before
-    last = sweeping(cheap, "-o", folder)
-    _, err = last.communicate(timeout=PATIENCE_S)
-    assert last.returncode == 0, err
-    assert starts > 2
-    assert content(folder) == undisturbed
-
-
-def test_killed_workers(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
-) -> None:
+    """Workers end with their driver, and any number of processes comes to the same rows."""
     folder = tmp_path / "rows"
-    process = sweeping(cheap, "-o", folder, "--jobs", 2)
-    for rows in (1, 300, 600):
-        if wait_for_rows(folder, rows, process):
-            for worker in workers_of(process)[:1]:
-                worker.send_signal(signal.SIGKILL)
-    _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, err
-    assert content(folder) == undisturbed
-
-
-def test_ctrl_c_keeps_what_is_finished(
-    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Starting
-) -> None:
-    """As a terminal does it: the signal goes to the workers as well."""
-    folder = tmp_path / "rows"
-    process = sweeping(cheap, "-o", folder)
-    assert wait_for_rows(folder, 50, process)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130, err
-    assert out == ""
+    first = sweeping(cheap, "-o", folder, "--jobs", 2)
+    assert wait_for_rows(folder, 50, first)
+    workers_of(first)[0].send_signal(signal.SIGKILL)
+    assert wait_for_rows(folder, 200, first)
+    workers = workers_of(first)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert not psutil.wait_procs(workers, timeout=PATIENCE_S)[1]
+    kept = rows_on_disk(folder)
+    second = sweeping(cheap, "-o", folder)
+    assert wait_for_rows(folder, kept + 100, second)
+    os.killpg(second.pid, signal.SIGINT)  # as a terminal does it: the signal goes to the workers as well
+    out, err = second.communicate(timeout=PATIENCE_S)
+    assert (second.returncode, out) == (130, ""), err
     assert "Traceback" not in err
     assert "the same command goes on from there" in err
-    assert 50 <= rows_on_disk(folder) < CHEAP_POINTS
+    assert kept + 100 <= rows_on_disk(folder) < CHEAP_POINTS
     rest = rramalloc.sweep(cheap, folder, jobs=1)
-    assert 0 < rest.computed <= CHEAP_POINTS - 50
+    assert 0 < rest.computed <= CHEAP_POINTS - kept - 100
     assert content(folder) == undisturbed
+    assert set(undisturbed) == {".lock", "sweep.sqlite", "rows.csv"}
+    assert rramalloc.sweep(cheap, folder).computed == 0
 
 
 def small_sweep(folder: Path, jobs: int = 1) -> SweepResult:
@@ -123,7 +86,7 @@ def small_sweep(folder: Path, jobs: int = 1) -> SweepResult:
 
 def test_a_point_that_kills_its_worker_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every time it is tried; the points under way with it are none the worse for it."""
-    poison = "    compute.row_of = lambda p, *rest: whole(p, *rest) if p.seed != 13 else compute.os.abort()\n"
+    poison = "    compute.results_of = lambda p: whole(p) if p.seed != 13 else compute.os.abort()\n"
     monkeypatch.setenv(
         "PYTHONPATH", python_path(tmp_path, IN_WORKERS + "    import os\n    compute.os = os\n" + poison)
     )

@@ -8,12 +8,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from commands.sweep.tiny import network
+from commands.sweep.tiny import network, rows_of
 
 import rramalloc
-from rramalloc.commands.sweep.compute import compute_row
 from rramalloc.commands.sweep.rows import COLUMNS
-from rramalloc.commands.sweep.spec import read_sources, read_spec
+from rramalloc.errors import SpecError
+from rramalloc.network.network import Network
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 ISAAC_MEMORY = """
 name = "remembering"
@@ -34,6 +36,14 @@ bandwidth_gb_s = 1.0
 reuse = "row"
 scope = "per_layer"
 """
+AXES = """
+name = "m"
+source = "test"
+crossbar = {wordlines = 8, bitlines = 8, cell_bits = 1}
+precision = {weight_bits = 1, input_bits = 4, output_bits = 16, signed = "offset"}
+timing = {read_ns = 5.0, dac_bits = 1, adc_ns = 1.0, columns_per_adc = 8}
+energy = {read_pj = 10.0, leakage_mw = 0.5, area_um2 = 100.0}
+"""
 
 
 @pytest.fixture
@@ -41,13 +51,6 @@ def tiny(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.json"
     path.write_text(network())
     return path
-
-
-def rows_of(tiny: Path, **lists: Any) -> list[dict[str, Any]]:
-    """Rows of a spec, computed in this process."""
-    spec, where, folder = read_spec({"networks": str(tiny)} | lists)
-    sources = read_sources(spec, where, folder)
-    return [compute_row(*sources.arguments(point)) for point in spec.points()]
 
 
 def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
@@ -60,12 +63,12 @@ def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
         "crossbars": ["128x128", "64x32"],
         "mappings": ["im2col", "kernel_split"],
         "fc": ["host", "crossbar"],
-        "methods": ["auto", "none", "bottleneck"],
-        "seeds": [0, 7],
+        "methods": ["auto", "bottleneck"],
+        "seeds": 7,
         "work": 2,
     }
     rows = rows_of(tiny, **lists)
-    assert len(rows) == 2 * 2 * 2 * 2 * 3 * 2
+    assert len(rows) == 2 * 2 * 2 * 2 * 2
     for row in rows:
         crossbar, mapping, fc = row["crossbar"], row["mapping"], row["fc"]
         options: dict[str, Any] = {"hardware": hardware, "crossbar": crossbar, "mapping": mapping, "fc": fc}
@@ -87,8 +90,7 @@ def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
 
 def test_copies_that_are_held_hold_in_a_sweep() -> None:
     """AlexNet, 500 arrays, conv1 held at 4 copies: 790 steps (docs/sources/model.md 15)."""
-    spec, where, folder = read_spec({"networks": "alexnet", "arrays": 500, "copies": "conv1=4"})
-    row = compute_row(*read_sources(spec, where, folder).arguments(spec.point(0)))
+    (row,) = rows_of("alexnet", arrays=500, copies="conv1=4")
     assert row["makespan"] == 790
 
 
@@ -108,6 +110,64 @@ def test_bits_and_bandwidth_replace_what_the_hardware_says(tiny: Path, tmp_path:
     assert [row["step_ns"] for row in rows] == [160, 100, 160, 100]
     assert [row["bandwidth_gb_s"] for row in rows] == [1, 1000, 1, 1000]
     assert len({row["key"] for row in rows}) == 4
+
+
+@pytest.fixture
+def axes(tmp_path: Path) -> dict[str, Any]:
+    """A sweep of one convolution: 18 rows and 8 weights, 3 arrays at one bit."""
+    (tmp_path / "m.toml").write_text(AXES)
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [2, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3, "pads": 1},
+    ]
+    Network.build("one", nodes).save(tmp_path / "one.json")
+    return {"networks": tmp_path / "one.json", "hardware": str(tmp_path / "m.toml"), "arrays": 6}
+
+
+def test_every_axis_changes_its_value(axes: dict[str, Any]) -> None:
+    rows = rows_of(
+        **axes,
+        weight_bits=[1, 2],
+        dac_bits=[1, 2],
+        columns_per_adc=[4, 8],
+        rows_per_read=[4, 8],
+        clock=["shared", "own"],
+        mapping=["im2col", "sdk"],
+    )
+    assert len(rows) == 64
+    assert all(row["error"] is None for row in rows)
+    axes = ("weight_bits", "dac_bits", "columns_per_adc", "rows_per_read", "clock", "mapping")
+    assert len({tuple(row[axis] for axis in axes) for row in rows}) == 64
+    first = rows[0]
+    # ceil(4 / 1) * ceil(8 / 4) slots of max(5, 1 * 4) ns; two bits a weight take twice the arrays
+    assert (first["minimum"], first["step_ns"]) == (3, 4 * 2 * 5.0)
+    assert {row["minimum"] for row in rows if row["weight_bits"] == 2} == {6}
+
+
+def test_measured_steps_stand_for_those_of_the_hardware(axes: dict[str, Any], tmp_path: Path) -> None:
+    """A window of 7 ns by the table; by the hardware 4 slots of 8 ns. Other times are other rows."""
+    network = rramalloc.load(axes["networks"])
+    layer = MeasuredLayer.of(network, network.stages[0]).model_dump()
+    keys = {row["key"] for row in rows_of(**axes)}
+    for ns in (7.0, 9.0):
+        LatencyTable(rows=(LatencyRow(**layer, latency_ns=16 * ns),)).save(tmp_path / "times.csv")
+        (row,) = rows_of(**axes, latency_table=str(tmp_path / "times.csv"))
+        assert row["step_ns"] == ns
+        assert row["latency_table"] is not None
+        keys.add(row["key"])
+    assert len(keys) == 3
+    with pytest.raises(rramalloc.RramallocError, match=r"latency_table.*none\.csv"):
+        rows_of(**axes, latency_table="none.csv")
+
+
+def test_a_value_that_contradicts_the_hardware_is_refused_at_once(
+    axes: dict[str, Any], tmp_path: Path
+) -> None:
+    timing = "read_ns = 5.0, dac_bits = 1, adc_ns = 1.0, columns_per_adc = 8"
+    (tmp_path / "m.toml").write_text(AXES.replace(timing, "step_ns = 5.0"))
+    with pytest.raises(SpecError, match="step_ns is the whole step"):
+        rramalloc.sweep(axes | {"networks": str(axes["networks"]), "dac_bits": [1, 2]}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

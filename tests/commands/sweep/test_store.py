@@ -14,8 +14,9 @@ from commands.sweep.tiny import content
 
 import rramalloc
 from rramalloc.commands.sweep.rows import SweepRow
-from rramalloc.commands.sweep.sweep import DATABASE, SweepFolder, read_sweep
+from rramalloc.commands.sweep.sweep import DATABASE, adopt, finish, held_folder, missing, read_sweep
 from rramalloc.errors import FileError
+from rramalloc.store import Store
 
 OPERATIONS = ("write", "fsync", "replace", "unlink")
 KILLED, DONE = 9, 0
@@ -42,20 +43,23 @@ def keys(points: int) -> list[str]:
     return [f"{number:064x}" for number in sorted(range(points), key=lambda number: (number % 4, number))]
 
 
-def opened(folder: Path, points: int) -> SweepFolder:
-    return SweepFolder(str(folder), "{}", str(points), lambda: iter(keys(points)))
+@contextlib.contextmanager
+def opened(folder: Path, points: int) -> Iterator[Store]:
+    with held_folder(str(folder)) as store:
+        adopt(store, str(points), "", iter(keys(points)))
+        yield store
 
 
 def run(folder: Path, points: int, most: int | None = None) -> int:
     """Add the rows that are missing, the later half of them first; returns how many."""
-    with opened(folder, points) as kept:
-        missing = list(kept.missing())
-        order = missing[len(missing) // 2 :] + missing[: len(missing) // 2]
-        for number in order[:most]:
-            kept.add([row(keys(points)[number])])
-        if kept.done == points:
-            kept.finish("csv")
-        return len(order[:most])
+    with opened(folder, points) as store:
+        left = list(missing(store))
+        order = (left[len(left) // 2 :] + left[: len(left) // 2])[:most]
+        for number in order:
+            store.keep([(keys(points)[number], row(keys(points)[number]))])
+        if len(order) == len(left):
+            finish(store, str(folder), "csv")
+        return len(order)
 
 
 def killed_at(operation: int, work: Callable[[], object]) -> bool:
@@ -95,31 +99,26 @@ def _stepping(function: Callable[..., Any], step: Callable[[], None]) -> Callabl
     return call
 
 
-def operations() -> Iterator[int]:
-    yield from range(1, 1000)
-
-
 def test_killed_at_every_operation(tmp_path: Path) -> None:
-    run(tmp_path / "whole", 10)
-    for operation in operations():
+    run(tmp_path / "whole", 5)
+    for operation in range(1, 1000):
         folder = tmp_path / str(operation)
-        killed = killed_at(operation, lambda folder=folder: run(folder, 10))  # type: ignore[misc]
-        run(folder, 10)
+        killed = killed_at(operation, lambda folder=folder: run(folder, 5))  # type: ignore[misc]
+        run(folder, 5)
         assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
         if not killed:
             break
-    assert 30 < operation < 999
+    assert 20 < operation < 999
 
 
-@pytest.mark.parametrize("before", [8])
-def test_killed_while_extended(before: int, tmp_path: Path) -> None:
-    """A sweep of 10 points, `before` of them finished, becomes one of 14 at any moment or not yet."""
-    run(tmp_path / "whole", 14)
-    for operation in operations():
+def test_killed_while_extended(tmp_path: Path) -> None:
+    """A sweep of 6 points, 4 of them finished, becomes one of 8 at any moment or not yet."""
+    run(tmp_path / "whole", 8)
+    for operation in range(1, 1000):
         folder = tmp_path / str(operation)
-        run(folder, 10, before)
-        killed = killed_at(operation, lambda folder=folder: opened(folder, 14).__enter__())  # type: ignore[misc]
-        assert run(folder, 14) == 14 - before
+        run(folder, 6, 4)
+        killed = killed_at(operation, lambda folder=folder: opened(folder, 8).__enter__())  # type: ignore[misc]
+        assert run(folder, 8) == 4
         assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
         if not killed:
             break
@@ -163,5 +162,5 @@ def test_a_row_that_was_deleted_is_computed_again(tmp_path: Path) -> None:
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path / "rows", 10), pytest.raises(FileError, match="another process is writing"):
-        opened(tmp_path / "rows", 10)
+        run(tmp_path / "rows", 10)
     run(tmp_path / "rows", 10)

@@ -1,11 +1,15 @@
-"""A tiny network, and looks into the folders that sweeps leave behind."""
+"""A tiny network, rows without worker processes, and looks into the folders that sweeps leave behind."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import rramalloc
+from rramalloc.commands.sweep.compute import results_of
+from rramalloc.commands.sweep.rows import row_of
+from rramalloc.commands.sweep.spec import Grid, read_spec
 
 NODES = [
     {"name": "input", "op": "input", "shape": [3, 16, 16]},
@@ -21,6 +25,12 @@ NODES = [
 def network(name: str = "tiny") -> str:
     """The network as JSON."""
     return json.dumps({"format": "rramalloc-network/1", "name": name, "nodes": NODES})
+
+
+def rows_of(networks: object, **lists: Any) -> list[dict[str, Any]]:
+    """Rows of a spec, computed in this process."""
+    grid = Grid.read(*read_spec({"networks": str(networks)} | lists))
+    return [row_of(point, results_of(point)) for point in grid.points()]
 
 
 def content(folder: Path) -> dict[str, bytes]:
