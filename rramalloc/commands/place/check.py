@@ -6,13 +6,16 @@ docs/sources/model.md 3 and 10.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from math import gcd
 from typing import NamedTuple
 
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, PlacedLayer, Placement
 from rramalloc.errors import MisplacedError
+from rramalloc.hardware.hardware import Chip
 from rramalloc.mapping.modes import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair
@@ -38,13 +41,20 @@ def check(
     if placement.network.sha256 != network.sha256:
         got = f"it is of {brief(placement.network.name)}, not of {brief(network.name)} as it is given"
         raise MisplacedError(where, "network", f"{got}: place this network's allocation")
+    chip = placement.hardware.chip
+    if chip is None:
+        raise MisplacedError(where, "hardware", "has no [chip], so nothing can be placed on it")
     needs = _needs(placement, network, where)
-    _check_places(placement, where)
-    _check_layers(placement, needs, replication, blocks, where)
-    _check_blocks(placement, needs, where)
-    _check_tiles(placement, needs, where)
+    for entry, fault in chain(
+        _faults_of_places(placement, chip),
+        _faults_of_layers(placement, needs, replication, blocks),
+        _faults_of_blocks(placement, needs),
+        _faults_of_tiles(placement, chip, needs),
+    ):
+        raise MisplacedError(where, entry, fault)
 
 
+Faults = Iterator[tuple[str, str]]  # (entry, what is wrong with it)
 At = tuple[int, int, int]  # replica, row block, column block
 Size = tuple[int, int, int]  # wordlines and bitlines of an array, and copies that share it
 
@@ -170,14 +180,10 @@ def _lengths(whole: int, most: int) -> list[int]:
     return [min(most, whole - first) for first in range(0, whole, most)]
 
 
-def _check_places(placement: Placement, where: str) -> None:
-    """Check that every physical array exists, and is used at most once."""
-    chip = placement.hardware.chip
-    if chip is None:
-        raise MisplacedError(where, "hardware", "has no [chip], so nothing can be placed on it")
+def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
+    """Yield physical arrays that do not exist, or are used twice."""
     seen: dict[tuple[int, ...], int] = {}
     for number, array in enumerate(placement.arrays):
-        entry = f"arrays[{number}]"
         places: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
             ("chip", array.chip, chip.chips),
             ("tile", array.tile, chip.tiles),
@@ -185,34 +191,28 @@ def _check_places(placement: Placement, where: str) -> None:
         )
         for name, at, there in places:
             if any(part >= count for part, count in zip(at, there, strict=True)):
-                reason = f"{name} {_shown(at)} is outside the {_size(there)} there are"
-                raise MisplacedError(where, entry, reason)
-        place = (*array.chip, *array.tile, array.index)
-        if place in seen:
-            got = f"{_at(array)}, index {array.index}"
-            reason = f"is the physical array of arrays[{seen[place]}] again ({got})"
-            raise MisplacedError(where, entry, reason)
-        seen[place] = number
+                size = " x ".join(map(str, there))
+                yield f"arrays[{number}]", f"{name} {_shown(at)} is outside the {size} there are"
+        first = seen.setdefault((*array.chip, *array.tile, array.index), number)
+        if first != number:
+            place = f"{_at(array)}, index {array.index}"
+            yield f"arrays[{number}]", f"is the physical array of arrays[{first}] again ({place})"
 
 
-def _check_layers(
-    placement: Placement,
-    needs: MappingOf[str, _Need],
-    replication: MappingOf[str, int],
-    blocks: BlocksByName,
-    where: str,
-) -> None:
-    """Check that the layers listed are the stages, with the copies of the allocation."""
+def _faults_of_layers(
+    placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int], blocks: BlocksByName
+) -> Faults:
+    """Yield where the layers listed are not the stages, with the copies of the allocation."""
     layers = {layer.name: layer for layer in placement.layers}
     for name in (*layers, *replication, *blocks):
         if name not in needs:
-            raise MisplacedError(where, f"layer {brief(name)}", "is no stage of the network")
+            yield f"layer {brief(name)}", "is no stage of the network"
     if len(layers) < len(placement.layers):
-        raise MisplacedError(where, "layers", "a layer stands twice among them")
+        yield "layers", "a layer stands twice among them"
     for name, need in needs.items():
         entry, copies = f"layer {brief(name)}", replication.get(name, 1)
         if name not in layers:
-            raise MisplacedError(where, entry, "is missing among the layers")
+            yield entry, "is missing among the layers"
         layer = layers[name]
         for what, got, wanted in (
             ("replication", layer.replication, copies),
@@ -220,89 +220,75 @@ def _check_layers(
             ("demand", layer.demand, need.demand),
         ):
             if got != wanted:
-                raise MisplacedError(where, entry, f"{what} is {got}, the allocation needs {wanted}")
+                yield entry, f"{what} is {got}, the allocation needs {wanted}"
         if layer.block is not None and placement.options.mapping != "sdk":
-            raise MisplacedError(where, entry, f"has a block with mapping {placement.options.mapping!r}")
+            yield entry, f"has a block with mapping {placement.options.mapping!r}"
         if copies > need.most:
             unit = "windows" if need.block == (1, 1) else "blocks of windows"
-            raise MisplacedError(where, entry, f"has {copies} copies for {need.most} {unit}")
+            yield entry, f"has {copies} copies for {need.most} {unit}"
 
 
-def _check_blocks(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Check that every block of every copy is present once and takes as many lines as it needs."""
-    seen: dict[tuple[str, int, int, int, int], int] = {}
-    copies_of = placement.replication
+def _faults_of_blocks(placement: Placement, needs: MappingOf[str, _Need]) -> Faults:
+    """Yield blocks of copies that are missing, present twice, or take other lines than they need."""
+    seen, copies_of = dict[tuple[str, int, int, int, int], int](), placement.replication
     for number, array in enumerate(placement.arrays):
         entry, layer = f"arrays[{number}]", brief(array.layer)
         if array.layer not in needs:
-            raise MisplacedError(where, entry, f"layer {layer} is no stage of the network")
+            yield entry, f"layer {layer} is no stage of the network"
         need, copies = needs[array.layer], copies_of[array.layer]
         if array.replica >= copies:
-            raise MisplacedError(where, entry, f"replica {array.replica} of {layer}, it has {copies}")
+            yield entry, f"replica {array.replica} of {layer}, it has {copies}"
         size = need.arrays.get((array.replica, array.row_block, array.column_block))
         if size is None:
-            reason = f"a copy of {layer} has no block ({array.row_block}, {array.column_block})"
-            raise MisplacedError(where, entry, reason)
-        rows, columns, shared_by = size
+            yield entry, f"a copy of {layer} has no block ({array.row_block}, {array.column_block})"
+        rows, columns, shared_by = size or (0, 0, 0)
         if (array.rows, array.columns) != (rows, columns):
-            reason = f"takes {array.rows} x {array.columns} lines, its block takes {rows} x {columns}"
-            raise MisplacedError(where, entry, reason)
+            lines = f"{array.rows} x {array.columns} lines"
+            yield entry, f"takes {lines}, its block takes {rows} x {columns}"
         if array.copies != shared_by:
-            reason = f"is shared by {array.copies} copies, its block is of {shared_by}"
-            raise MisplacedError(where, entry, reason)
+            yield entry, f"is shared by {array.copies} copies, its block is of {shared_by}"
         if array.plane >= need.planes:
-            reason = f"holds plane {array.plane} of a block, there are {need.planes}"
-            raise MisplacedError(where, entry, reason)
+            yield entry, f"holds plane {array.plane} of a block, there are {need.planes}"
         key = (array.layer, array.replica, array.row_block, array.column_block, array.plane)
         if seen.setdefault(key, number) != number:
-            raise MisplacedError(where, entry, f"holds the block of arrays[{seen[key]}] again")
+            yield entry, f"holds the block of arrays[{seen[key]}] again"
     for name, need in needs.items():
         for (replica, row_block, column_block), plane in product(need.arrays, range(need.planes)):
             if (name, replica, row_block, column_block, plane) not in seen:
+                block = f"block [{row_block}, {column_block}] of replica {replica}"
                 of = f"plane {plane} of " if need.planes > 1 else ""
-                reason = f"{of}block [{row_block}, {column_block}] of replica {replica} is on no array"
-                raise MisplacedError(where, f"layer {brief(name)}", reason)
+                yield f"layer {brief(name)}", f"{of}{block} is on no array"
 
 
-def _check_tiles(placement: Placement, needs: MappingOf[str, _Need], where: str) -> None:
-    """Check that copies, or their row blocks, keep to one tile where they must, and layers to tiles of their
-    own, and that the tiles listed are those in use.
+def _faults_of_tiles(placement: Placement, chip: Chip, needs: MappingOf[str, _Need]) -> Faults:
+    """Yield copies, or their row blocks, that leave a tile they must keep to, layers in a tile of another,
+    and tiles listed that are not those in use.
 
     Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
     """
-    chip, counting = placement.hardware.chip, placement.hardware.counting
+    counting, arrays = placement.hardware.counting, placement.arrays
     in_blocks = counting is not None and counting.row_blocks == "first_fit"
-    of_one = chip is not None and chip.sharing == "layer"
-    owner: dict[tuple[int, ...], str] = {}
-    first: dict[tuple[str, int], int] = {}
-    blocks: dict[tuple[str, int, int], int] = {}
-    used: dict[tuple[int, ...], int] = {}
-    for number, array in enumerate(placement.arrays):
-        tile = (*array.chip, *array.tile)
-        used[tile] = used.get(tile, 0) + 1
-        if of_one and owner.setdefault(tile, array.layer) != array.layer:
-            reason = f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
-            raise MisplacedError(where, f"arrays[{number}]", reason)
+    owner, used = dict[tuple[int, ...], str](), Counter[tuple[int, ...]]()
+    first, blocks = dict[tuple[str, int], int](), dict[tuple[str, int, int], int]()
+    for number, array in enumerate(arrays):
+        entry, tile = f"arrays[{number}]", (*array.chip, *array.tile)
+        replica = f"replica {array.replica} of {brief(array.layer)}"
+        used[tile] += 1
+        if chip.sharing == "layer" and owner.setdefault(tile, array.layer) != array.layer:
+            yield entry, f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
         together = array.row_block if needs[array.layer].shared else array.replica
-        other = placement.arrays[first.setdefault((array.layer, together), number)]
-        if chip is not None and not chip.straddle and tile != (*other.chip, *other.tile):
-            reason = (
-                f"replica {array.replica} of {brief(array.layer)} is in {_at(array)} and in {_at(other)}, "
-                f"but straddle = false"
-            )
-            raise MisplacedError(where, f"arrays[{number}]", reason)
-        other = placement.arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
+        other = arrays[first.setdefault((array.layer, together), number)]
+        if not chip.straddle and tile != (*other.chip, *other.tile):
+            yield entry, f"{replica} is in {_at(array)} and in {_at(other)}, but straddle = false"
+        other = arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
         if in_blocks and tile != (*other.chip, *other.tile):
-            reason = (
-                f"row block {array.row_block} of replica {array.replica} of {brief(array.layer)} is in "
-                f'{_at(array)} and in {_at(other)}, but counting.row_blocks = "first_fit"'
-            )
-            raise MisplacedError(where, f"arrays[{number}]", reason)
+            of, places = f"row block {array.row_block} of", f"in {_at(array)} and in {_at(other)}"
+            yield entry, f'{of} {replica} is {places}, but counting.row_blocks = "first_fit"'
     for number, listed in enumerate(placement.tiles):
         if used.pop((*listed.chip, *listed.tile), 0) != listed.arrays:
-            raise MisplacedError(where, f"tiles[{number}]", f"does not hold the {listed.arrays} arrays told")
+            yield f"tiles[{number}]", f"does not hold the {listed.arrays} arrays told"
     if used:
-        raise MisplacedError(where, "tiles", f"{len(used)} tiles in use are not told")
+        yield "tiles", f"{len(used)} tiles in use are not told"
 
 
 def _at(array: PlacedArray) -> str:
@@ -311,7 +297,3 @@ def _at(array: PlacedArray) -> str:
 
 def _shown(place: tuple[int, ...]) -> str:
     return "[" + ", ".join(map(str, place)) + "]"
-
-
-def _size(counts: tuple[int, ...]) -> str:
-    return " x ".join(map(str, counts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice, product
 from typing import Any
@@ -19,11 +18,9 @@ from rramalloc.units import counted, rounded
 _FRAME = "#9aa3ad"
 _TILE = 0.92  # side of a tile where tiles are 1 apart
 _MOST_FRAMES = 4000  # tiles that are drawn as frames
-_MOST_NUMBERED = 400  # filled tiles up to which each shows a layer's number
-"""Tiles up to which each has the number of its layer with most arrays."""
+_MOST_NUMBERED = 400  # filled tiles up to which each has the number of its layer with most arrays
 _LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
-_ARRAYS = 2
-"""Arrays that take as much of the page as one mark of another chart, and so are drawn twice as often."""
+_ARRAYS = 2  # arrays that take as much of the page as one mark of another chart: twice as many are drawn
 _COLOURS = (
     "#4e79a7 #a0cbe8 #f28e2b #ffbe7d #59a14f #8cd17d #b6992d #f1ce63 #499894 #86bcb6 #e15759 #ff9d9a #79706e "
     "#bab0ac #d37295 #fabfd2 #b07aa1 #d4a6c8 #9d7660 #d7b5a6"
@@ -48,17 +45,19 @@ class _Map:
 
     @classmethod
     def of(cls, placement: Placement) -> _Map:
-        mesh, chip = _mesh(placement), placement.hardware.chip
-        chips = sorted({array.chip for array in placement.arrays})
-        down = {row: place for place, row in enumerate(sorted({row for row, _ in chips}))}
-        across = {column: place for place, column in enumerate(sorted({column for _, column in chips}))}
-        corner = {(r, c): (down[r] * (mesh[0] + 1), across[c] * (mesh[1] + 1)) for r, c in chips}
+        chip, arrays = placement.hardware.chip, placement.arrays
+        mesh = (0, 0) if chip is None else chip.tiles
+        if not 0 < mesh[0] * mesh[1] <= _MOST_FRAMES:
+            mesh = max(array.tile[0] for array in arrays) + 1, max(array.tile[1] for array in arrays) + 1
+        chips = sorted({array.chip for array in arrays})
+        down, across = (sorted({each[axis] for each in chips}) for axis in (0, 1))
+        corner = {(r, c): (down.index(r) * (mesh[0] + 1), across.index(c) * (mesh[1] + 1)) for r, c in chips}
         number = {layer.name: place for place, layer in enumerate(placement.layers)}
-        for index, array in enumerate(placement.arrays):
+        for index, array in enumerate(arrays):
             if array.layer not in number:
                 where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
                 raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
-        room = max([array.index + 1 for array in placement.arrays] + [chip.arrays_per_tile if chip else 1])
+        room = max([array.index + 1 for array in arrays] + [chip.arrays_per_tile if chip else 1])
         return cls(placement, mesh, corner, number, room)
 
     def middle(self, chip: Place, tile: Place) -> Place:
@@ -75,7 +74,21 @@ class _Map:
 
     def named(self, layer: str) -> str:
         """Return number and name of a layer, as the legend has them."""
-        return f"{self.number.get(layer, '?')} {label(layer)}"
+        return f"{self.number[layer]} {label(layer)}"
+
+    def told(self, *arrays: PlacedArray) -> dict[str, Any]:
+        """Return what is said of arrays of one layer in one tile; `windows`: of a mode, if any."""
+        first = min(array.replica for array in arrays)
+        last = max(array.replica + array.copies - 1 for array in arrays)
+        layer, blocks = arrays[0].layer, self.placement.blocks
+        return {
+            "layer": layer,
+            "tile": _pair(arrays[0].tile),
+            "replica": f"{first} to {last}" if last > first else str(first),
+            **({"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}),
+            "block": _pair((arrays[0].row_block, arrays[0].column_block)),
+            "shown": self.named(layer),
+        }
 
 
 def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
@@ -90,33 +103,21 @@ def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
     layers = (_frames(drawing), marks, *_numbers(drawing), *_chip_names(drawing))
     down = Axis("tile row", -0.7, high - 0.3, whole=True, shown=chips == 1, grid=False, down=True)
     across = Axis("tile column", -0.7, wide - 0.3, whole=True, shown=chips == 1, grid=False)
-    tiles, arrays = len(placement.tiles), len(placement.arrays)
+    arrays, tiles = f"{len(placement.arrays):,} arrays", counted(len(placement.tiles), "tile")
+    heading = (
+        f"{label(placement.network.name)} on {label(placement.hardware.name)}: {arrays} in {tiles}, "
+        f"{rounded(placement.traffic.cost)} byte hops"
+    )
     height = min(_HIGHEST, max(_LOWEST, round(_SHAPE * high / wide)))
     return Chart(
         title="Chip map",
         panels=(Panel(across, down, height, layers),),
-        summary=f"{arrays:,} arrays in {tiles:,} tiles on {counted(chips, 'chip')}, coloured by layer. "
+        summary=f"{arrays} in {len(placement.tiles):,} tiles on {counted(chips, 'chip')}, coloured by layer. "
         "The table of placed layers has the tiles of each.",
-        heading=(_heading(placement),),
+        heading=(heading,),
         zoom="xy",
         note=f"The number in a tile is that of its layer with most arrays. {note}",
     )
-
-
-def _heading(placement: Placement) -> str:
-    arrays = f"{len(placement.arrays):,} arrays"
-    return (
-        f"{label(placement.network.name)} on {label(placement.hardware.name)}: {arrays} in "
-        f"{counted(len(placement.tiles), 'tile')}, {rounded(placement.traffic.cost)} byte hops"
-    )
-
-
-def _mesh(placement: Placement) -> Place:
-    chip = placement.hardware.chip
-    if chip is not None and chip.tiles[0] * chip.tiles[1] <= _MOST_FRAMES:
-        return chip.tiles[0], chip.tiles[1]
-    tiles = [array.tile for array in placement.arrays]
-    return 1 + max(row for row, _ in tiles), 1 + max(column for _, column in tiles)
 
 
 def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: Spec, **more: Any) -> Marks:
@@ -138,99 +139,52 @@ def _frames(drawing: _Map) -> Marks:
 
 
 def _arrays(drawing: _Map) -> tuple[Marks, str]:
-    """Draw a box for every array, row by row in its tile."""
-    wide = _columns(drawing.room)
-    high = -(-drawing.room // wide)
-    data = columns([_box(array, drawing, wide, high) for array in drawing.placement.arrays])
+    """Draw a box for every array, row by row in its tile, with few places over and about square."""
+    room, least = drawing.room, math.ceil(math.sqrt(drawing.room))
+    wide = min(range(least, 2 * least + 1), key=lambda wide: (-room % wide, wide))
+    high, rows = -(-room // wide), []
+    for array in drawing.placement.arrays:
+        tile_row, tile_column = drawing.middle(array.chip, array.tile)
+        row, column = divmod(array.index, wide)
+        x = round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3)
+        y = round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3)
+        cells, own = f"{array.rows} x {array.columns}", {"array": array.index, "plane": array.plane}
+        rows.append(drawing.told(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y})
     hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
     hover |= named("wordlines x bitlines=cells, chip, tile, array")
     sides = (round(_TILE / wide * 0.94, 4), round(_TILE / high * 0.94, 4))
-    beyond = wide * high - drawing.room
+    beyond = wide * high - room
     note = f" The last {counted(beyond, 'place')} of a tile are none." if beyond else ""
-    marks = _boxes(data, sides, {}, channels={"color": drawing.colour()}, hover=hover)
+    marks = _boxes(columns(rows), sides, {}, channels={"color": drawing.colour()}, hover=hover)
     return marks, f"Every box is an array.{note}"
-
-
-def _columns(room: int) -> int:
-    """Return in how many columns the arrays of a tile leave fewest places over, about as many as rows."""
-    least = math.ceil(math.sqrt(room))
-    return min(range(least, 2 * least + 1), key=lambda wide: (-room % wide, wide))
-
-
-def _box(array: PlacedArray, drawing: _Map, wide: int, high: int) -> dict[str, Any]:
-    tile_row, tile_column = drawing.middle(array.chip, array.tile)
-    row, column = divmod(array.index, wide)
-    return {
-        "layer": array.layer,
-        "chip": _pair(array.chip),
-        "tile": _pair(array.tile),
-        "array": array.index,
-        "replica": _replicas(array.replica, array.replica + array.copies - 1),
-        **_windows(drawing, array.layer),
-        "block": _pair((array.row_block, array.column_block)),
-        "plane": array.plane,
-        "cells": f"{array.rows} x {array.columns}",
-        "x": round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3),
-        "y": round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3),
-        "shown": drawing.named(array.layer),
-    }
 
 
 def _windows_hover(drawing: _Map) -> dict[str, str]:
     return {"windows a step": "windows"} if drawing.placement.blocks else {}
 
 
-def _windows(drawing: _Map, layer: str) -> Spec:
-    """Return the column with the block of windows that copies of a layer compute, with mapping "sdk"."""
-    blocks = drawing.placement.blocks
-    return {"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}
-
-
-def _replicas(first: int, last: int) -> str:
-    return f"{first} to {last}" if last > first else str(first)
-
-
 def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
     """Draw a band for every layer in a tile, as high as its share of the tile's arrays."""
-    held: dict[tuple[Place, Place, str], list[PlacedArray]] = {}
+    held: dict[tuple[Place, Place, int], list[PlacedArray]] = {}
     for array in drawing.placement.arrays:
-        held.setdefault((array.chip, array.tile, array.layer), []).append(array)
-    data = columns(list(islice(_each_band(held, drawing), most)))
-    hover = named("layer, arrays in this tile=arrays, tile, replicas") | _windows_hover(drawing)
+        held.setdefault((array.chip, array.tile, drawing.number[array.layer]), []).append(array)
+    filled, rows = Counter[Place](), []
+    for (chip, tile, _), arrays in sorted(held.items())[:most]:
+        row, column = at = drawing.middle(chip, tile)
+        low = row + _TILE / 2 - _TILE * filled[at] / drawing.room
+        filled[at] += len(arrays)
+        left, right = round(column - _TILE / 2, 3), round(column + _TILE / 2, 3)
+        edges = {"left": left, "right": right, "top": round(low - _TILE * len(arrays) / drawing.room, 3)}
+        rows.append(drawing.told(*arrays) | {"arrays": len(arrays), "bottom": round(low, 3)} | edges)
+    hover = named("layer, arrays in this tile=arrays, tile, replicas=replica") | _windows_hover(drawing)
     hover |= {"first block (row, column)": "block"}
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
     note = "Every band is the arrays of a layer in a tile."
     if len(held) > most:
         note += f" The first {most:,} of {len(held):,} are drawn."
-    return Marks({"type": "rect"}, data, channels, hover=hover), note
-
-
-def _each_band(
-    held: dict[tuple[Place, Place, str], list[PlacedArray]], drawing: _Map
-) -> Iterator[dict[str, Any]]:
-    filled: Counter[tuple[Place, Place]] = Counter()
-    for chip, tile, layer in sorted(held, key=lambda at: (at[0], at[1], drawing.number.get(at[2], 0), at[2])):
-        arrays = held[chip, tile, layer]
-        row, column = drawing.middle(chip, tile)
-        low = row + _TILE / 2 - _TILE * filled[chip, tile] / drawing.room
-        filled[chip, tile] += len(arrays)
-        replicas = [array.replica for array in arrays]
-        replicas += [array.replica + array.copies - 1 for array in arrays]
-        yield {
-            "layer": layer,
-            "tile": _pair(tile),
-            "arrays": len(arrays),
-            "replicas": _replicas(min(replicas), max(replicas)),
-            **_windows(drawing, layer),
-            "block": _pair((arrays[0].row_block, arrays[0].column_block)),
-            "left": round(column - _TILE / 2, 3),
-            "right": round(column + _TILE / 2, 3),
-            "top": round(low - _TILE * len(arrays) / drawing.room, 3),
-            "bottom": round(low, 3),
-            "shown": drawing.named(layer),
-        }
+    return Marks({"type": "rect"}, columns(rows), channels, hover=hover), note
 
 
 def _numbers(drawing: _Map) -> list[Marks]:
@@ -243,8 +197,8 @@ def _numbers(drawing: _Map) -> list[Marks]:
     rows = []
     for (row, column), counts in sorted(held.items()):
         if counts.total() >= _LEAST_NUMBERED * drawing.room:
-            most = min(counts, key=lambda layer: (-counts[layer], drawing.number.get(layer, 0)))
-            rows.append({"x": column, "y": row, "number": str(drawing.number.get(most, "?"))})
+            most = min((-count, drawing.number[layer]) for layer, count in counts.items())
+            rows.append({"x": column, "y": row, "number": str(most[1])})
     if not rows:
         return []
     halo = {"type": "text", "fontWeight": "bold", "fontSize": 10, "stroke": "white", "strokeWidth": 3}

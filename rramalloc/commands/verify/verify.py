@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
@@ -20,22 +22,44 @@ from rramalloc.commands.place.place import StoredNetwork, array_of, place_networ
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, Ints, Storage, address_of
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
-from rramalloc.commands.verify.reference import Weights, Width, computed, weights_in, window_rows
-from rramalloc.commands.verify.schedule import BatchSchedule, Written
+from rramalloc.commands.verify.reference import (
+    Weights,
+    Width,
+    computed,
+    pixels_met,
+    weights_in,
+    window_rows,
+)
 from rramalloc.commands.verify.verification import (
     Difference,
     Verification,
     VerificationOptions,
     VerifiedLayer,
 )
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
-from rramalloc.network.geometry import Pair
+from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Node, Pool, Recurrent, Stage
+from rramalloc.network.node import (
+    Barrier,
+    Conv,
+    ConvTranspose,
+    Elementwise,
+    Flatten,
+    GlobalPool,
+    Input,
+    Node,
+    Pool,
+    Recurrent,
+    Regrid,
+    Stage,
+    Take,
+    Upsample,
+)
+from rramalloc.network.receptive import ranges
 from rramalloc.records import brief, check_range
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__
@@ -70,6 +94,101 @@ class Tally:
         if not self.apart:
             return 0.0
         return float(f"{(self.apart / self.expected) ** 0.5 if self.expected else 1.0:.{_DIGITS}g}")
+
+
+Steps = npt.NDArray[np.int64]  # step from which each pixel of a tensor can be read; shape (height, width)
+Written = dict[int, Steps]
+"""The same of what each stage contributed to a tensor, NEVER where nothing, before transfer.
+
+One entry, ANY_STAGE, where no transfer takes time.
+"""
+NEVER = -1  # before batch 0
+ANY_STAGE = -1  # no stage's number
+
+
+def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
+    """Return the step from which each window can be read, that of its latest pixel; shape of the output."""
+    for axis, outputs in enumerate((output.height, output.width)):
+        border = [(0, int(axis == 0)), (0, int(axis == 1))]
+        bordered = np.pad(written, border, constant_values=NEVER)
+        other = written.shape[1 - axis]
+        latest = np.full((outputs, other) if axis == 0 else (other, outputs), NEVER, dtype=np.int64)
+        for position in range(node.kernel[axis]):
+            pixels = pixels_met(node, axis, position, outputs, written.shape[axis])
+            latest = np.maximum(latest, bordered.take(pixels, axis=axis))
+        written = latest
+    return written
+
+
+class EarlyReadError(RramallocError):
+    """A window is read before its inputs are written: the timing does not hold.
+
+    layer, window: which reads; step: when; written: the step from which all its inputs can be read.
+    """
+
+    def __init__(self, layer: str, window: int, step: int, written: int) -> None:
+        super().__init__(layer, window, step, written)
+        self.layer, self.window, self.step, self.written = layer, window, step, written
+
+    def __str__(self) -> str:
+        return (
+            f"layer {brief(self.layer)}: window {self.window} is read in step {self.step}, its inputs are "
+            f"written only by step {self.written}: the timing of this allocation is wrong, please report it"
+        )
+
+
+@dataclass(frozen=True)
+class BatchSchedule:
+    """Batch starts of all stages, as `simulate` found them."""
+
+    timing: ExactTiming
+
+    @cached_property
+    def stage(self) -> dict[str, int]:
+        """Number of each stage by name."""
+        return {name: number for number, name in enumerate(self.timing.graph.names)}
+
+    def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:
+        """Return the step from which each pixel of a node's output can be read. Raises EarlyReadError."""
+        output, lags, reached = network.shapes[node.name], self.timing.graph.lags, Written()
+        for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
+            steps = [own.get(source, np.full_like(next(iter(own.values())), NEVER)) for own in inputs]
+            reached[source] = _all_written(node, steps, output)
+        number = self.stage.get(node.name)
+        if number is None:
+            return reached
+        needed = np.full((output.height, output.width), NEVER, dtype=np.int64)
+        for source, step in reached.items():
+            arrived = np.where(step > NEVER, step + lags.get((source, number), 0), NEVER)
+            needed = np.maximum(needed, arrived)
+        timing = self.timing
+        batch = timing.graph.grids[number].numbers() // int(timing.replication[number])
+        step = timing.of_stage(number).astype(np.int64)[batch]
+        early = np.flatnonzero((step < needed).ravel())
+        if len(early):
+            window = int(early[0])
+            raise EarlyReadError(node.name, window, int(step.flat[window]), int(needed.flat[window]))
+        return {number if lags else ANY_STAGE: step + int(timing.delay[number])}
+
+
+def _all_written(node: Node, inputs: list[Steps], output: Shape) -> Steps:
+    """Return the steps from which all inputs of each pixel of a node's output can be read."""
+    grid = (output.height, output.width)
+    if isinstance(node, Input):
+        return np.zeros(grid, dtype=np.int64)
+    if isinstance(node, Stage | Pool):
+        return last_written(inputs[0], node, output)
+    if isinstance(node, Upsample | Take | Regrid):
+        rows, columns = (ranges(node, axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
+        high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=NEVER) for first, last in rows])
+        wide = [high[:, first : last + 1].max(axis=1, initial=NEVER) for first, last in columns]
+        return np.stack(wide, axis=1)
+    if isinstance(node, GlobalPool | Flatten | Barrier):
+        return np.full(grid, max(int(steps.max()) for steps in inputs))
+    latest = np.full(grid, NEVER, dtype=np.int64)
+    for steps in inputs:  # one pixel is broadcast
+        latest = np.maximum(latest, steps)
+    return latest
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from laws.strategies import by_name, random_network, random_replication, randoms
 
 import rramalloc
-from rramalloc.commands.verify.schedule import EarlyReadError
+from rramalloc.commands.verify.verify import EarlyReadError
 from rramalloc.hardware.hardware import Digital, Hardware, Timing
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate

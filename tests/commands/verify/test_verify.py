@@ -17,8 +17,7 @@ from onnx import helper, numpy_helper
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.reference import quantised, weights_in
-from rramalloc.commands.verify.schedule import EarlyReadError
-from rramalloc.commands.verify.verify import verify
+from rramalloc.commands.verify.verify import EarlyReadError, verify
 from rramalloc.errors import UnsupportedError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
