@@ -115,9 +115,14 @@ def _along(key: Any, at: tuple[int, int], end: tuple[int, int]) -> Iterable[Any]
         yield key, before, (row, column)
 
 
+def weighted(mesh: Mesh, links: Iterable[Any]) -> float:
+    """Number of links, those between chips weighted."""
+    return sum(mesh.chip_hop if key is None else 1.0 for key, *_ in links)
+
+
 def hops(mesh: Mesh, one: Place, other: Place) -> float:
-    """Hops between two tiles, those between chips weighted."""
-    return sum(mesh.chip_hop if key is None else 1.0 for key, *_ in walk(one, other))
+    """Weighted hops between two tiles."""
+    return weighted(mesh, walk(one, other))
 
 
 def sums_by_walking(arrays: Iterable[PlacedArray]) -> list[tuple[Place, Place, int]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from commands.place.machines import chain, chip, hops, machine
+from commands.place.machines import chain, chip, hops, machine, walk, weighted
 from hypothesis import given, settings
 from laws.strategies import randoms
 
@@ -106,11 +107,37 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
     flows = Flows.of(graph, hardware)
     pieces = Pieces.of(held, flows, stage, np.ones(len(stage), dtype=np.int64), copy, by_rows=False)
     bound = lower_bound(flows, Masses(pieces.given, pieces.taken, pieces.sum_bytes), mesh, room)
-    best = np.inf
-    for tiles in product(range(mesh.count), repeat=len(stage)):
-        if np.bincount(tiles, minlength=mesh.count).max() <= room:
-            best = min(best, Layout(pieces, np.array(tiles), mesh.all_sites()).cost(flows, mesh))
-    assert bound <= best + 1e-9
+    tiles = np.array(list(product(range(mesh.count), repeat=len(stage))))
+    tiles = tiles[[np.bincount(way).max() <= room for way in tiles]]
+    cost = costs(flows, pieces, mesh, tiles)
+    assert bound <= cost.min() + 1e-9
+    way = random.randrange(len(tiles))
+    assert Layout(pieces, tiles[way], mesh.all_sites()).cost(flows, mesh) == pytest.approx(cost[way])
+
+
+def costs(flows: Flows, pieces: Pieces, mesh: Mesh, tiles: np.ndarray) -> np.ndarray:
+    """Cost of many layouts, a row of tiles each, by walking to all sets of tiles."""
+    sites, n = [tuple(site) for site in mesh.all_sites().tolist()], mesh.count
+    tree, star = np.zeros((2, n, 2**n))
+    for start, some in product(range(n), range(2**n)):
+        ways = [set(walk(sites[start], sites[end])) for end in range(n) if some >> end & 1]
+        star[start, some] = sum(map(partial(weighted, mesh), ways))
+        tree[start, some] = weighted(mesh, set().union(*ways))
+    numbers = pieces.units[:, 1].tolist()
+    at = {unit: pieces.units[pieces.units[:, 1] == unit] for unit in numbers}
+    reads = {unit: np.bitwise_or.reduce(1 << tiles[:, rows[:, 2]], axis=1) for unit, rows in at.items()}
+    cost = np.zeros(len(tiles))
+    for p, c, sent in zip(flows.producer, flows.consumer, flows.size_bytes, strict=True):
+        units = {unit: rows[0, 3] for unit, rows in at.items() if rows[0, 0] == c}
+        pairs = pieces.given[p] * sum(units.values())
+        for piece, (unit, weight) in product(np.flatnonzero(pieces.stage == p), units.items()):
+            share = sent * pieces.gives[piece] * weight / pairs
+            cost += share * tree[tiles[:, piece], reads[unit]]
+    sums = pieces.sums
+    for net, (target, size) in enumerate(zip(sums.target, sums.size_bytes, strict=True)):
+        sources = sums.source[sums.pointer[net] : sums.pointer[net + 1]]
+        cost += size * star[tiles[:, target], np.bitwise_or.reduce(1 << tiles[:, sources], axis=1)]
+    return cost
 
 
 @settings(max_examples=25, deadline=None)
