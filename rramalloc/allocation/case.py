@@ -159,7 +159,6 @@ class Case:
             taken = np.array(every, dtype=np.int64).min(axis=0).tolist()
             alone = None if mapping.mapping == "sdk" else demand
             modes = ModeArrays(network, graph.stages, hardware, alone, self.divide, mapping)
-        modes = modes.of_copies(demand) if modes.one_block else modes
         _check_chips(graph, hardware, taken)
         left = self._left_by_classifiers(taken, arrays)
         least, most = self._limits()
@@ -174,7 +173,7 @@ class Case:
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
             bits=bits,
         )
-        if not problem.one_block and (least is not None or not modes.is_chosen_freely):
+        if least is not None or not modes.is_chosen_freely:
             problem = replace(problem, once=cheapest_of_each(problem))
         if hardware.chip is None:
             return under_limits(problem, self.at_most)

@@ -117,7 +117,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         options = options.changed(mapping="sdk")
     modes = modes_of_stages(network, graph.stages, hardware, options)
     demand = modes.stored(in_blocks.blocks, np.ones_like(copies))
-    taken = modes.each(in_blocks.blocks, copies)
+    taken = modes.each(in_blocks.blocks, copies.astype(object))  # any number of copies can be simulated
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     in_ticks = graph.unit == "ticks"
     unknown_ticks = bool(given.cycles) and not in_ticks

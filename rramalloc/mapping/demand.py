@@ -155,6 +155,11 @@ class Modes(ABC):
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
         """Return the modes of those stages that are chosen."""
 
+    def most_copies(self, blocks: Sequence[Variant], arrays: Ints) -> Ints:
+        """Most copies of every stage that so many arrays hold, int64."""
+        each = enumerate(zip(blocks, arrays.tolist(), strict=True))
+        return np.array([self.count(i, block).most_copies(held) for i, (block, held) in each], dtype=np.int64)
+
     def count_stored(self, stage: int, block: Variant) -> ArrayCount:
         """Arrays in which the weights of copies of a stage are stored."""
         return self.count(stage, block)
@@ -183,6 +188,11 @@ class CopyModes(Modes):
     @override
     def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
         return replication * self.demand
+
+    @override
+    def most_copies(self, blocks: Sequence[Variant], arrays: Ints) -> Ints:
+        most: Ints = np.where(self.demand > 0, arrays // np.maximum(self.demand, 1), 2**40)
+        return most
 
     @override
     def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
@@ -300,7 +310,7 @@ def modes_of_stages(
         return ModeArrays(network, stages, hardware, None, divide)
     one_copy = demands(network, stages, hardware, options)
     if hardware.own_tiles is None and divide is None:
-        return CopyModes(np.array(one_copy, dtype=object))  # any number of copies can be simulated
+        return CopyModes(np.array(one_copy, dtype=np.int64))
     return ModeArrays(network, stages, hardware, np.array(one_copy, dtype=np.int64), divide)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.search.menu import all_modes, listed_modes
+from rramalloc.search.menu import all_modes, listed_modes, shortest_step_ns
 from rramalloc.search.problem import Column, Problem, variants_of
 from rramalloc.timing.metrics import EnergyModel
 
@@ -47,12 +47,9 @@ class EnergyFloor:
     @cached_property
     def array_ns(self) -> float:
         """Arrays times latency that no allocation undercuts: those of a stage are busy for all batches."""
-        problem, step_time = self.problem, self.problem.step_time
-        if step_time is None:
-            return 0.0
-        shortest_ns = step_time.step_ns(problem.smallest) if problem.one_block else step_time.compute_ns
-        modes = [own.modes for own in all_modes(problem)]
-        return sum(int((each.arrays * each.length).min()) for each in modes) * shortest_ns * (1 - _ROUNDING)
+        stages = all_modes(self.problem)
+        shortest_ns = shortest_step_ns(self.problem, stages) * (1 - _ROUNDING)
+        return sum(int((each.modes.arrays * each.modes.length).min()) for each in stages) * shortest_ns
 
     def energy_pj(self, arrays: int, latency_ns: float) -> float:
         """Return the least energy with at least `arrays` and `latency_ns`."""

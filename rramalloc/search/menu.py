@@ -464,6 +464,18 @@ def fed_by(problem: Problem, step_ns: float) -> Problem:
     return fed
 
 
+def shortest_step_ns(problem: Problem, stages: Sequence[StageModes]) -> float:
+    """Return the length that the memory and the rest of the hardware leave a step at least; 0 without a time.
+
+    stages: all modes of the problem.
+    """
+    step_time = problem.step_time
+    if step_time is None or step_time.transfer is not None:
+        return 0.0 if step_time is None else step_time.step_ns(problem.smallest)
+    least = [_least_access_ns(problem, i, own) for i, own in enumerate(stages)]
+    return max(step_time.compute_ns, sum(least) if step_time.shared else max(least))
+
+
 def access_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
     """Time that the memory needs in a step for each mode of a stage."""
     access_ns: npt.NDArray[np.float64] = problem.access_ns(stage, each.blocks)[each.block] * each.modes.low
@@ -498,7 +510,7 @@ def limited_to(problem: Problem, longest: int) -> Problem:
         len(each.modes.low) and int((each.modes.high - each.modes.low + 1).sum()) <= high - low
         for each, low, high in zip(stages, least.tolist(), most.tolist(), strict=True)
     )
-    return replace(problem, least=least, most=most, longest=longest if gaps else None)
+    return replace(problem, least=least, most=most, once=None, longest=longest if gaps else None)
 
 
 def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:

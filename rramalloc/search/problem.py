@@ -142,9 +142,7 @@ class Problem:
     @cached_property
     def lowest(self) -> Replication:
         """Arrays of every stage in the fewest copies that are allowed, int64."""
-        if self.one_block:
-            return self.demand * self.smallest
-        return self.demand if self.once is None else self.once
+        return self.demand * self.smallest if self.once is None else self.once
 
     @cached_property
     def copies_alone(self) -> Problem | None:
@@ -155,7 +153,8 @@ class Problem:
         if not self.modes.is_chosen_freely or (self.bits is not None and not self.chooses_blocks):
             return None
         try:
-            return replace(self, modes=self.modes.of_copies(self.demand, always=self.bits is not None))
+            alone = self.modes.of_copies(self.demand, always=self.bits is not None)
+            return replace(self, modes=alone, once=None)
         except (BudgetError, PlacementError, TileError):
             return None
 
@@ -174,13 +173,7 @@ class Problem:
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
-        if self.one_block:
-            most: Replication = self.smallest + spare // np.maximum(self.demand, 1)
-        else:
-            taken = (self.arrays_of_stages(self.smallest) + spare).tolist()
-            counts = [self.modes.count(i, block) for i, block in enumerate(self.graph.blocks)]
-            held = [count.most_copies(arrays) for count, arrays in zip(counts, taken, strict=True)]
-            most = np.array(held, dtype=np.int64)
+        most = self.modes.most_copies(self.graph.blocks, self.arrays_of_stages(self.smallest) + spare)
         return np.maximum(np.minimum(limit, most), self.smallest)
 
     def arrays(self, replication: Replication, blocks: Blocks | None = None) -> int:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import CopyModes
-from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by
+from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem, variants_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
@@ -176,12 +176,9 @@ class StepLengths:
         per_copy = [problem.access_ns(stage, each.blocks) for stage, each in enumerate(stages)]
         ranges = [each.copies_of_blocks() for each in stages]
         together = sum if step_time.shared else max
-        ends = (
-            together(float((access * each[0]).min()) for access, each in zip(per_copy, ranges, strict=True)),
-            together(float((access * each[1]).max()) for access, each in zip(per_copy, ranges, strict=True)),
-        )
+        end_ns = together(float((ns * own[1]).max()) for ns, own in zip(per_copy, ranges, strict=True))
         least, most = (np.concatenate([each[end] for each in ranges]) for end in (0, 1))
-        shortest, longest = (max(step_time.compute_ns, end) for end in ends)
+        shortest, longest = shortest_step_ns(problem, stages), max(step_time.compute_ns, end_ns)
         by_length: tuple[ByLength, ...] = ()
         if step_time.shared:
             by_length = tuple(
@@ -314,7 +311,9 @@ class StepRange:
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
                     modes = CopyModes(demand)
-                    relaxed.append(replace(fed, demand=demand, modes=modes, budget=budget, tiles=None))
+                    relaxed.append(
+                        replace(fed, demand=demand, modes=modes, once=None, budget=budget, tiles=None)
+                    )
         return relaxed
 
 

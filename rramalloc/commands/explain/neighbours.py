@@ -221,7 +221,7 @@ class Neighbours:
         """
         problem, graph = self.problem, self.problem.graph
         most = graph.most_copies
-        if problem.one_block and problem.most is not None:
+        if not problem.chooses_blocks and problem.most is not None:
             most = np.minimum(most, problem.most)
         ticks, rounds = graph.batch_ticks(np.ones_like(most)), -(-graph.windows // most)
         if self.objective.name == "interval":
@@ -270,12 +270,10 @@ class Neighbours:
         problem, hardware, graph = self.problem, self.case.hardware, self.problem.graph
         if hardware.memory is None or problem.step_time is None:
             return 0.0
-        menu, each = None if problem.one_block else Menu.of(problem), list[float]()
+        menu, each = Menu.of(problem), list[float]()
         for stage, node in enumerate(graph.stages):
-            blocks = [graph.blocks[stage]]
-            if menu is not None:
-                first, end = menu.blocks.first[stage : stage + 2].tolist()
-                blocks = [block_of(menu.block(at)) for at in range(first, end)]
+            first, end = menu.blocks.first[stage : stage + 2].tolist()
+            blocks = [block_of(menu.block(at)) for at in range(first, end)]
             each.append(
                 min(problem.total(stage, b) * access_ns(graph.network, node, b, hardware) for b in blocks)
             )

@@ -157,7 +157,7 @@ class LoadedRun(RangedByArrays):
                 best, best_ns = found, value
         if best is None:
             raise AssertionError("one copy fits")
-        bound = best_ns if self.problem.one_block else None
+        bound = None if self.problem.chooses_blocks else best_ns
         stop.charge(len(modes) * _SECONDS_PER_MODE)
         return Answer(best, 1, "every mode tried", objective_bound=bound)
 
@@ -351,7 +351,6 @@ class CutSearch:
             step_ns = min(hardware.of_layer(stage).compute_ns or 0.0 for stage in timed.stages)
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
         modes = modes_of_stages(network, timed.stages, hardware, options)
-        modes = modes.of_copies(demand) if modes.one_block else modes
         least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
         budget = max(int(least.sum()), self.arrays)
         problem = Problem(timed, demand, budget, modes, once=least)
