@@ -28,7 +28,6 @@ from rramalloc.search.objective import (
     steps_within,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import FasterThan
 from rramalloc.search.work import Work
 
 _BROKEN = 1e200
@@ -76,12 +75,6 @@ class UnderLimits(RangedByArrays):
             if energy_pj > limits["energy_pj"] * (1 + _ROUNDING):
                 return math.inf
         return max(self._bound, self.inner.at_least(arrays, latency_ns))
-
-    @override
-    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
-        latency = Latency(problem)
-        answer = latency.solve(stop, seed)
-        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:

@@ -510,9 +510,11 @@ class RangedByArrays(Objective):
     def least(self, arrays: int, latency_ns: float) -> float:
         """Return a value that no allocation undercuts with at least `arrays` and `latency_ns`."""
 
-    @abstractmethod
     def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
         """Search for the least time of a problem with fewer arrays."""
+        latency = Latency(problem)
+        answer = latency.solve(stop, seed)
+        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
 
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:
@@ -604,12 +606,6 @@ class LeastEnergy(RangedByArrays):
         if value is None:
             raise AssertionError("checked when the objective was made")
         return value
-
-    @override
-    def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
-        latency = Latency(problem)
-        answer = latency.solve(stop, seed)
-        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
 
     @override
     def bound(self, answer: Answer, stop: Work) -> float:
