@@ -321,7 +321,7 @@ _GOALS = {
     "interval": ("target interval", "has a shorter one than", "higher"),
     "throughput": ("target", "has more than", "lower"),
 }
-"""What a target is called, what no allocation does, and which target is easier."""
+"""Name of a target, the verb of allocations that miss it, and the direction of an easier one."""
 
 
 class LimitError(RramallocError):

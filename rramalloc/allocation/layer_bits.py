@@ -23,7 +23,7 @@ from rramalloc.search.sensitivity import PARTS, Precision
 Bits = tuple[int, int]
 """Bits of a layer's weights and inputs."""
 LayerBits = tuple[Precision, ...]
-"""What a layer may choose from."""
+"""The bits that a layer may have, with its sensitivity to them."""
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
 _CLOSE = 1e-9  # relative rounding of sums of sensitivities
@@ -77,7 +77,7 @@ class BitTable:
         return replace(self, limit=limit)
 
     def split(self, network: Network, timed: Collection[str]) -> tuple[dict[str, Bits], dict[str, LayerBits]]:
-        """Return the bits of layers that are not timed, the least sensitive, and what is left to choose.
+        """Return the least sensitive bits of layers that are not timed, and the choice for the others.
 
         The sensitivities of these are in parts of what the limit leaves. Raises SpecError if no choice keeps
         to the limit, or a layer is not of the network.

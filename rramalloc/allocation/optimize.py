@@ -230,7 +230,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
 
 
 def check_inputs(inputs: int, objective: ObjectiveName) -> None:
-    """Raise SpecError unless so many inputs may stream, and the objective is their time."""
+    """Raise SpecError unless these inputs may stream, and the objective is their time."""
     if not is_whole(inputs, 1, MOST_INPUTS):
         raise SpecError("inputs", f"must be from 1 to {MOST_INPUTS}, got {brief(inputs)}")
     if inputs > 1 and objective != "latency":

@@ -239,7 +239,7 @@ def _height_first(filter_: Filter, n_total: int) -> Pair:
 
 
 def _width_first(filter_: Filter, n_total: int) -> Pair:
-    """As much on width as its kernel can use; the rest on height."""
+    """Return a fold with as much on width as its kernel can use, and the rest on height."""
     width = min(n_total, _power_of_two(filter_.kernel[1]))
     return n_total // width, width
 

@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 SINGLE: Pair = (1, 1)
 """The block of `im2col`: one window."""
 Variant = tuple[int, ...]
-"""What one copy is: its block (height, width), then the bits of weights and inputs where they are chosen."""
+"""A copy: its block (height, width), then the bits of weights and inputs where they are chosen."""
 BlocksByName = MappingOf[str, Pair]
 """Block of windows (height, width) by layer name; layers left out have their smallest."""
 NO_BLOCKS: BlocksByName = MappingProxyType({})

@@ -1,1 +1,1 @@
-"""What sections of a page share: facts, tables, charts of layers and of time."""
+"""Parts that sections of a page share: facts, tables, charts of layers and of time."""

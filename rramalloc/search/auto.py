@@ -38,7 +38,7 @@ _PROGRESS = 1 / 6
 
 
 class _Course(NamedTuple):
-    """How the work allowed is spent, in parts of it.
+    """Division of the work allowed between the parts of a search.
 
     share: of the search; plain: of the search of copies alone before it; stalled: it ends when so much closes
     too little of the gap, None if it does not; over: what is branched on, in words.
@@ -62,7 +62,7 @@ _COPIES = _Course(share=1.0, plain=0.0, stalled=None, over="exact timing")
 _BRANCHES = _Course(share=2.0, plain=0.2, stalled=1.2, over="modes")
 """Bounds over modes of networks with branches rise late, so the search gets twice the work."""
 _CHAIN = _Course(share=0.3, plain=0.04, stalled=0.15, over="modes")
-"""Those of chains close early or never."""
+"""Bounds over modes of chains close early or never, so their search gets less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What elementary operations cost, in seconds of a reference core: the one table that searches charge by.
+"""Costs of elementary operations in seconds of a reference core, by which all searches charge their work.
 
 Work is counted, never measured, so that the same limit ends a search at the same point on every machine. A
 cost is about what the operation takes on one core; errors of a half move the end of a search, no answer's

@@ -24,7 +24,7 @@ from rramalloc.units import number_of
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the fewest arrays must reach: a latency or an interval, in steps (ticks) or ns, or a throughput.
+    """Target of the fewest arrays: a latency or an interval in steps, ticks or ns, or a throughput.
 
     target_throughput: inputs a second, which is an interval of 1e9 / X ns.
     """

@@ -223,7 +223,7 @@ class StageModes:
         return replace(left, modes=left.modes._replace(high=high))
 
     def with_least(self, least: int) -> StageModes:
-        """Return the modes with at least so many copies of a block."""
+        """Return the modes with at least `least` copies of a block."""
         left = self.take(self.modes.high >= least)
         low = np.maximum(left.modes.low, least)
         return replace(left, modes=left.modes._replace(low=low, arrays=left.arrays_of(left.block, low)))

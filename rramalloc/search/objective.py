@@ -92,7 +92,7 @@ class Objective(Quantity):
         """Search, as `auto` does. Raises TargetError, SpecError."""
 
     def at_least(self, arrays: int, latency_ns: float) -> float:
-        """Return a bound at no cost, of allocations with at least so many arrays and so much time."""
+        """Return a bound at no cost, of allocations with at least these arrays and this time."""
         return 0.0
 
     @abstractmethod

@@ -443,7 +443,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What a method answers, to be checked; the work that it did is charged to the `Work` it was given.
+    """The answer of a method, to be checked; the work that it did is charged to the `Work` it was given.
 
     lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
     objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps;

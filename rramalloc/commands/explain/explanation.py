@@ -129,7 +129,7 @@ class Neighbour(Record):
 
 
 class Explanation(ResultRecord):
-    """What holds an allocation back, and its neighbours on the front of arrays and the objective.
+    """The limits of an allocation, and its neighbours on the front of arrays and the objective.
 
     objective, unit, value: what faster means, latency or interval, in steps, ticks or ns; slowest: the layer
     that sets the length of a step, None with own clocks or without a time; tick_ns: with own clocks;

@@ -1,4 +1,4 @@
-"""What a step of every layer consists of, and for how long the result waits for it."""
+"""Parts of a step of every layer, and the time for which the result waits for the layer."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class ModeBounder:
 
     @cached_property
     def _budgets(self) -> list[tuple[list[Ints], int]]:
-        """What modes take of arrays, and where bits are chosen of the limit of sensitivities and of both."""
+        """Parts of every mode, and the sum allowed: of arrays, and with bits of sensitivities and of both."""
         stages, budget, price = self.menu.stages, self.problem.budget, self.menu.price
         budgets = [([each.modes.arrays for each in stages], budget)]
         if self.problem.bits is not None:

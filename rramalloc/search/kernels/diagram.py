@@ -312,7 +312,7 @@ def _keep_paces(choices: Any, old: Any, carry: Any, s: int, c: int, new: Any, j:
 
 
 class Turn(NamedTuple):
-    """Where `expand` goes on, (state, choice), and the candidates and points that it has looked at; int64."""
+    """Place (state, choice) where `expand` goes on, and candidates and points looked at; int64."""
 
     at: Any
     work: Any
