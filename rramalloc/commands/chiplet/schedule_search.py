@@ -215,8 +215,7 @@ class ScheduleSearch:
         """
         end_s = self.spent_s + work_s
         current = min((self._settled(start, end_s) for start in starts), key=self.total)
-        total = self.total(current)
-        best, least, kicks = current.copy(), total, 0
+        best, least, kicks = current.copy(), self.total(current), 0
         while self._goes_on(end_s) and least > bound * (1 + _BETTER):
             if on_progress is not None:
                 on_progress(least, bound)
@@ -229,7 +228,7 @@ class ScheduleSearch:
             if reached < least * (1 - _BETTER):
                 best, least = other.copy(), reached
             if reached <= least * (1 + _ACCEPTED):
-                current, total = other, reached
+                current = other
         return best
 
     def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
@@ -260,16 +259,11 @@ class ScheduleSearch:
 
     def _edges(self, schedule: GroupSchedule, v: int) -> Floats:
         """Return the cost of the edges of an operator for each of its options."""
-        costs = np.zeros(len(self._every[v]))
-        for link in self.problem.entering[v]:
-            if schedule.chosen[link.source] >= 0:
-                here = np.array([schedule.chosen[link.source]])
-                costs += self.problem.link_costs(link, here, self._every[v])[0]
-                self._count(len(costs))
-        for link in self.problem.leaving[v]:
-            if schedule.chosen[link.to] >= 0:
-                there = np.array([schedule.chosen[link.to]])
-                costs += self.problem.link_costs(link, self._every[v], there)[:, 0]
+        costs, chosen = np.zeros(len(self._every[v])), schedule.chosen
+        for link in (*self.problem.entering[v], *self.problem.leaving[v]):
+            ends = [self._every[u] if u == v else np.array([chosen[u]]) for u in (link.source, link.to)]
+            if min(chosen[u] for u in (link.source, link.to) if u != v) >= 0:
+                costs += self.problem.link_costs(link, *ends).ravel()
                 self._count(len(costs))
         return costs
 
@@ -284,23 +278,16 @@ class ScheduleSearch:
 
     def _relocate(self, schedule: GroupSchedule, v: int) -> list[int]:
         """Move an operator where it costs least, if that is less; returns those that may move then."""
-        groups, before = schedule.groups, schedule.chosen[v]
-        place = schedule.place(v)
-        home = list(groups[place])
+        saved, before = schedule.copy(), schedule.chosen[v]
         edges, cost = self._edges(schedule, v), self.problem.options[v].cost
-        others = [u for u in home if u != v]
+        others = [u for u in schedule.groups[schedule.place(v)] if u != v]
         now = float(edges[before]) + max(0.0, float(cost[before]) - self._top(schedule, others))
         schedule.remove(v)
         least = self._insert(schedule, v, edges, alone=False)
         if least < now * (1 - _BETTER):
-            mates = groups[schedule.place(v)]
+            mates = schedule.groups[schedule.place(v)]
             return [*sorted(self._before[v] | self._after[v]), *others, *(u for u in mates if u != v)]
-        schedule.remove(v)
-        if others:
-            groups[place][:] = home
-        else:
-            groups.insert(place, home)
-        schedule.chosen[v] = before
+        schedule.groups, schedule.chosen = saved.groups, saved.chosen
         return []
 
     def _insert(self, schedule: GroupSchedule, v: int, edges: Floats, *, alone: bool) -> float:

@@ -121,9 +121,9 @@ def _print(fold: FilterFold | NetworkFold, output_format: Format, *, quiet: bool
         else:
             print_result(fold.to_dict, _FILTER, [fold], output_format)
         return
+    mapping, block = ("mapping, ", "block, copies, ") if fold.mapping == "best" else ("", "")
     table = table_of(
-        f"layer=name, filter_before, {'mapping, ' if fold.mapping == 'best' else ''}fold=size, "
-        f"{'block, copies, ' if fold.mapping == 'best' else ''}filter, stride_before, stride, dilation, "
+        f"layer=name, filter_before, {mapping}fold=size, {block}filter, stride_before, stride, dilation, "
         "zeros=padding_added, demand_before, demand=demand_after, saving",
         texts="name",
         spare="dilation stride_before stride padding_added filter_before filter saving",
@@ -154,22 +154,17 @@ def _lines(fold: FilterFold) -> Iterator[tuple[str, str]]:
 
 def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
     folded = [layer for layer in fold.layers if layer.size is not None]
-    yield (
-        "network",
-        f"{fold.network.name}, {number_of(len(fold.layers), 'stage')}, {len(folded)} of them folded",
-    )
+    stages = f"{number_of(len(fold.layers), 'stage')}, {len(folded)} of them folded"
+    yield "network", f"{fold.network.name}, {stages}"
     yield "hardware", hardware_words(fold.hardware, fold.mapping)
-    if fold.mapping == "best":
-        yield "demand", f"{fold.demand_before} -> {fold.demand_after} arrays of one mode of every layer"
+    best = fold.mapping == "best"
+    whose = "of one mode of every layer" if best else "with every layer stored once"
+    yield "demand", f"{fold.demand_before} -> {fold.demand_after} arrays {whose}"
+    if best:
         yield "array-steps", f"{fold.array_steps_before} -> {fold.array_steps_after} for one input"
-    else:
-        yield (
-            "demand",
-            f"{fold.demand_before} -> {fold.demand_after} arrays with every layer stored once",
-        )
     yield "saving", share(fold.saving)
-    checked = sum(layer.checked is True for layer in folded)
     if any(layer.checked is not None for layer in folded):
+        checked = sum(layer.checked is True for layer in folded)
         yield "checked", f"{checked} folds equal to the direct convolution on random integers"
 
 

@@ -363,37 +363,41 @@ def fold(
     Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
     UnsupportedError; SolverError if a check fails.
     """
-    source = network_of(network, given)
-    machine = as_hardware(hardware, crossbar)
-    graph = StageGraph.build(source, fc)
+    source, machine = network_of(network, given), as_hardware(hardware, crossbar)
+    graph, best = StageGraph.build(source, fc), mapping == "best"
     stages = [graph.layers[index] for index in graph.network_order]
-    split = "kernel_split" if mapping == "best" else mapping
-    options = DEFAULT_MAPPING.changed(mapping=split, fc=fc, fold=True)
+    options = DEFAULT_MAPPING.changed(mapping="kernel_split" if best else mapping, fc=fc, fold=True)
     sizes = folds(source, stages, machine, options) or []
-    before = demands(source, stages, machine, options.changed(fold=False))
     after = demands(source, stages, machine, options)
-    layouts = [
-        LayerLayout("kernel_split", arrays, size=size) for arrays, size in zip(after, sizes, strict=True)
-    ]
-    if mapping == "best":
-        layouts, before = _best_layouts(source, graph, machine, layouts)
-    layers = []
-    for stage, layout, whole in zip(stages, layouts, before, strict=True):
-        checks = check and layout.size != UNFOLDED
-        tried = _checked(source, stage, layout.size, seed) if checks else None
-        layers.append(_layer(source, stage, layout, whole, tried))
-    if mapping == "best":
-        windows = graph.windows[list(graph.network_order)].tolist()
-        layers = [
-            layer.model_copy(
-                update={
-                    "array_steps_before": layer.demand_before * count,
-                    "array_steps_after": layout.array_steps(count),
-                    "saving": 1 - layout.array_steps(count) / (layer.demand_before * count),
-                }
+    before = demands(source, stages, machine, DEFAULT_MAPPING if best else options.changed(fold=False))
+    modes, layers = ModeArrays(source, graph.stages, machine), []
+    for index, stage, size, arrays, whole in zip(
+        graph.network_order, stages, sizes, after, before, strict=True
+    ):
+        layout, windows = LayerLayout("kernel_split", arrays, size=size), int(graph.windows[index])
+        if best:
+            layout = _best_layout(modes, index, stage, windows, whole, layout)
+        old, new = whole * windows, layout.array_steps(windows)
+        checked, reason = _checked(source, stage, layout.size, seed, wanted=check)
+        pixels = filter_of(source, stage)
+        layers.append(
+            FoldedLayer.gather(
+                layout,
+                **_described(
+                    pixels,
+                    None if pixels.refusal else Fold.of(pixels, layout.size),
+                    _input_of(source, stage),
+                ),
+                name=stage.name,
+                demand_before=whole,
+                demand_after=layout.arrays,
+                saving=1 - (new / old if best else layout.arrays / whole),
+                checked=checked,
+                reason=reason,
+                array_steps_before=old if best else None,
+                array_steps_after=new if best else None,
             )
-            for layer, layout, count in zip(layers, layouts, windows, strict=True)
-        ]
+        )
     steps_before = sum(layer.array_steps_before or 0 for layer in layers)
     steps_after = sum(layer.array_steps_after or 0 for layer in layers)
     arrays_after = sum(layer.demand_after for layer in layers)
@@ -403,7 +407,7 @@ def fold(
         mapping=mapping,
         demand_before=sum(before),
         demand_after=arrays_after,
-        saving=1 - (steps_after / steps_before if mapping == "best" else arrays_after / sum(before)),
+        saving=1 - (steps_after / steps_before if best else arrays_after / sum(before)),
         array_steps_before=steps_before or None,
         array_steps_after=steps_after or None,
         layers=tuple(layers),
@@ -427,49 +431,24 @@ class LayerLayout(NamedTuple):
         return self.arrays * (windows if self.batches is None else self.batches)
 
 
-def _best_layouts(
-    network: Network, graph: StageGraph, hardware: Hardware, folded: Sequence[LayerLayout]
-) -> tuple[list[LayerLayout], list[int]]:
-    """Return each layer's layout with the fewest array-steps, and the arrays of im2col; in network order."""
-    modes = ModeArrays(network, graph.stages, hardware)
-    layouts, before = [], []
-    for index, split in zip(graph.network_order, folded, strict=True):
-        stage, windows = graph.stages[index], int(graph.windows[index])
-        [most] = demands(network, [stage], hardware)
-        possible = [LayerLayout("im2col", most), split]
-        try:
-            [whole] = demands(network, [stage], hardware, DEFAULT_MAPPING.changed(mapping="whole_kernel"))
-            possible.append(LayerLayout("whole_kernel", whole))
-        except SpecError:  # a kernel with more positions than wordlines
-            pass
-        every = stage_modes(modes, index, most).modes
-        row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
-        arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
-        block = int(every.tall[row]), int(every.wide[row])
-        possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
-        fitting = [each for each in possible if each.arrays <= most]
-        layouts.append(min(fitting, key=lambda each: (each.array_steps(windows), each.arrays)))
-        before.append(most)
-    return layouts, before
-
-
-def _layer(
-    network: Network, stage: Stage, layout: LayerLayout, before: int, tried: tuple[bool | None, str] | None
-) -> FoldedLayer:
-    """Return the folded layer. before: arrays of one copy; tried: the result of a check, None without one."""
-    whole = filter_of(network, stage)
-    fold = Fold.of(whole, layout.size) if whole.refusal is None else None
-    checked, reason = tried or (None, fold_refusal(network, stage) or "")
-    return FoldedLayer.gather(
-        layout,
-        **_described(whole, fold, _input_of(network, stage)),
-        name=stage.name,
-        demand_before=before,
-        demand_after=layout.arrays,
-        saving=1 - layout.arrays / before,
-        checked=checked,
-        reason=reason,
-    )
+def _best_layout(
+    modes: ModeArrays, index: int, stage: Stage, windows: int, most: int, folded: LayerLayout
+) -> LayerLayout:
+    """Return a layer's layout with the fewest array-steps in at most the arrays of im2col, `most`."""
+    possible = [LayerLayout("im2col", most), folded]
+    try:
+        options = DEFAULT_MAPPING.changed(mapping="whole_kernel")
+        [whole] = demands(modes.network, [stage], modes.hardware, options)
+        possible.append(LayerLayout("whole_kernel", whole))
+    except SpecError:  # a kernel with more positions than wordlines
+        pass
+    every = stage_modes(modes, index, most).modes
+    row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
+    arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
+    block = int(every.tall[row]), int(every.wide[row])
+    possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
+    fitting = [each for each in possible if each.arrays <= most]
+    return min(fitting, key=lambda each: (each.array_steps(windows), each.arrays))
 
 
 def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
@@ -482,32 +461,33 @@ def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
 def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
     """Return the fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and
     pads."""
-    shape = whole.shape if fold is None else fold.shape
-    n_h, n_w = UNFOLDED if fold is None else fold.size
+    made: Filter | Fold = whole if fold is None else fold
+    size = UNFOLDED if fold is None else fold.size
+    folded_input = None
+    if fold is not None and read is not None and size != UNFOLDED:
+        folded_input = (*folded_extent(fold, *read), whole.groups * fold.channels)
     return {
         "filter_before": whole.shape,
         "stride_before": whole.stride,
         "groups": whole.groups,
-        "n_h": n_h,
-        "n_w": n_w,
-        "filter": shape,
-        "stride": whole.stride if fold is None else fold.stride,
-        "dilation": whole.dilation if fold is None else fold.dilation,
+        "n_h": size[0],
+        "n_w": size[1],
+        "filter": made.shape,
+        "stride": made.stride,
+        "dilation": made.dilation,
         "padding_added": 0 if fold is None else fold.padding_added,
         "overlap": (0, 0) if fold is None else fold.overlap,
-        "folded_input": _folded_input(fold, read),
+        "folded_input": folded_input,
         "exact": True,  # every fold is: pixel j * t + i of the input meets pixel i of the kernel
     }
 
 
-def _folded_input(fold: Fold | None, read: tuple[Pair, Pads] | None) -> tuple[int, int, int] | None:
-    if fold is None or read is None or fold.size == UNFOLDED:
-        return None
-    return (*folded_extent(fold, *read), fold.filter.groups * fold.channels)
-
-
-def _checked(network: Network, stage: Stage, size: Pair, seed: int) -> tuple[bool | None, str]:
-    """Return (whether shown equal, why it was not tried). Raises SolverError."""
+def _checked(
+    network: Network, stage: Stage, size: Pair, seed: int, *, wanted: bool
+) -> tuple[bool | None, str]:
+    """Return (whether shown equal, why it is not folded or was not tried). Raises SolverError."""
+    if not wanted or size == UNFOLDED:
+        return None, fold_refusal(network, stage) or ""
     fold = Fold.of(filter_of(network, stage), size)
     try:
         return _proven(fold, *_input_of(network, stage), seed, stage.name), ""
