@@ -17,7 +17,7 @@ from rramalloc.units import duration, share
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rramalloc.commands.evaluate.evaluation import Evaluation
+    from rramalloc.commands.evaluate.evaluation import Evaluation, EvaluationDocument
 
 _TABLE = table_of(
     "task=name, operator, windows, bytes in=bytes_in, bytes out=bytes_out, subtasks, split, share, in=in_ns, "
@@ -96,7 +96,14 @@ def evaluate(
     given["units"] = _units(units)
     with LiveLine(quiet=quiet) as line:
         evaluation = run_evaluate(**passed(given, run_evaluate))
-        _write(evaluation, load, performance, line)
+        for path, save, what in (
+            (performance, evaluation.save_performance, "performance"),
+            (load, evaluation.save_load, "load"),
+        ):
+            if path is not None:
+                if evaluation.document.strategies > _QUICK:
+                    line.show(f"writing the {what} matrix")
+                save(path)
         if propose is not None:
             evaluation.save_proposal(propose)
     if output is not None:
@@ -105,17 +112,6 @@ def evaluate(
         _show(evaluation, quiet=quiet)
     warn(evaluation.document.warnings, quiet=quiet)
     note(f"done in {line.seconds:.2f} s", quiet=quiet)
-
-
-def _write(evaluation: Evaluation, load: str | None, performance: str | None, line: LiveLine) -> None:
-    for path, save, what in (
-        (performance, evaluation.save_performance, "performance"),
-        (load, evaluation.save_load, "load"),
-    ):
-        if path is not None:
-            if evaluation.document.strategies > _QUICK:
-                line.show(f"writing the {what} matrix")
-            save(path)
 
 
 def _repeated(args: list[str]) -> Iterator[str]:
@@ -167,11 +163,10 @@ def _show(evaluation: Evaluation, *, quiet: bool) -> None:
             for layer in document.proposal.layers
         ]
         print_part(_PROPOSED, layers, _PROPOSED[:1], ("demand",), quiet=quiet)
-    print_lines(_summary(evaluation))
+    print_lines(_summary(document))
 
 
-def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    document = evaluation.document
+def _summary(document: EvaluationDocument) -> Iterator[tuple[str, str]]:
     yield "network", f"{document.network.name}, {len(document.tasks)} tasks, one after the other"
     chip = document.chip
     units = f"{chip.processors} processors, {chip.storage_units} storage units of {chip.unit_bytes} bytes"
@@ -193,17 +188,7 @@ def _summary(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         arrays = f"{proposal.used} arrays used of {proposal.budget}"
         proof = "no other replication is faster" if proposal.proven else "not proven the least"
         yield "proposed", f"{duration(proposal.time_ns)} in {arrays}; {proof}"
-    yield "held back by", _held_back(evaluation)
-
-
-def _held_back(evaluation: Evaluation) -> str:
-    """Return the share of the best strategy's time that each term takes."""
-    tasks, whole = evaluation.document.tasks, evaluation.time_ns
-    if not whole:
-        return "nothing"
-    parts = {
-        "in-transfer": sum(task.in_ns for task in tasks),
-        "compute": sum(task.compute_ns for task in tasks),
-        "out-transfer": sum(task.out_ns for task in tasks),
-    }
-    return ", ".join(f"{name} {share(part / whole)}" for name, part in parts.items())
+    terms = {"in-transfer": "in_ns", "compute": "compute_ns", "out-transfer": "out_ns"}
+    parts = {name: sum(getattr(task, term) for task in document.tasks) for name, term in terms.items()}
+    shares = [f"{name} {share(part / document.time_ns)}" for name, part in parts.items() if document.time_ns]
+    yield "held back by", ", ".join(shares) or "nothing"

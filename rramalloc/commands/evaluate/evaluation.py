@@ -39,7 +39,6 @@ from rramalloc.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 class LoadMatrix(Record):
@@ -56,33 +55,6 @@ class LoadMatrix(Record):
     matrix: tuple[tuple[tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...], ...], ...]
 
 
-def write_load(
-    path: str | os.PathLike[str],
-    network: NetworkId,
-    chip: ChipPerformance,
-    tasks: Sequence[str],
-    plans: Sequence[StrategyPlan],
-) -> None:
-    """Write the load matrix, one row in memory at a time; an error leaves no file. Raises FileError."""
-    head: dict[str, Any] = {
-        "format": "rramalloc-load-matrix/1",
-        "network": network.model_dump(mode="json"),
-        "chip": chip.model_dump(mode="json"),
-        "tasks": list(tasks),
-        "strategies": [plan.name for plan in plans],
-    }
-    fields = ",\n".join(f"{_text(key)}: {_text(value)}" for key, value in head.items())
-    alike, row = all(plan.alike for plan in plans), b""
-    with open_to_write(path) as stream:
-        stream.write(f'{{\n{fields},\n"matrix": ['.encode())
-        for task in range(len(tasks)):
-            if not (row and alike):
-                entries = ",\n".join(_entry(plan.split(task)) for plan in plans)
-                row = f"\n[{entries}]".encode()
-            stream.write(b"," + row if task else row)
-        stream.write(b"\n]\n}\n")
-
-
 def _entry(split: Split) -> str:
     """Return [[subtask, [compute units], [storage units]], ...] as JSON."""
     parts = (
@@ -92,14 +64,9 @@ def _entry(split: Split) -> str:
     return f"[{','.join(parts)}]"
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
 Matrix = npt.NDArray[np.float64]
 MAX_ENTRIES = 10**8
 """Tasks times strategies: the matrix takes 8 bytes each."""
-KINDS = (".csv", ".parquet")
 _OWN = ("strategy", "time_ns")
 
 
@@ -115,48 +82,17 @@ def check_performance_path(path: str | os.PathLike[str] | None, tasks: Sequence[
     """Raise SpecError, FileError if the matrix cannot be written to `path`."""
     if path is None:
         return
-    kind = _kind(path)
-    if kind not in KINDS:
-        raise SpecError(os.fspath(path), f"the performance matrix is written as {' or '.join(KINDS)}")
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise SpecError(os.fspath(path), "the performance matrix is written as .csv or .parquet")
     check_writable(path)
     if kind == ".parquet":
         require_parquet(os.fspath(path))
-    for name in _OWN if kind == ".parquet" else ():
-        if name in tasks:
+        for name in (name for name in _OWN if name in tasks):
             raise SpecError(
                 os.fspath(path),
                 f"has a column {name!r} of its own, as a layer is called: rename the layer or write .csv",
             )
-
-
-def write_performance(
-    path: str | os.PathLike[str], matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]
-) -> None:
-    """Write the whole matrix, in ns; an error leaves no file. Raises SpecError, FileError.
-
-    CSV has the matrix as it is, a row per task and a column per strategy. Parquet, which is made for many
-    rows, has it transposed: a row per strategy with its name, time_ns (the column's sum) and every task.
-    """
-    check_performance_path(path, tasks)
-    if _kind(path) == ".parquet":
-        table = _table(matrix, tasks, strategies)
-        write_parquet(path, table.schema, [table])
-        return
-    with open_to_write(path) as stream:
-        stream.write(_line(["task", *strategies]))
-        for name, row in zip(tasks, matrix, strict=True):
-            stream.write(_line([name]).rstrip(b"\n") + b"," + _numbers(row) + b"\n")
-
-
-def _kind(path: str | os.PathLike[str]) -> str:
-    return Path(path).suffix.lower()
-
-
-def _table(matrix: Matrix, tasks: Sequence[str], strategies: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
-    columns = [pa.array(strategies, pa.string()), pa.array(column_sums(matrix)), *map(pa.array, matrix)]
-    return pa.table(columns, names=[*_OWN, *tasks])
 
 
 def _line(cells: Sequence[str]) -> bytes:
@@ -347,12 +283,48 @@ class Evaluation(Result):
         return pd.DataFrame(self.performance_ns, index=index, columns=pd.Index(self.names))
 
     def save_load(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole load matrix as JSON; an error leaves no file. Raises FileError."""
-        write_load(path, self.document.network, self.document.chip, self.task_names, self.plans)
+        """Write the whole load matrix as JSON, a row in memory at a time; an error leaves no file. Raises
+        FileError."""
+        head: dict[str, Any] = {
+            "format": "rramalloc-load-matrix/1",
+            "network": self.document.network.model_dump(mode="json"),
+            "chip": self.document.chip.model_dump(mode="json"),
+            "tasks": self.task_names,
+            "strategies": self.names,
+        }
+        fields = ",\n".join(
+            f'"{key}": {json.dumps(value, ensure_ascii=False, allow_nan=False)}'
+            for key, value in head.items()
+        )
+        alike, row = all(plan.alike for plan in self.plans), b""
+        with open_to_write(path) as stream:
+            stream.write(f'{{\n{fields},\n"matrix": ['.encode())
+            for task in range(len(self.task_names)):
+                if not (row and alike):
+                    entries = ",\n".join(_entry(plan.split(task)) for plan in self.plans)
+                    row = f"\n[{entries}]".encode()
+                stream.write(b"," + row if task else row)
+            stream.write(b"\n]\n}\n")
 
     def save_performance(self, path: str | os.PathLike[str]) -> None:
-        """Write the performance matrix as CSV or Parquet, whole or not. Raises SpecError, FileError."""
-        write_performance(path, self.performance_ns, self.task_names, self.names)
+        """Write the whole performance matrix, in ns; an error leaves no file. Raises SpecError, FileError.
+
+        CSV has the matrix as it is, a row per task and a column per strategy. Parquet, which is made for many
+        rows, has it transposed: a row per strategy with its name, time_ns (the column's sum) and every task.
+        """
+        check_performance_path(path, self.task_names)
+        if Path(path).suffix.lower() == ".parquet":
+            import pyarrow as pa
+
+            sums = column_sums(self.performance_ns)
+            columns = [pa.array(self.names, pa.string()), *map(pa.array, (sums, *self.performance_ns))]
+            table = pa.table(columns, names=[*_OWN, *self.task_names])
+            write_parquet(path, table.schema, [table])
+            return
+        with open_to_write(path) as stream:
+            stream.write(_line(["task", *self.names]))
+            for name, row in zip(self.task_names, self.performance_ns, strict=True):
+                stream.write(_line([name]).rstrip(b"\n") + b"," + _numbers(row) + b"\n")
 
     def save_proposal(self, path: str | os.PathLike[str]) -> None:
         """Write the replication that was found, else the composed strategy. Raises SpecError, FileError."""

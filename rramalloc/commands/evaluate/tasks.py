@@ -12,7 +12,7 @@ from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.network.network import Network
-from rramalloc.network.node import Node, Stage
+from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -146,61 +146,50 @@ def tasks_of(
         )
     tasks = []
     for node in network.nodes:
-        weighs = isinstance(node, Stage)
-        if node.name in layers or (not weighs and chip.cost_ns_per_byte(node.op) is not None):
-            tasks.append(_task(network, node, chip, precision, machine, measured))
-    return tuple(tasks)
-
-
-def _task(
-    network: Network, node: Node, chip: ChipPerformance, precision: Precision, machine: Hardware | None,
-    measured: MeasuredSteps | None,
-) -> LayerTask:  # fmt: skip
-    output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
-    values_in = sum(source.channels * source.pixels for source in sources)
-    weights, step_ns = 0, None
-    if isinstance(node, Stage):
-        precision = precision.of_layer(node)
-        weights = _bytes(node.weight_count(sources[0].channels), precision.weight_bits)
-        step_ns = None if machine is None else machine.of_layer(node).compute_ns
-    bytes_in = _bytes(values_in, precision.input_bits)
-    cost, compute_ns = chip.cost_ns_per_byte(node.op), 0.0
-    if measured is not None and node.name in measured.compute_ns:
-        compute_ns = output.pixels * measured.compute_ns[node.name]
-    elif cost is not None:
-        compute_ns = bytes_in * cost
-    elif step_ns is not None:
-        compute_ns = output.pixels * step_ns
-    else:
-        raise SpecError(
-            f"{network.where}: node {node.name[:60]!r}",
-            f"the chip gives no ns_per_byte for {node.op!r}, no default and no [timing]: add one of them",
+        weighs, cost = isinstance(node, Stage), chip.cost_ns_per_byte(node.op)
+        if node.name not in layers and (weighs or cost is None):
+            continue
+        output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
+        bits, weights, step_ns = precision, 0, None
+        if isinstance(node, Stage):
+            bits = precision.of_layer(node)
+            weights = _bytes(node.weight_count(sources[0].channels), bits.weight_bits)
+            step_ns = None if machine is None else machine.of_layer(node).compute_ns
+        bytes_in = _bytes(sum(source.channels * source.pixels for source in sources), bits.input_bits)
+        if measured is not None and node.name in measured.compute_ns:
+            compute_ns = output.pixels * measured.compute_ns[node.name]
+        elif cost is not None:
+            compute_ns = bytes_in * cost
+        elif step_ns is not None:
+            compute_ns = output.pixels * step_ns
+        else:
+            raise SpecError(
+                f"{network.where}: node {node.name[:60]!r}",
+                f"the chip gives no ns_per_byte for {node.op!r}, no default and no [timing]: add one of them",
+            )
+        tasks.append(
+            LayerTask(
+                name=node.name,
+                operator=node.op,
+                windows=output.pixels,
+                outputs=output.channels,
+                bytes_in=bytes_in,
+                bytes_out=_bytes(output.channels * output.pixels, bits.output_bits),
+                bytes_working=weights,
+                compute_ns=compute_ns,
+            )
         )
-    return LayerTask(
-        name=node.name,
-        operator=node.op,
-        windows=output.pixels,
-        outputs=output.channels,
-        bytes_in=bytes_in,
-        bytes_out=_bytes(output.channels * output.pixels, precision.output_bits),
-        bytes_working=weights,
-        compute_ns=compute_ns,
-    )
+    return tuple(tasks)
 
 
 def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: str) -> None:
     """Raise SpecError for a name that is no task, with the names that are near."""
-    names_of_tasks = {task.name: None for task in tasks}
+    known = dict.fromkeys(task.name for task in tasks)
     for name in names:
-        if name in names_of_tasks:
-            continue
-        hint = suggestion(name, list(names_of_tasks)) or f"tasks: {brief_list(list(names_of_tasks))}"
-        raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
-
-
-def brief_list(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names of a list."""
-    return ", ".join(name[:60] for name in names[:most]) + (", ..." if len(names) > most else "")
+        if name not in known:
+            first = ", ".join(each[:60] for each in [*known][:8]) + (", ..." if len(known) > 8 else "")
+            hint = suggestion(name, [*known]) or f"tasks: {first}"
+            raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
 
 
 def _bytes(values: int, bits: int) -> int:
