@@ -27,8 +27,7 @@ def as_network(
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
-    """Return the network itself, or the one that `load` reads. Raises FileError, SpecError,
-    UnknownNameError."""
+    """Return the network itself, or the one that `load` reads. Raises as `load`."""
     if isinstance(network, Network):
         return network
     return load(network, input_shapes, allow_partial=allow_partial, names=names)

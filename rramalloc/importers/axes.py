@@ -59,26 +59,23 @@ def canonical(dims: Sequence[int], layout: Sequence[Role]) -> Layout:
         fits = math.prod(atom.size for atom in role) == size
         kept = [atom for atom in role if atom.size > 1] if fits or not role else [role[0]._replace(size=size)]
         roles.append(kept if size > 1 else [])
-    order = {g: sorted(atom.level for role in roles for atom in role if atom.grid == g) for g in (0, 1)}
-    place = {(g, level): at for g, levels in order.items() for at, level in enumerate(levels)}
-    for factors in roles:
-        joined: list[Atom] = []
+    places = _ranks(roles)
+    for own in roles:
+        factors, own[:] = own[:], []
         for atom in factors:
-            before = joined[-1] if joined else None
-            here = place[atom.grid, atom.level]
-            if before and before.grid == atom.grid and place[before.grid, before.level] == here - 1:
-                place[before.grid, before.level] = here
-                joined[-1] = before._replace(size=before.size * atom.size)
+            here = places[atom.grid, atom.level]
+            if own and own[-1].grid == atom.grid and own[-1].level == (here - 1,):
+                own[-1] = Atom(own[-1].size * atom.size, atom.grid, (here,))
             else:
-                joined.append(atom)
-        factors[:] = joined
-    ranks = {
-        g: sorted(place[g, atom.level] for role in roles for atom in role if atom.grid == g) for g in (0, 1)
-    }
-    return tuple(
-        tuple(atom._replace(level=(ranks[atom.grid].index(place[atom.grid, atom.level]),)) for atom in role)
-        for role in roles
-    )
+                own.append(atom._replace(level=(here,)))
+    ranks = _ranks(roles)
+    return tuple(tuple(a._replace(level=(ranks[a.grid, a.level],)) for a in own) for own in roles)
+
+
+def _ranks(roles: Sequence[Sequence[Atom]]) -> dict[tuple[int, tuple[int, ...]], int]:
+    """Return the place of every level on its side of the grid."""
+    found = [sorted(a.level for role in roles for a in role if a.grid == grid) for grid in (0, 1)]
+    return {(grid, level): at for grid, levels in enumerate(found) for at, level in enumerate(levels)}
 
 
 def grid_of(layout: Sequence[Role]) -> Pair:
@@ -125,8 +122,7 @@ def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | Non
 
 
 def chosen(layout: Layout, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Return the grid side, and the pixels along it, that remain of an axis of one factor; None for any other
-    axis."""
+    """Return the grid side and the pixels along it that remain of an axis of one factor, else None."""
     if len(layout[axis]) != 1:
         return None
     own = layout[axis][0]

@@ -156,8 +156,7 @@ def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> list[Node]
 
 
 def module_name(path: str, kind: str, operator: str) -> str:
-    """Return `features.0` for the call of a PyTorch layer; `layer1.0.add` for a call in a larger module's
-    code."""
+    """Return `features.0` for the call of a PyTorch layer, `layer1.0.add` for one in a larger module."""
     if kind.startswith("torch.nn.modules.") and not any(part in kind for part in _COMPOSITE):
         return path
     return f"{path}.{operator}"
@@ -186,8 +185,7 @@ def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
 
 
 def needed(nodes: Sequence[Node], ends: Iterable[str]) -> list[Node]:
-    """Return the nodes that `ends` need; shared weights whose owner is not among them pass on to their next
-    user."""
+    """Return the nodes that `ends` need; weights whose owner is not among them pass on to their next user."""
     by_name = {node.name: node for node in nodes}
     wanted: set[str] = set()
     pending = list(ends)

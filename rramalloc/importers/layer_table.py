@@ -128,8 +128,7 @@ def _window(name: str, source: str, kernel: int, stride: int, pads: int) -> dict
 
 
 def _slid(layer: _TableRow, columns: tuple[str, str], window: tuple[int, int, int, int], given: str) -> int:
-    """Return the windows along an axis (size, kernel, stride, pad), which must be those that the row
-    states."""
+    """Return the windows along an axis (size, kernel, stride, pad), which must be those of the row."""
     size, kernel, stride, pad = window
     padded, (own, stated) = size + 2 * pad, columns
     if padded < kernel:

@@ -193,8 +193,7 @@ def _need(holds: object, place: str, wanted: str, got: object) -> None:
 
 
 def _shape(dims: Any, place: str) -> Shape:
-    """Return the shape: [1, F]: vector; [1, T, C]: tokens; [1, ..., H, W]: grid, the axes in between count as
-    channels."""
+    """Return the shape of a vector [1, F], tokens [1, T, C], or a grid [1, ..., H, W] of channels."""
     is_list = isinstance(dims, list) and 1 <= len(dims) <= _MAX_RANK
     _need(is_list, place, "a list such as [1, channels, height, width]", dims)
     for index, extent in enumerate(dims):

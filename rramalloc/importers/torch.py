@@ -48,6 +48,8 @@ _TARGET = re.compile(  # operators that write or read files are none of a networ
     r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
     r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"
 )
+_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
+"""Names of the JSON of a graph, the second in archives of torch 2.6."""
 _FUNCTIONS = frozenset(
     "Symbol Integer Add Mul FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge".split()
 )
@@ -204,8 +206,7 @@ def _network(
 
 
 def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
-    """Return the shapes of the inputs: a dynamic batch counts as 1, any other dynamic axis as in
-    the example."""
+    """Return the shapes of the inputs; a dynamic batch is 1, any other dynamic axis as in the example."""
     wanted, shapes, symbols = set(program.graph_signature.user_inputs), dict[str, Dims](), dict[str, int]()
     for node in program.graph.nodes:
         value: Any = node.meta.get("val") if node.op == "placeholder" and node.name in wanted else None
@@ -371,8 +372,7 @@ def _recurrent(
     batch_first: bool = False,
     **rest: Any,
 ) -> Any:
-    """Translate lstm, gru, rnn: layer after layer, each of one or two directions; gates in the order of
-    PyTorch."""
+    """Translate lstm, gru, rnn: layer after layer, each of one or two directions; gates as in PyTorch."""
     onnx, ways, each = _onnx(), 1 + bidirectional, 4 if has_biases else 2
     if input is None or len(params) != num_layers * ways * each:  # packed sequences, projected states
         return _opaque(op, input=input, hx=hx, params=params, **rest)
@@ -430,36 +430,26 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
             if not stream.seekable():
                 raise FileError(where, "is a pipe; a .pt2 archive must be a file")
             with zipfile.ZipFile(stream) as archive:
-                graph = parse_json(_graph_text(archive, where), where)
+                graphs = [entry for entry in archive.infolist() if _GRAPH.search(entry.filename)]
+                if len(graphs) != 1:
+                    what = f"{len(graphs)} graphs" if graphs else "no graph"
+                    raise FileError(where, f"holds {what}; save one program with torch.export.save")
+                with archive.open(graphs[0]) as text:
+                    content = text.read(JSON_LIMIT_BYTES + 1)
+                if len(content) > JSON_LIMIT_BYTES:
+                    raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
+                graph = parse_json(content.decode("utf-8"), where)
                 _check_document(graph, where)
                 return _light_archive(graph, archive)
+    except UnicodeDecodeError as error:
+        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
     except RramallocError:
         raise
     except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:
-        raise FileError(
-            where,
-            f"is not a readable .pt2 archive ({_first_line(error)}): save it again with torch.export.save",
-        ) from None
-
-
-def _graph_text(archive: zipfile.ZipFile, where: str) -> str:
-    """Return the JSON of the graph: `models/*.json`, or serialized_exported_program.json of torch 2.6."""
-    graphs = [
-        entry
-        for entry in archive.infolist()
-        if re.search(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$", entry.filename)
-    ]
-    if len(graphs) != 1:
-        what = f"{len(graphs)} graphs" if graphs else "no graph"
-        raise FileError(where, f"holds {what}; save one program with torch.export.save")
-    with archive.open(graphs[0]) as stream:
-        content = stream.read(JSON_LIMIT_BYTES + 1)
-    if len(content) > JSON_LIMIT_BYTES:
-        raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
+        reason = (
+            f"is not a readable .pt2 archive ({_first_line(error)}): save it again with torch.export.save"
+        )
+        raise FileError(where, reason) from None
 
 
 def _check_document(document: Any, where: str) -> None:
@@ -506,16 +496,13 @@ def _is_plain(expression: object) -> bool:
 
 
 def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO, set[str]]:
-    """Return the archive that torch reads, and the names of the tensors in it that store one
-    element for all."""
+    """Return the archive that torch reads, and the tensors in it that store one element for all."""
     module = document["graph_module"]
     specs, tensors = module["signature"]["input_specs"], module["graph"]["tensor_values"]
     stores: dict[str, dict[str, Any]] = {"weights": {}, "constants": {}}
     files, unknown = dict[str, bytes | str](), set[str]()
     known = dict(_whole_numbers(archive))
-    for number, (kind, fields) in enumerate(
-        (kind, fields) for spec in specs for kind, fields in spec.items()
-    ):
+    for number, (kind, fields) in enumerate(pair for spec in specs for pair in spec.items()):
         name = fields.get(f"{kind}_name") if kind in ("parameter", "buffer", "tensor_constant") else None
         if name is None:
             continue
@@ -529,22 +516,22 @@ def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO,
         entry = {"path_name": f"tensor_{number}", "is_param": kind == "parameter", "use_pickle": False}
         stores[store][name] = entry | {"tensor_meta": meta}
         files[f"data/{store}/tensor_{number}"] = content
-    leaf: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
+
+    def pytree(kind: str, children: list[Any], context: str = "null") -> dict[str, Any]:
+        return {"type": kind, "context": context, "children_spec": children}
+
+    leaf = {"type": None, "context": None, "children_spec": list[Any]()}
     inputs = [leaf for spec in specs for kind in spec if kind == "user_input"]
     outputs = [leaf for spec in module["signature"]["output_specs"] for kind in spec if kind == "user_output"]
-    tuples = [
-        {"type": "builtins.tuple", "context": "null", "children_spec": part} for part in (inputs, outputs)
-    ]
-    keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}
-    called = {"type": "builtins.tuple", "context": "null", "children_spec": [tuples[0], keywords]}
+    made, keywords = pytree("builtins.tuple", outputs), pytree("builtins.dict", [], "[]")
+    called = pytree("builtins.tuple", [pytree("builtins.tuple", inputs), keywords])
     signature: dict[str, Any] = {"inputs": [], "outputs": [], "forward_arg_names": None}
-    signature |= {"in_spec": json.dumps([1, called]), "out_spec": json.dumps([1, tuples[1]])}
+    signature |= {"in_spec": json.dumps([1, called]), "out_spec": json.dumps([1, made])}
     module |= {"module_call_graph": [{"fqn": "", "signature": signature}], "treespec_namedtuple_fields": {}}
     document["guards_code"] = []
     files |= {"models/model.json": json.dumps(document), "archive_format": "pt2", "archive_version": "0"}
-    files |= {
-        f"data/{store}/model_{store}_config.json": json.dumps({"config": stores[store]}) for store in stores
-    }
+    for store, listed in stores.items():
+        files[f"data/{store}/model_{store}_config.json"] = json.dumps({"config": listed})
     files |= {"data/sample_inputs/model.pt": "", "byteorder": "little", ".data/version": "3\n"}
     light = io.BytesIO()
     with zipfile.ZipFile(light, "w") as target:
@@ -555,8 +542,7 @@ def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO,
 
 
 def _whole_numbers(archive: zipfile.ZipFile) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """Yield the small constants of whole numbers, by name with type and shape; damaged ones have no
-    values."""
+    """Yield the small constants of whole numbers, by name with type and shape, but for damaged ones."""
     entries = {entry.filename: entry for entry in archive.infolist()}
     for config in entries.values():
         if not config.filename.endswith(("model_weights_config.json", "model_constants_config.json")):

@@ -11,20 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from importers.onnx_parts import FLOAT, info, ints
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.importers.onnx import from_model, read
-
-FLOAT = TensorProto.FLOAT
-
-
-def info(name: str, *dims: Any) -> Any:
-    return helper.make_tensor_value_info(name, FLOAT, dims)
-
-
-def ints(name: str, *values: int) -> Any:
-    return numpy_helper.from_array(np.array(values, dtype=np.int64), name)
 
 
 def weight(name: str, *dims: int) -> Any:

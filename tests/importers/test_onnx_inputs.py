@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from importers.onnx_parts import FLOAT, info, ints, weight
 from onnx import TensorProto, helper, numpy_helper
 
 from rramalloc.errors import SpecError, UnsupportedError
@@ -14,20 +15,6 @@ from rramalloc.importers.onnx import from_model
 from rramalloc.network import counts
 from rramalloc.network.counts import weights
 from rramalloc.network.network import Network
-
-FLOAT = TensorProto.FLOAT
-
-
-def info(name: str, *dims: int | str) -> Any:
-    return helper.make_tensor_value_info(name, FLOAT, dims)
-
-
-def weight(name: str, *dims: int) -> Any:
-    return helper.make_tensor(name, FLOAT, dims, np.zeros(int(np.prod(dims)), dtype=np.float32))
-
-
-def ints(name: str, *values: int) -> Any:
-    return numpy_helper.from_array(np.array(values, dtype=np.int64), name)
 
 
 def model(nodes: Sequence[Any], inputs: Sequence[Any], constants: Sequence[Any] = (), opset: int = 17) -> Any:
@@ -414,9 +401,6 @@ def test_unordered_file_keeps_stage_order() -> None:
     assert [stage.name for stage in network.stages] == ["q", "p"]
 
 
-ONE = weight("one", 6)
-
-
 EMPTY = TensorProto()
 ONE = weight("one", 6)
 MADE = {  # an operator on constants alone that makes the weights or positions; its shape by ONNX's definition
@@ -433,6 +417,7 @@ MADE = {  # an operator on constants alone that makes the weights or positions; 
     "Split": ("Split", [weight("a", 12, 9), ints("b", 12)], {"axis": 0}, (12, 9)),
     "Einsum": ("Einsum", [weight("a", 20, 9), weight("b", 20, 5)], {"equation": "ij,ik->jk"}, (9, 5)),
     "Concat": ("Concat", [ints("a", *[0] * 70_000), ints("b", 1, 2)], {"axis": 0}, (70_002,)),
+    "Flatten": ("Flatten", [weight("a", 4, 3, 5, 1)], {}, (4, 15)),
     "Gather": ("Gather", [weight("a", 20, 9), ints("b", 3, 4)], {"axis": 1}, (20, 2)),
     "ReduceMean": ("ReduceMean", [weight("a", 20, 9)], {"axes": [1], "keepdims": 0}, (20,)),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from importers.onnx_parts import FLOAT, info, weight
 from onnx import TensorProto, helper, numpy_helper
 
 from rramalloc.errors import NetworkError, RramallocError, UnsupportedError
@@ -20,12 +21,7 @@ from rramalloc.network.node import Recurrent
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
-FLOAT = TensorProto.FLOAT
 Dims = Sequence[int | str]
-
-
-def weight(name: str, *dims: int) -> TensorProto:
-    return helper.make_tensor(name, FLOAT, dims, np.zeros(int(np.prod(dims)), dtype=np.float32))
 
 
 def ints(name: str, values: Any) -> TensorProto:
@@ -49,16 +45,13 @@ def model(
     opset: int = 21,
     value_info: dict[str, Dims] | None = None,
 ) -> Any:
-    def info(name: str, dims: Dims) -> Any:
-        return helper.make_tensor_value_info(name, FLOAT, dims)
-
     graph = helper.make_graph(
         list(nodes),
         "graph",
-        [info(name, dims) for name, dims in (inputs or {"x": (1, 8, 12, 10)}).items()],
+        [info(name, *dims) for name, dims in (inputs or {"x": (1, 8, 12, 10)}).items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         list(initializers),
-        value_info=[info(name, dims) for name, dims in (value_info or {}).items()],
+        value_info=[info(name, *dims) for name, dims in (value_info or {}).items()],
     )
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]

@@ -62,8 +62,7 @@ def json_file(name: str, document: object, about: str) -> ExportedFile:
 
 
 def run_script(name: str, about: str) -> ExportedFile:
-    """Return run.py of an export: the script `runs/run_NAME.py`, which needs nothing but the folder and the
-    tool."""
+    """Return run.py of an export: `runs/run_NAME.py`, which needs nothing but the folder and the tool."""
     text = read_text(_RUNS / f"run_{name}.py", _SCRIPT_LIMIT_BYTES)
     return ExportedFile(name="run.py", text=text, about=about)
 
@@ -157,8 +156,7 @@ def _digest(contents: dict[str, bytes]) -> str:
 
 
 def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
-    """Return the text about the folder's files, the command that runs them if there is one, and all
-    remarks."""
+    """Return the text about the folder's files, the command that runs them if any, and all remarks."""
     lines = [f"# {network.name} for {target}", ""]
     if bundle.command:
         lines += ["From a checkout of the tool to its figures:", "", "```sh", bundle.command, "```", ""]

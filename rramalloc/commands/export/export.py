@@ -50,8 +50,7 @@ def export(
 
 
 def export_subject(subject: Subject, target: str) -> Export:
-    """Return the files of one target. Raises UnknownNameError, UnsupportedError for what the tool cannot
-    express."""
+    """Return the files of one target. Raises UnknownNameError, and as the target UnsupportedError."""
     bundle = target_function(target)(subject)
     if not bundle.blocks:
         subject.refuse_modes(target)
@@ -68,8 +67,7 @@ def subject_of(
     placement: PlacementLike | None = None,
     given: AllocationArguments | None = None,
 ) -> Subject:
-    """Return the subject of an export. Raises FileError, SpecError, MisplacedError, UnknownNameError,
-    UnsupportedError."""
+    """Return the subject of an export. Raises RramallocError as `export`."""
     placed = None if placement is None else as_placement(placement)
     source = read_allocation(allocation).made_for(network)
     if placed is not None:

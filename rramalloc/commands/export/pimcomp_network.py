@@ -57,8 +57,7 @@ class NodeList:
 
 
 def node_list(subject: Subject) -> NodeList:
-    """Return the nodes of the network for the subject's tool. Raises UnsupportedError for what it cannot
-    express."""
+    """Return the nodes of the network for the subject's tool. Raises UnsupportedError."""
     network, is_pimcomp = subject.network, subject.tool == "PIMCOMP"
     alias, fused, unnamed = _fused(network)
     vectors, entries = set[str](), dict[str, Fields]()

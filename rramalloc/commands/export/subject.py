@@ -152,8 +152,7 @@ class Subject:
 
 
 def is_dilated(node: Node) -> bool:
-    """Return True if a window skips pixels: dilation matters only along axes with more than one
-    kernel row."""
+    """Return True if a window skips pixels: dilation matters along axes with more than one kernel row."""
     kernel, dilation = getattr(node, "kernel", (1, 1)), getattr(node, "dilation", (1, 1))
     return any(k > 1 and step > 1 for k, step in zip(kernel, dilation, strict=True))
 

@@ -132,8 +132,7 @@ def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
 
 
 def _fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
-    """Return the network under the likely roles of the inputs' axes, which no file states, with the fewest
-    barriers."""
+    """Return the network with the fewest barriers under the likely roles of the inputs' axes."""
     layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
     best = draw(layouts)
     for name, dims in list(data.items())[:_MAX_TRIALS]:
@@ -303,8 +302,7 @@ def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[
 
 
 def _bits(step: Step, results: Sequence[Value]) -> int | None:
-    """Return the bits of the whole numbers that the results are or were made of, None if they are not
-    quantised."""
+    """Return the bits of the whole numbers that the results are or were made of, None if of others."""
     if step.op == "QuantizeLinear":
         zero = step.value(2)
         kind = step.integer("output_dtype", onnx.TensorProto.UINT8)
@@ -401,8 +399,7 @@ def _unknown(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
 
 
 def _weights(step: Step) -> int:
-    """Return the number of constant weights of an operator without a rule: matrices that are no indices and
-    not only moved."""
+    """Return the number of constant weights of an operator without a rule: those of its matrices."""
     if step.is_standard and step.op not in _WEIGHTED and onnx.defs.has(step.op):
         return 0
     matrices = (value.dims or () for value in step.values if isinstance(value, Constant))

@@ -423,8 +423,7 @@ class FirstAxes:
 
 
 def _carried(step: Step, index: int, place: int, out: Dims) -> int | None:
-    """Return the place of an axis of an input in a result of these dims: -1 if it was cut, None if
-    not known."""
+    """Return the place of an input's axis in a result of these dims, -1 if it was cut, None if unknown."""
     dims, op = step.dims(index), step.op
     if op == "Transpose":
         return permutation(step, len(dims)).index(place)

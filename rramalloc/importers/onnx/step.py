@@ -255,8 +255,7 @@ class Step:
         return tensor(name, dims, layout)
 
     def relayout(self, x: Tensor, layout: Sequence[Role], suffix: str = "regrid") -> Tensor:
-        """Return the same values with other roles of the axes: the tensor itself, blocks of pixels, or a
-        barrier."""
+        """Return the same values with other roles of the axes: itself, blocks of pixels, or a barrier."""
         return self.expand(x, x.dims, layout, suffix)
 
     def channelled(self, x: Tensor, axes: Iterable[int], suffix: str = "whole") -> Tensor:
@@ -277,8 +276,7 @@ class Step:
         return tensor(self.emit("select", [x.node], suffix, channels=shape.channels), dims, layout)
 
     def expand(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "expand") -> Tensor:
-        """Return the tensor on another layout, repeated along its axes of length 1: blocks, then repeated
-        pixels."""
+        """Return the tensor on another layout, repeated along axes of length 1: blocks, then pixels."""
         layout = canonical(dims, layout)
         if (dims, layout) == (x.dims, x.layout):
             return x

@@ -50,8 +50,7 @@ class ExportedEdge(Record):
 
 
 class ExportDocument(Record):
-    """Document that `export --to json` writes; placement: arrays as in the placement file, None
-    without one."""
+    """Document that `export --to json` writes; placement: arrays as in the placement file, if any."""
 
     format: Literal["rramalloc-export/1"] = "rramalloc-export/1"
     network: NetworkId

@@ -129,21 +129,26 @@ def export(subject: Subject) -> Bundle:
 
 
 def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
-    if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
+    network = subject.network
+    if sum(isinstance(node, Input) for node in network.nodes) > 1:
         raise subject.refused("reads chains only: this network has several inputs")
     rows: list[_LayerRow] = []
     remarks: list[Remark] = []
-    for node in subject.network.nodes:
-        if len(subject.network.consumers[node.name]) > 1:
+    for node in network.nodes:
+        if len(network.consumers[node.name]) > 1:
             raise subject.refused("reads chains only: more than one layer reads this one", node)
         match node:
             case Linear() if node.name not in subject.copies:
-                text = "left to the host: not in NetWork.csv"
-                remarks.append(remark("ignored", text, node.name))
+                remarks.append(remark("ignored", "left to the host: not in NetWork.csv", node.name))
             case Conv() | Linear():
                 rows.append(_row(subject, node))
             case Pool() | GlobalPool():
-                remarks += _pooled(subject, node, rows)
+                if not rows or rows[-1].pool:
+                    raise subject.refused("has one pooling at most, behind a weight layer", node)
+                rows[-1] = rows[-1]._replace(pool=1)
+                if node.op != "maxpool" or (node.kernel, node.stride) != _POOLING:
+                    text = f"{node.name[:60]!r} ({node.op}) is counted as a maximum over 2 x 2 pixels"
+                    remarks.append(remark("changed", text, rows[-1].stage.name))
             case Input() | Pixelwise() | Flatten():
                 pass
             case _:
@@ -151,30 +156,18 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
     return rows, remarks
 
 
-def _row(subject: Subject, stage: Stage) -> _LayerRow:
+def _row(subject: Subject, stage: Conv | Linear) -> _LayerRow:
     source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
     if isinstance(stage, Conv):
         subject.check_plain(stage)
-        if stage.stride[0] != stage.stride[1]:
-            shown = f"{stage.stride[0]} x {stage.stride[1]}"
-            raise subject.refused(f"has one number for the stride, this one is {shown}", stage)
+    if stage.stride[0] != stage.stride[1]:
+        shown = f"{stage.stride[0]} x {stage.stride[1]}"
+        raise subject.refused(f"has one number for the stride, this one is {shown}", stage)
     pads = stage.pads
     height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
     return _LayerRow(
         stage, height, width, source.channels, *stage.kernel, output.channels, 0, stage.stride[0]
     )
-
-
-def _pooled(subject: Subject, node: Pool | GlobalPool, rows: list[_LayerRow]) -> list[Remark]:
-    """Mark the row before a pooling; what is lost of it."""
-    if not rows or rows[-1].pool:
-        raise subject.refused("has one pooling at most, behind a weight layer", node)
-    rows[-1] = rows[-1]._replace(pool=1)
-    exact = isinstance(node, Pool) and node.op == "maxpool" and (node.kernel, node.stride) == _POOLING
-    if exact:
-        return []
-    text = f"{node.name[:60]!r} ({node.op}) is counted as a maximum over 2 x 2 pixels"
-    return [remark("changed", text, rows[-1].stage.name)]
 
 
 def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
@@ -237,8 +230,7 @@ class Floorplan:
 
 
 def _novel(layers: Sequence[Matrix], wordlines: int) -> frozenset[int]:
-    """Return the layers with the commonest kernel size above 1 (the first of equals) that fill an array's
-    rows."""
+    """Return the layers of the commonest kernel size above 1, first of equals, that fill an array's rows."""
     counts = Counter(layer.positions for layer in layers if layer.positions > 1)
     positions = max(counts, key=lambda size: counts[size]) if counts else 1
     return frozenset(
@@ -252,9 +244,7 @@ def _by_position(blocks: Sequence[_Block], arrays: _Block, positions: int) -> li
     """Return the places of blocks in the PEs of novel mapping, a tile of one PE per kernel position."""
     if not blocks:
         return []
-    least = _LEAST_PE * arrays.rows
-    start = max(max(_raised(block.columns) for block in blocks), least)
-    side = _best(start, least, Fraction(0), lambda side: _use(blocks, side))[0]
+    side = _best(_widest(blocks), _LEAST_PE * arrays.rows, Fraction(0), lambda side: _use(blocks, side))[0]
     size = positions * _arrays(side, arrays)
     return [_Place(_copies(block, side, arrays), _tiles([block], side), size) for block in blocks]
 
@@ -264,8 +254,7 @@ def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[_Place]:
     if not blocks:
         return []
     least = _LEAST_TILE * arrays.rows
-    start = max(max(_raised(block.columns) for block in blocks), least)
-    tile, use = _best(start, least, Fraction(0), lambda side: _use(blocks, side))
+    tile, use = _best(_widest(blocks), least, Fraction(0), lambda side: _use(blocks, side))
     cells = _tiles(blocks, tile) * tile * tile
 
     def use_of_pes(side: int) -> Fraction:
@@ -280,17 +269,21 @@ def _conventional(blocks: Sequence[_Block], arrays: _Block) -> list[_Place]:
     ]
 
 
+def _widest(blocks: Sequence[_Block]) -> int:
+    """Return the columns of the widest block, as a power of two."""
+    return max(_raised(block.columns) for block in blocks)
+
+
 def _arrays(side: int, arrays: _Block) -> int:
     """Return the arrays of a PE."""
     return -(-side // arrays.rows) * -(-side // arrays.columns)
 
 
 def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction]) -> tuple[int, Fraction]:
-    """Return the first side from `start` down to above `least`, halved each time, that is used best.
-
-    `start` if none is used better than `use`.
+    """Return the first side from `start`, at least `least`, down to above `least`, halved each time, that is
+    used best, with its use; `start` if none is used better than `use`.
     """
-    best = side = start
+    best = side = max(start, least)
     while side > least:
         if (candidate := use_of(side)) > use:
             best, use = side, candidate
@@ -309,8 +302,7 @@ def _use(blocks: Sequence[_Block], side: int) -> Fraction:
 
 
 def _copies(block: _Block, side: int, unit: _Block) -> int:
-    """Return the number of copies of a block in a square made of units, 1 if it is larger than that both
-    ways."""
+    """Return the copies of a block in a square made of units, 1 if it is larger than that both ways."""
     if block.rows > side and block.columns > side:
         return 1
     down = -(-side // unit.rows) // -(-block.rows // unit.rows)

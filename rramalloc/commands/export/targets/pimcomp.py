@@ -104,8 +104,7 @@ def _about_cores(spread_out: bool) -> Remark:
 
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:
-    """Return the index and output pixels of the node whose result is written back. Raises
-    UnsupportedError."""
+    """Return the index and output pixels of the node whose result is written back."""
     by_name = nodes.by_name
     last = [entry for entry in nodes.entries if not entry["consumer"]]
     if len(last) > 1:
@@ -241,16 +240,14 @@ class ArrayGroups(NamedTuple):
         return self.number * self.width
 
     def next_chunk(self, placed: int) -> int:
-        """Return the number of groups to lay together after `placed` ones: the rest of a parted copy, or
-        TOGETHER copies."""
+        """Return the groups to lay together after `placed` ones: the rest of a copy, or TOGETHER copies."""
         if parted := placed % self.blocks:
             return self.blocks - parted
         return min(TOGETHER * self.blocks, self.number - placed)
 
 
 def first_fit(groups: Iterable[tuple[int, int]], cores: int, arrays: int) -> list[int] | None:
-    """Return the arrays left in each core when groups (count, width) are placed in order; None if one has no
-    place."""
+    """Return the arrays left in each core after groups (count, width) in order, None if one has no room."""
     left = [arrays] * cores
     first: dict[int, int] = {}
     for count, width in groups:

@@ -47,8 +47,7 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
 
 
 def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
-    """Return the operand as the network node can broadcast it: equal grid or one pixel, all channels or
-    one."""
+    """Return the operand as the node can broadcast it: equal grid or one pixel, all channels or one."""
     axes = list(zip(x.dims, dims, layout, strict=True))
     if x.shape.pixels == 1 and not any(have > 1 for have, _, role in axes if role):
         if x.shape.channels in (1, shape_of(dims, layout).channels):
@@ -70,8 +69,7 @@ def identity(step: Step) -> Sequence[Value]:
 
 
 def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
-    """Translate operators on several operands, all inputs unless said; op: the network node that stands for
-    them."""
+    """Translate operators on several operands, all inputs unless said; op: their network node."""
     values = step.values if operands is None else [step.need(index) for index in operands]
     return [combine(step, op, [value for value in values if value is not None])]
 
@@ -87,8 +85,7 @@ def expanded(step: Step) -> Sequence[Value]:
 
 
 def dynamic_quantise(step: Step) -> Sequence[Value]:
-    """Translate DynamicQuantizeLinear: scale and zero point, a minimum over all pixels, are taken as
-    calibrated."""
+    """Translate DynamicQuantizeLinear: its scale, a minimum over all pixels, is taken as calibrated."""
     scalar, y = Constant(dims=()), step.pixelwise(step.data(), "identity")
     step.drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
     return [y, scalar, scalar]
@@ -116,8 +113,7 @@ def whole(step: Step) -> Sequence[Value]:
 
 
 def batch_norm(step: Step) -> Sequence[Value]:
-    """Translate BatchNormalization as at inference: one factor and offset for each channel, no running
-    statistics."""
+    """Translate BatchNormalization as at inference: a factor and offset for each channel."""
     return [step.pixelwise(step.data(), "batchnorm"), Constant(dims=None)]
 
 
@@ -141,8 +137,7 @@ def layer_norm(step: Step) -> Sequence[Value]:
 
 
 def added_norm(step: Step, op: str) -> Sequence[Value]:
-    """Translate SkipLayerNormalization and BiasSoftmax, over the last axes of a sum, the last output of
-    four."""
+    """Translate SkipLayerNormalization and BiasSoftmax, over the last axes of a sum, their output 3."""
     total = combine(step, "add", [step.need(0), step.need(1)], "sum")
     axes = _behind(step, total, 1 if op == "softmax" else -1)
     unused = Constant(dims=None)  # mean and deviation, of training

@@ -97,8 +97,7 @@ def _grouped(
 
 
 def _for_every_matrix(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
-    """Multiply an input that is broadcast over a stack of weight matrices: as Einsum without these
-    letters."""
+    """Multiply an input that is broadcast over a stack of weight matrices, as Einsum does."""
     rank = max(len(x.dims), len(weight))
     operands: list[Value] = [x.aligned(rank), replace(constant, dims=(1,) * (rank - len(weight)) + weight)]
     letters, pairs = _SPARE[: rank - 2], []
@@ -158,8 +157,7 @@ def _turned(value: Value) -> Value:
 
 
 def matmul(step: Step, second: int = 1, bias: int | None = None) -> Sequence[Value]:
-    """Translate MatMul and its kin; second: input number of the second operand; bias: of that of Gemm, which
-    costs nothing unless it is data."""
+    """Translate MatMul and Gemm; second, bias: input numbers; a bias costs nothing unless it is data."""
     operands = [step.need(0), step.need(second)]
     for at, side in enumerate("AB"):
         dims = step.size(operands[at])
@@ -296,8 +294,7 @@ def _shaped(step: Step, x: Value, dims: Dims) -> Value:
 
 
 def einsum(step: Step) -> Sequence[Value]:
-    """Translate Einsum, one pair of operands after the other; letters that only one of a pair has are summed
-    before."""
+    """Translate Einsum, pair after pair of operands; letters that only one of a pair has are summed."""
     terms, wanted = _letters(step)
     value, term = step.need(0), terms[0]
     for at in range(1, len(terms)):
@@ -308,8 +305,7 @@ def einsum(step: Step) -> Sequence[Value]:
 
 
 def _letters(step: Step) -> tuple[list[str], str]:
-    """Return the letters of every operand and of the result, dots written out. Raises SpecError,
-    NetworkError."""
+    """Return the letters of every operand and of the result, dots written out. Raises SpecError."""
     equation = step.text("equation", "").replace(" ", "")
     left, arrow, wanted = equation.partition("->")
     terms, sizes, most = left.split(","), dict[str, int](), 0

@@ -120,8 +120,7 @@ def unsqueeze(step: Step) -> Sequence[Value]:
 
 
 def pad(step: Step) -> Sequence[Value]:
-    """Translate Pad: a zero border goes to the convolution or pooling that alone reads it, else other places
-    are taken."""
+    """Translate Pad: a zero border goes to the window that alone reads it, else other places are taken."""
     x, mode = step.data(), step.text("mode", "constant")
     rank = len(x.dims)
     given = step.integers("pads") or (step.known_integers(1, "pads") if step.opset >= 11 else None) or ()
@@ -174,8 +173,7 @@ def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
 
 
 def blocks(step: Step) -> Sequence[Value]:
-    """Translate DepthToSpace, exactly an upsampling with fewer channels, and SpaceToDepth, exactly a pooling
-    with more."""
+    """Translate DepthToSpace, an upsampling with fewer channels, and SpaceToDepth, a pooling with more."""
     x, _ = on_grid(step, step.data())
     block, grows = step.integer("blocksize", 0), step.op == "DepthToSpace"
     divided = (x.dims[1],) if grows else x.dims[2:]
@@ -351,8 +349,7 @@ def _look_up(step: Step, table_at: int, index_at: int) -> Tensor:
 
 
 def embedded(step: Step) -> Sequence[Value]:
-    """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, added and
-    normalised."""
+    """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, normalised."""
     places = ((2, 0), (3, 8), (4, 1))
     is_row = [isinstance(step.value(a), Constant) and isinstance(step.value(b), Tensor) for a, b in places]
     rows = [_look_up(step, *pair) for pair, is_one in zip(places, is_row, strict=True) if is_one]

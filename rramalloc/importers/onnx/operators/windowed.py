@@ -291,8 +291,7 @@ def _sampling(step: Step) -> dict[str, str] | None:
 
 
 def _growing(x: Tensor) -> Layout:
-    """Return the layout in which axes of length 1 behind the channels may grow: they take the free side of
-    the grid."""
+    """Return the layout in which axes of length 1 behind the channels may grow, to the grid's free side."""
     roles = list(x.layout)
     free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
     for axis in range(2, len(roles)):
