@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 import numpy as np
@@ -11,9 +12,12 @@ from commands.verify.naive import (
     hardware,
     layer_of,
     network,
+    random_block,
     random_conv,
     random_hardware,
+    random_transposed,
     task,
+    transposed,
     verified,
 )
 from hypothesis import given, settings
@@ -24,10 +28,15 @@ from onnx.reference import ReferenceEvaluator
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.verify import reference
 from rramalloc.commands.verify.crossbars import Storage
+from rramalloc.commands.verify.layer import ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.mapping.blocks import Block, Part
+from rramalloc.mapping.demand import block_arrays
+from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.network import Network
-from rramalloc.network.node import Pool
+from rramalloc.network.node import Conv, Pool
+
+SIZES = (1, 8, 40)  # times the lines of random arrays: from copies of many arrays to arrays of many copies
 
 
 def test_by_hand_offset() -> None:
@@ -37,21 +46,48 @@ def test_by_hand_offset() -> None:
     assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
 
 
-@settings(max_examples=150, deadline=None)
+def test_parallel_window_by_hand() -> None:
+    """3 x 3, block 2 x 2: 4 x 4 pixels; stride 2, dilation 3, kernel 2: two windows read 0, 2, 3 and 5."""
+    conv = network([1, 8, 8], out_channels=1, kernel=3).stages[0]
+    window = ParallelWindow.of(conv, BlockGrid(6, 6, (2, 2)))
+    kernel = np.arange(1, 10).reshape(1, 1, 1, 3, 3)
+    shifted = window.shifted(kernel).reshape(4, 4, 4)
+    assert window.positions == 16
+    assert shifted[0].tolist() == [[1, 2, 3, 0], [4, 5, 6, 0], [7, 8, 9, 0], [0, 0, 0, 0]]
+    assert shifted[3].tolist() == [[0, 0, 0, 0], [0, 1, 2, 3], [0, 4, 5, 6], [0, 7, 8, 9]]
+    conv = network([1, 8, 8], out_channels=1, kernel=[1, 2], stride=[1, 2], dilation=[1, 3]).stages[0]
+    window = ParallelWindow.of(conv, BlockGrid(8, 3, (1, 2)))
+    assert window.columns.pixels.tolist() == [0, 2, 3, 5]
+    assert window.columns.meets.tolist() == [[0, 2], [1, 3]]
+    assert (window.columns.origin, window.columns.step) == (0, 4)
+
+
+@settings(max_examples=360, deadline=None)
 @given(randoms)
-def test_any_convolution_equals_the_loops(random: Random) -> None:
-    source, mapping = random_conv(random), random.choice(MAPPINGS)
-    conv = source.stages[0]
-    positions = conv.kernel[0] * conv.kernel[1]
-    machine = random_hardware(random, positions if mapping == "whole_kernel" else 2)
-    weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(conv)
+def test_any_layer_equals_the_loops(random: Random) -> None:
+    """In every mapping, block and storage, transposed or not: the arrays and the reference."""
+    source, mapping = (
+        random.choice((random_conv, random_transposed))(random),
+        random.choice((*MAPPINGS, "sdk")),
+    )
+    (stage,) = source.stages
+    block = random_block(random, source, stage, 7) if mapping == "sdk" else None
+    positions = math.prod(stage.kernel if isinstance(stage, Conv) else stage.block_reach)
+    machine = random_hardware(
+        random, positions if mapping == "whole_kernel" else 2, random.choice(SIZES) if block else 1
+    )
+    weights = Weights(source, machine.precision.weight_bits, random.randint(0, 99)).of(stage)
     shape, width = source.shapes["c"], Width.of(machine.precision)
     draw = np.random.default_rng(random.randint(0, 99))
     tensor = draw.integers(width.low, width.high, size=source.shapes["in"], endpoint=True)
-    expected = convolved(conv, tensor, weights, shape)
-    copies = random.choice((1, shape.pixels, random.randint(1, shape.pixels)))
-    assert np.array_equal(layer_of(source, machine, mapping, copies, weights).sums(tensor), expected)
-    assert np.array_equal(reference.convolved(conv, tensor, weights, shape), expected)
+    expected = (convolved if isinstance(stage, Conv) else transposed)(stage, tensor, weights, shape)
+    blocks = BlockGrid.of(stage, shape, block or smallest_block(stage)).total
+    copies = random.choice((1, blocks, random.randint(1, blocks)))
+    layer = layer_of(source, machine, mapping, copies, weights, block)
+    assert np.array_equal(layer.sums(tensor), expected)
+    assert np.array_equal(reference.convolved(stage, tensor, weights, shape), expected)
+    if block:
+        assert len(layer.arrays) == block_arrays(source, stage, machine, block).arrays(copies)
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,9 +9,9 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from commands.verify.naive import hardware, network, random_hardware, task, verified
+from commands.verify.naive import hardware, network, random_block, random_hardware, task, verified
 from hypothesis import given, settings
-from laws.strategies import by_name, random_network, random_replication, randoms
+from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
 from onnx import helper, numpy_helper
 
 from rramalloc.choices import MAPPINGS
@@ -27,14 +27,21 @@ from rramalloc.timing.stage_graph import StageGraph
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(randoms)
 def test_any_network_is_equal(random: Random) -> None:
-    source = random_network(random, nodes=8, extent=6)
-    mapping, fc = random.choice(MAPPINGS), random.choice(("host", "crossbar"))
-    graph = StageGraph.build(source, fc)
+    """Values, and no window read before its inputs are there; in modes every stage has blocks of its own."""
+    mapping, blocks = random.choice((*MAPPINGS, "sdk")), {}
+    transposed = ("conv_transpose", "conv_transpose") if mapping != "whole_kernel" else ()
+    source = random_network(random, nodes=7, extent=6, ops=(*ANY, *ALL_PIXELS, *transposed))
+    graph = StageGraph.build(source, random.choice(("host", "crossbar")))
+    if mapping == "sdk":
+        chosen = [random_block(random, source, stage) for stage in graph.stages]
+        blocks, graph = dict(zip(graph.names, chosen, strict=True)), graph.in_blocks(chosen)
     copies = by_name(graph, random_replication(random, graph))
-    what = task(source, copies, random_hardware(random, least_lines=16), mapping, fc=fc)
+    fc = "crossbar" if set(copies) == {stage.name for stage in source.stages} else "host"
+    machine = random_hardware(random, 16, random.choice((1, 8, 40)) if blocks else 1)
+    what = task(source, copies, machine, mapping, fc=fc, blocks=blocks)
     result = verified(what, seed=random.randint(0, 9), images=random.randint(1, 2))
     assert result.verdict == "equal", result.difference
     assert result.values == result.options.images * sum(s.channels * s.pixels for s in source.shapes.values())
@@ -186,3 +193,24 @@ def test_weights_of_an_onnx_file(tmp_path: Path) -> None:
     result = verify(held_place, {}, hardware=hardware((16, 8)))
     assert [layer.weights for layer in result.layers] == ["random", "file"]
     assert "1 layers, first 'conv'" in result.warnings[-1]
+
+
+def test_weights_of_a_transposed_convolution(tmp_path: Path) -> None:
+    """(inputs, outputs of a group, kernel) in the file, and no kernel turned round."""
+    weights = np.arange(4 * 3 * 2 * 3, dtype=np.float32).reshape(4, 3, 2, 3)
+    info = helper.make_tensor_value_info
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="up", strides=[2, 1], group=2)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [info("x", 1, [1, 4, 3, 3])],
+        [info("y", 1, [1, 6, 6, 5])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "up.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    found = weights_in(path, load(path))["up"]
+    assert found.shape == (6, 2, 2, 3)
+    assert found[4, 1].tolist() == weights[3, 1].tolist()  # output 1 and input 1 of the second group
+    result = verify(path, {"up": 3}, hardware=hardware((16, 8)))
+    assert (result.verdict, result.layers[0].weights) == ("equal", "file")
