@@ -66,7 +66,7 @@ rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at
 its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
 are compiled by the first, the packing of tiles by the second."""
-_HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ search/test_tiles.py"
+_HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ commands/tune/ cli/"
 LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
 """Where single tests take longest: they come first, so that no worker ends long after the others."""
 
