@@ -31,9 +31,9 @@ from rramalloc.api import inspect
 from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
 from rramalloc.commands.tune.proposals import Neighbourhood
-from rramalloc.commands.tune.simulators import TOOLS, Choice, ExportedTool
+from rramalloc.commands.tune.simulators import TOOLS, ExportedTool
 from rramalloc.commands.tune.tune import chosen_copies
-from rramalloc.commands.tune.tuning import Tuning
+from rramalloc.commands.tune.tuning import OwnChoice, Tuning
 from rramalloc.errors import RramallocError, SimulatorError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
@@ -103,9 +103,9 @@ def cases() -> list[ToolCase]:
     """All cases, quick ones first."""
     found = [ToolCase(_tool("pimsyn"), network, arrays) for network, arrays in PIMSYN.items()]
     found += [ToolCase(_pimcomp(), network, None) for network in PIMCOMP]
-    around = TOOLS["mnsim"].surroundings()
+    around = TOOLS["mnsim"]
     for network in MNSIM:
-        least = inspect(network, hardware=around.hardware, mapping=around.mapping).minimum
+        least = inspect(network, hardware=around.hardware(), mapping=around.mapping).minimum
         found.append(ToolCase(_tool("mnsim"), network, 4 * least))
     found += [ToolCase(_tool("neurosim"), network, None) for network in NEUROSIM]
     found += [ToolCase(_pimcomp("--mode", "high-throughput"), network, None) for network in PIMCOMP]
@@ -123,9 +123,9 @@ class GeneticPimcomp(ExportedTool):
     Its draws depend on the clock: the choice is the run with the median figure.
     """
 
-    choices: dict[str, Choice] = field(default_factory=dict)
+    choices: dict[str, OwnChoice] = field(default_factory=dict)
 
-    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
         """The choice of the median run."""
         if network.sha256 not in self.choices:
             runs = [self.chosen(network, hardware, "--own", "genetic") for _ in range(GENETIC_RUNS)]
@@ -158,9 +158,9 @@ class Judge:
         return self.figures[key]
 
     def _new(self, copies: Replication) -> Answer:
-        around = self.case.simulator.surroundings
+        around = TOOLS[self.case.simulator.tool]
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-        case = Case(self.network, around.hardware, mapping)
+        case = Case(self.network, around.hardware(), mapping)
         proposal = Proposal(self.problem.choice(copies), 1, "none")
         allocation = checked_allocation(case, self.arrays, self.problem, Request(), Work(work=0), proposal)
         try:
@@ -208,10 +208,10 @@ def others(judge: Judge, chosen: Replication, run: int) -> tuple[float, float]:
 
 def measure(case: ToolCase, run: int, store: Path) -> Row:
     """One run of all searches. Raises SimulatorError where the tool has no choice of its own."""
-    simulator, around = case.simulator, case.simulator.surroundings
+    simulator, around = case.simulator, TOOLS[case.simulator.tool]
     source = load(case.network)
     asked = case.arrays or 10**6
-    own: Choice = simulator.choose(source, around.hardware, asked)
+    own: OwnChoice = simulator.choose(source, around.hardware(), asked)
     arrays = case.arrays or own.arrays
     if simulator.tool == "neurosim":  # counts whole tiles: the budget is what its copies take without them
         arrays = _problem(case, asked).arrays(chosen_copies(_problem(case, asked), own))
@@ -296,15 +296,15 @@ def drawn_rank(case: ToolCase, row: Row, store: Path) -> float | None:
 
 
 def _problem(case: ToolCase, arrays: int) -> Problem:
-    around = case.simulator.surroundings
+    around = TOOLS[case.simulator.tool]
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-    return Case(load(case.network), around.hardware, mapping).problem(arrays)
+    return Case(load(case.network), around.hardware(), mapping).problem(arrays)
 
 
 def _subject(case: ToolCase) -> dict[str, object]:
-    around = case.simulator.surroundings
+    around = TOOLS[case.simulator.tool]
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
-    return subject(load(case.network), around.hardware, mapping, case.simulator.kept_as)
+    return subject(load(case.network), around.hardware(), mapping, case.simulator.kept_as)
 
 
 def fill_ranks(store: Path) -> None:

@@ -40,24 +40,23 @@ def subject(
     network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str
 ) -> dict[str, object]:
     """Return all that a figure depends on besides the allocation. simulator: its name."""
+    options = mapping.model_dump(mode="json")
     return {
         "network": network.sha256,
         "hardware": hardware.to_dict(),
-        "mapping": mapping.model_dump(mode="json"),
+        "mapping": options,
         "simulator": simulator,
     }
 
 
 class Answers(Closing):
-    """The answers about one subject, used as a context.
+    """The answers about one subject, used as a context; path: of the file, None to keep nothing.
 
-    path: of the file, None to keep nothing; about: the subject. Raises FileError.
+    Raises FileError.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, about: dict[str, object]) -> None:
         self._subject = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        self._cache: dict[str, Answer] = {}
-        self.reused = 0
         check_writable(path)
         self._store = None if path is None else Store(path, "tuning")
 
@@ -66,34 +65,24 @@ class Answers(Closing):
         if self._store is not None:
             self._store.close()
 
-    def get(self, question: Sequence[int] | str, repeat: int, timeout_s: float) -> Answer | None:
+    def get(self, copies: Sequence[int], repeat: int, timeout_s: float) -> Answer | None:
         """Return the answer that was stored; None if there is none, or it was not waited for as
         long as now."""
-        key = self._key(question, repeat)
-        found = self._cache.get(key) or self._read(key)
-        if found is None or (found.timed_out_s is not None and found.timed_out_s < timeout_s):
+        row = None if self._store is None else self._store.get(self._key(copies, repeat))
+        if self._store is None or row is None:
             return None
-        self.reused += key not in self._cache
-        self._cache[key] = found
-        return found
+        found = parse(_ANSWER, row, self._store.path)
+        return None if found.timed_out_s is not None and found.timed_out_s < timeout_s else found
 
-    def keep(self, question: Sequence[int] | str, repeat: int, answer: Answer) -> Answer:
+    def keep(self, copies: Sequence[int], repeat: int, answer: Answer) -> Answer:
         """Keep an answer; it is on the disk when this returns. Returns the one that counts."""
-        key = self._key(question, repeat)
         if self._store is not None:
             with self._store.transaction():
-                there = self._read(key)
-                if there is not None and there.timed_out_s is None:
-                    answer = there
-                else:
-                    self._store.keep([(key, answer)])
-        self._cache[key] = answer
+                there = self.get(copies, repeat, float("inf"))
+                if there is not None:
+                    return there
+                self._store.keep([(self._key(copies, repeat), answer)])
         return answer
 
-    def _key(self, question: Sequence[int] | str, repeat: int) -> str:
-        text = question if isinstance(question, str) else ",".join(map(str, question))
-        return f"{self._subject} {repeat} {text}"
-
-    def _read(self, key: str) -> Answer | None:
-        row = None if self._store is None else self._store.get(key)
-        return None if self._store is None or row is None else parse(_ANSWER, row, self._store.path)
+    def _key(self, copies: Sequence[int], repeat: int) -> str:
+        return f"{self._subject} {repeat} {','.join(map(str, copies))}"

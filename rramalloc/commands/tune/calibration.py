@@ -70,6 +70,11 @@ class Clocks(NamedTuple):
     batch: Floats
     per_copy: Floats
 
+    @classmethod
+    def of(cls, unknowns: Floats) -> Clocks:
+        """Return the clocks of all unknowns in one row."""
+        return cls(float(unknowns[0]), *np.split(unknowns[1:], 2))
+
     def lengths(self, copies: Replication) -> Floats:
         """Return the length of a batch of every stage."""
         return self.batch + self.per_copy * copies
@@ -85,10 +90,8 @@ def active_batches(graph: StageGraph, form: Form, copies: Replication, lengths: 
         slowest = int((batches * lengths).argmax())
         active[slowest] = batches[slowest]
         return active
-    scale = _TICKS / max(float(lengths.mean()), 1e-300)
-    cycles = np.maximum(1, np.rint(lengths * scale)).astype(np.int64)
     stages = {name: stage for stage, name in enumerate(graph.names)}
-    for segment in critical_path(simulate(graph, copies, "next", cycles)):
+    for segment in critical_path(simulate(graph, copies, "next", _ticks(lengths)[0])):
         active[stages[segment.stage]] += segment.batches
     return active
 
@@ -96,13 +99,16 @@ def active_batches(graph: StageGraph, form: Form, copies: Replication, lengths: 
 def exact_time(graph: StageGraph, form: Form, copies: Replication, lengths: Floats) -> float:
     """Time of an allocation with these lengths of batches."""
     batches = -(-graph.windows // copies)
-    if form == "sum":
-        return float((batches * lengths).sum())
-    if form == "interval":
-        return float((batches * lengths).max())
+    if form == "makespan":
+        ticks, scale = _ticks(lengths)
+        return simulate(graph, copies, "next", ticks).makespan / scale
+    return float((batches * lengths).sum() if form == "sum" else (batches * lengths).max())
+
+
+def _ticks(lengths: Floats) -> tuple[npt.NDArray[np.int64], float]:
+    """Return the ticks of a batch of every stage, and the ticks of a unit of length."""
     scale = _TICKS / max(float(lengths.mean()), 1e-300)
-    cycles = np.maximum(1, np.rint(lengths * scale)).astype(np.int64)
-    return simulate(graph, copies, "next", cycles).makespan / scale
+    return np.maximum(1, np.rint(lengths * scale)).astype(np.int64), scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,34 +181,25 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], fig
     steps = [exact_time(graph, form, each, np.ones(stages)) for each in copies]
     common = float(np.median(figures / np.array(steps)))
     typical = np.median(np.array(copies), axis=0)
-    clocks = best = Clocks(0.0, np.full(stages, common), np.zeros(stages))
+    unknowns = best = np.r_[0.0, np.full(stages, common), np.zeros(stages)]
     least = math.inf
     # unknowns relative to what they are drawn to: fixed part, batches, and batches by copies
     unit = np.concatenate([[float(np.median(figures))], np.full(stages, common), common / typical])
     weight = math.sqrt(_STIFFNESS * len(figures) / stages)
     ridge, drawn = weight * np.eye(len(unit)), weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
+        clocks = Clocks.of(unknowns)
         active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
         columns = np.hstack([np.ones((len(figures), 1)), active, active * np.array(copies)])
         relative = columns * unit * (weights / figures)[:, None]
         found = nnls(np.vstack([relative, ridge]), np.r_[weights, drawn])[0]
-        now = Clocks(
-            float(found[0] * unit[0]),
-            found[1 : stages + 1] * unit[1 : stages + 1],
-            found[stages + 1 :] * unit[stages + 1 :],
-        )
-        # half a step: paths jump where a full one overshoots
-        clocks = Clocks(
-            0.5 * (clocks.fixed + now.fixed),
-            0.5 * (clocks.batch + now.batch),
-            0.5 * (clocks.per_copy + now.per_copy),
-        )
-        expected = np.array([_time(graph, form, each, clocks) for each in copies])
-        away = ridge @ (np.r_[clocks.fixed, clocks.batch, clocks.per_copy] / unit) - drawn
+        unknowns = 0.5 * (unknowns + found * unit)  # half a step: paths jump where a full one overshoots
+        expected = np.array([_time(graph, form, each, Clocks.of(unknowns)) for each in copies])
+        away = ridge @ (unknowns / unit) - drawn
         error = float(((expected / figures - 1) ** 2).sum() + (away**2).sum())
         if error < least:
-            least, best = error, clocks
-    return best
+            least, best = error, unknowns
+    return Clocks.of(best)
 
 
 def importance(figures: Floats) -> Floats:

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from rramalloc.chart import BLUE, DASHED, GREEN, GREY, ORANGE, Axis, Chart, Key, Lists, Marks, Panel, label
+from rramalloc.chart import (
+    BLUE,
+    DASHED,
+    GREEN,
+    GREY,
+    ORANGE,
+    Axis,
+    Chart,
+    Key,
+    Marks,
+    Panel,
+    label,
+    lists,
+    named,
+)
 from rramalloc.columns import Column, columns_of
-from rramalloc.commands.tune.tuning import Judged, Tuning
+from rramalloc.commands.tune.tuning import Tuning
 from rramalloc.page.section import (
     FIGURE,
     Block,
@@ -86,8 +100,12 @@ def tuning_chart(tuning: Tuning, detail: Detail = FIGURE) -> Chart:
     kept = thinned(len(rows), max(2, detail.marks // 4))
     low, high = min(figures), max(figures)
     highest = min(high, max([_HIGHEST * low, *(figure for _, figure, _ in _others(tuning))]))
-    layers = [_points(rows, kept, Key("an allocation", ORANGE))]
-    data: Lists = {"number": [rows[at].number for at in kept], "best": [so_far[at] for at in kept]}
+    data = lists([rows[at] for at in kept], "number, figure, origin, arrays")
+    hover = named("number, origin, arrays, figure")
+    circle = {"type": "circle", "size": 30, "opacity": 1}
+    place = {"x": "number", "y": "figure"}
+    layers = [Marks(circle, data, place, Key("an allocation", ORANGE), hover)]
+    data = {"number": [rows[at].number for at in kept], "best": [so_far[at] for at in kept]}
     line = {"type": "line", "interpolate": "step-after"}
     hover = {"number": "number", "best so far": "best"}
     layers.append(Marks(line, data, {"x": "number", "y": "best"}, Key("best so far", BLUE, "stroke"), hover))
@@ -111,19 +129,6 @@ def tuning_chart(tuning: Tuning, detail: Detail = FIGURE) -> Chart:
         (f"{label(tuning.network.name)} in {label(tuning.options.simulator, 60)}",),
         zoom="xy",
         note=f"{counted(beyond, 'allocation')} above the axis." if beyond else "",
-    )
-
-
-def _points(rows: list[Judged], kept: list[int], key: Key) -> Marks:
-    data: Lists = {
-        "number": [rows[at].number for at in kept],
-        "figure": [rows[at].figure or 0.0 for at in kept],
-        "origin": [rows[at].origin for at in kept],
-        "arrays": [rows[at].arrays for at in kept],
-    }
-    hover = {"number": "number", "origin": "origin", "arrays": "arrays", "figure": "figure"}
-    return Marks(
-        {"type": "circle", "size": 30, "opacity": 1}, data, {"x": "number", "y": "figure"}, key, hover
     )
 
 

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import IO, NamedTuple, Protocol, runtime_checkable
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.export.export import export
+from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
@@ -34,7 +34,6 @@ PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""
 GROUP = "rramalloc.simulators"
 _TAIL_BYTES = 1 << 16
-_POLL_S = 0.05  # between two looks at the time limit and at Ctrl-C
 
 
 class Simulator(Protocol):
@@ -59,8 +58,8 @@ class Simulator(Protocol):
 class Chooser(Protocol):
     """Simulator whose tool also chooses an allocation."""
 
-    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
-        """Return its choice and the figure of that. Raises SimulatorError."""
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
+        """Return its choice, the arrays as the tool counts them, and the figure. Raises SimulatorError."""
 
 
 @runtime_checkable
@@ -69,21 +68,6 @@ class Interruptible(Protocol):
 
     def interrupt(self) -> None:
         """End every running evaluation."""
-
-
-class Choice(NamedTuple):
-    """Choice of a tool: its figure, copies by layer name, and the arrays that the tool counts."""
-
-    figure: float
-    replication: Mapping[str, int]
-    arrays: int
-
-
-class Surroundings(NamedTuple):
-    """Hardware and mapping that a tool counts arrays with."""
-
-    hardware: Hardware
-    mapping: MappingName
 
 
 def checked_figure(value: object) -> float:
@@ -131,12 +115,11 @@ class ChildProcess:
             raise SimulatorError(f"{command[0]} cannot be started: {error.strerror or error}") from None
         self._running.add(process)
         out, err = _Tail(process.stdout), _Tail(process.stderr)
-        end_s = time.monotonic() + self.timeout_s
         code: int | None = None
         try:
-            while code is None and time.monotonic() < end_s and not self._ended.is_set():
+            if not self._ended.is_set():
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    code = process.wait(_POLL_S)
+                    code = process.wait(self.timeout_s)
         finally:
             _end(process)
             self._running.discard(process)
@@ -202,10 +185,7 @@ class CommandSimulator(ChildProcess):
             path = Path(folder) / "allocation.json"
             allocation.save(path)
             text = self.run([word.replace(PLACE, str(path)) for word in self.words])
-        lines = text.rstrip().splitlines()
-        if not lines:
-            raise SimulatorError("printed nothing: the last line must be the figure")
-        return checked_figure(lines[-1].strip())
+        return checked_figure(_last_line(text).strip())
 
 
 @dataclass
@@ -229,25 +209,20 @@ class ExportedTool(ChildProcess):
         """The name by which answers are kept: those to an export with less in it say something else."""
         return self.name + TOOLS[self.tool].exported
 
-    @property
-    def surroundings(self) -> Surroundings:
-        """Hardware and mapping that the tool counts with."""
-        return TOOLS[self.tool].surroundings()
-
     def evaluate(self, network: Network, allocation: Allocation) -> float:
         """Return the figure that run.py prints last. Raises SimulatorError, RramallocError."""
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
             export(network, allocation, TOOLS[self.tool].target).save(folder)
             return _figure(self._run(Path(folder)))
 
-    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
         """Return the allocation that the tool itself makes. Raises SimulatorError, RramallocError."""
         tool = TOOLS[self.tool]
         if tool.own is None:
             raise SimulatorError(f"{self.tool} chooses no copies for a number of arrays")
         return self.chosen(network, hardware, *(word.format(arrays=arrays) for word in tool.own))
 
-    def chosen(self, network: Network, hardware: Hardware, *options: str) -> Choice:
+    def chosen(self, network: Network, hardware: Hardware, *options: str) -> OwnChoice:
         """Return the tool's choice with these options of run.py. Raises SimulatorError, RramallocError."""
         tool = TOOLS[self.tool]
         with tempfile.TemporaryDirectory(prefix="rramalloc-") as folder:
@@ -255,7 +230,7 @@ class ExportedTool(ChildProcess):
             text = self._run(Path(folder), *options)
         lines = [line.split() for line in text.splitlines()]
         layers = [words for words in lines if words[:1] == ["layer"] and words[-4:-3] == ["copies"]]
-        return Choice(
+        return OwnChoice(
             figure=_figure(text),
             replication={" ".join(words[1:-4]): int(words[-3]) for words in layers},
             arrays=sum(int(words[-1]) for words in layers),
@@ -267,11 +242,14 @@ class ExportedTool(ChildProcess):
 
 
 def _figure(text: str) -> float:
-    """Return the number at the end of what run.py prints."""
+    return checked_figure(_last_line(text).split()[-1])
+
+
+def _last_line(text: str) -> str:
     lines = text.rstrip().splitlines()
     if not lines:
-        raise SimulatorError("run.py printed nothing")
-    return checked_figure(lines[-1].split()[-1])
+        raise SimulatorError("printed nothing: the last line must be the figure")
+    return lines[-1]
 
 
 class Tool(NamedTuple):
@@ -288,10 +266,6 @@ class Tool(NamedTuple):
     checkouts: tuple[str, ...]
     own: tuple[str, ...] | None
     exported: str = ""
-
-    def surroundings(self) -> Surroundings:
-        """Return the hardware and mapping that the tool counts with."""
-        return Surroundings(self.hardware(), self.mapping)
 
 
 def _pimsyn_hardware() -> Hardware:
@@ -330,21 +304,9 @@ TOOLS: Mapping[str, Tool] = {
 def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: float = 600.0) -> Simulator:
     """Return the simulator that the text of `--simulator` means.
 
-    Parameters
-    ----------
-    text
-        A command with `{allocation}` among its words, or the name of a tool and options for its run.py.
-    tool_paths
-        Folders of the tool's sources; left out, the environment variable RRAMALLOC_TOOL names them.
-    timeout_s
-        Seconds for one evaluation.
-
-    Raises
-    ------
-    SpecError
-        The text is no command line, or it is not said where the tool's sources are.
-    UnknownNameError
-        There is no such tool.
+    text: a command with `{allocation}` among its words, or the name of a tool and options for its run.py;
+    tool_paths: folders of the tool's sources, else RRAMALLOC_TOOL names them; timeout_s: of one evaluation.
+    Raises SpecError for what is no command line or a tool whose sources are not named, UnknownNameError.
     """
     try:
         words = tuple(shlex.split(text))

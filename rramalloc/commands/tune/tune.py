@@ -6,11 +6,13 @@ model calibrated on all answers so far proposes, round by round, what promises m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -27,7 +29,7 @@ from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
 from rramalloc.commands.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
 from rramalloc.commands.tune.simulators import (
-    Choice,
+    TOOLS,
     Chooser,
     ExportedTool,
     Interruptible,
@@ -88,11 +90,13 @@ class _Candidate:
         return [answer.figure for answer in self.answers if answer.figure is not None]
 
     @property
+    def failures(self) -> list[str]:
+        return [answer.failure or "no reason" for answer in self.answers if answer.figure is None]
+
+    @property
     def figure(self) -> float | None:
         """The median of its figures; None if it failed or has no answer."""
-        if not self.figures or any(answer.figure is None for answer in self.answers):
-            return None
-        return statistics.median(self.figures)
+        return statistics.median(self.figures) if self.figures and not self.failures else None
 
 
 def tune(
@@ -167,8 +171,8 @@ def tune(
         judge = simulator_named(judge, tool_paths=tool_paths, timeout_s=timeout_s)
     source = network_of(network, given)
     if isinstance(judge, ExportedTool):
-        around = judge.surroundings
-        hardware, mapping = hardware or around.hardware, mapping or around.mapping
+        hardware = hardware or TOOLS[judge.tool].hardware()
+        mapping = mapping or TOOLS[judge.tool].mapping
     machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar)
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc)
     if options.mapping == "sdk":
@@ -184,7 +188,7 @@ def tune(
         return tuner.run()
 
 
-def chosen_copies(problem: Problem, own: Choice) -> Replication:
+def chosen_copies(problem: Problem, own: OwnChoice) -> Replication:
     """Return the copies of stages in the own choice of a tool, each within its limits, but not within the
     budget."""
     copies = np.array([own.replication.get(name, 1) for name in problem.graph.names], dtype=np.int64)
@@ -234,7 +238,7 @@ class Tuner:
 
     # Allocations to judge ---------------------------------------------------------------------------------
 
-    def _own_choice(self) -> Choice | None:
+    def _own_choice(self) -> OwnChoice | None:
         """Return the tool's own choice, None if it makes none."""
         if not isinstance(self.simulator, Chooser):
             return None
@@ -246,7 +250,7 @@ class Tuner:
             self.warnings.append(f"{self.simulator.name} makes no choice of its own: {error}"[:300])
             return None
 
-    def _first(self, own: Choice | None) -> list[_Candidate]:
+    def _first(self, own: OwnChoice | None) -> list[_Candidate]:
         """Return the first questions: what searches find, and around the tool's own choice if it
         makes one."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
@@ -278,7 +282,7 @@ class Tuner:
             add(("around these", self._near.near(centres[self._near.choose(len(centres))])))
         return list(found.values())
 
-    def _nearest(self, own: Choice) -> Start:
+    def _nearest(self, own: OwnChoice) -> Start:
         """Return the tool's own choice, with fewer copies where it does not fit the budget."""
         origin = f"own choice of {self.simulator.name}"
         copies = chosen_copies(self.problem, own)
@@ -291,27 +295,21 @@ class Tuner:
         return f"{origin}, lowered", self._near.fitted(copies)
 
     def _propose(self, count: int) -> list[_Candidate]:
-        """Propose the allocations that the calibrated model expects most of; neighbours of the best without a
-        model."""
+        """Propose what the calibrated model expects most of; neighbours of the best without a model."""
         ranked = self._ranked()
         if len(ranked) < _LEAST_FITTED:
             centres = [each.copies for each in ranked or self.candidates.values()]
             near = (self._near.near(centres[self._near.choose(len(centres))]) for _ in range(200))
-            fresh = {tuple(copies.tolist()): copies for copies in near}
-            return [
-                _Candidate(copies, "around these", None, [])
-                for key, copies in fresh.items()
-                if key not in self.candidates
-            ][:count]
-        calibration = self._calibrated(ranked)
+            fresh = {key: copies for copies in near if (key := tuple(copies.tolist())) not in self.candidates}
+            return [_Candidate(copies, "around these", None, []) for copies in [*fresh.values()][:count]]
         best = float(np.log(max(ranked[0].figure or 0.0, 1e-300)))
         copies = [each.copies for each in ranked]
+        calibration = self._calibrated(ranked)
         found = proposals(calibration, self._near, copies, best, self.candidates, count)
         return [_Candidate(copies, "calibration", expected, []) for copies, expected in found]
 
-    def _calibrated(self, ranked: Sequence[_Candidate]) -> Calibration:
-        """Return the model of all figures."""
-        copies, figures = [each.copies for each in ranked], [each.figure or 0.0 for each in ranked]
+    def _calibrated(self, answered: Sequence[_Candidate]) -> Calibration:
+        copies, figures = [each.copies for each in answered], [each.figure or 0.0 for each in answered]
         return Calibration.fit(self.problem.graph, copies, figures)
 
     def _ranked(self) -> list[_Candidate]:
@@ -377,38 +375,31 @@ class Tuner:
             ranked = self._ranked()
             self.on_progress(self.asked, self.options.evaluations, ranked[0].figure if ranked else None)
 
-    def _evaluated(self, questions: Sequence[_Candidate]) -> Iterable[tuple[_Candidate, Answer]]:
+    def _evaluated(self, questions: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Answer]]:
         """Yield each question with its answer, as they come; those that an interruption ends are left out.
 
         Threads are not waited for at the end: one that hangs must not keep the program alive.
         """
         done: SimpleQueue[tuple[int, Answer | None]] = SimpleQueue()
         begun: dict[int, float] = {}
-        waiting = list(enumerate(questions))[::-1]
+        waiting = deque(enumerate(questions))
         limit_s = self.options.timeout_s + _GRACE_S
-        while waiting or begun:
-            while waiting and len(begun) < self.options.jobs and not self.cancel.interrupted:
-                number, candidate = waiting.pop()
+        while (waiting or begun) and not self.cancel.interrupted:
+            while waiting and len(begun) < self.options.jobs:
+                number, candidate = waiting.popleft()
                 begun[number] = time.monotonic()
-                allocation = self._allocation(candidate.copies)
-                threading.Thread(target=self._evaluate, args=(number, allocation, done), daemon=True).start()
-            if self.cancel.interrupted:
-                if isinstance(self.simulator, Interruptible):
-                    self.simulator.interrupt()
-                return
-            late = [number for number, since in begun.items() if time.monotonic() - since > limit_s]
-            for number in late:
+                question = number, self._allocation(candidate.copies), done
+                threading.Thread(target=self._evaluate, args=question, daemon=True).start()
+            for number in [number for number, since in begun.items() if time.monotonic() - since > limit_s]:
                 del begun[number]
                 words = f"no answer within {self.options.timeout_s:g} s"
                 yield questions[number], Answer(None, words, self.options.timeout_s)
-            try:
+            with contextlib.suppress(Empty):
                 number, answer = done.get(timeout=_POLL_S)
-            except Empty:
-                continue
-            if number in begun:
-                del begun[number]
-                if answer is not None:
+                if begun.pop(number, None) is not None and answer is not None:
                     yield questions[number], answer
+        if self.cancel.interrupted and isinstance(self.simulator, Interruptible):
+            self.simulator.interrupt()
 
     def _evaluate(
         self, number: int, allocation: Allocation, done: SimpleQueue[tuple[int, Answer | None]]
@@ -429,8 +420,7 @@ class Tuner:
 
     def _give_up(self) -> None:
         """Raise SimulatorError with the first reason."""
-        reasons = [answer.failure for each in self.candidates.values() for answer in each.answers]
-        first = next((reason for reason in reasons if reason), "no reason")
+        first = next((why for each in self.candidates.values() for why in each.failures), "no reason")
         words = f"simulator {self.simulator.name[:200]!r} failed on all of {self.asked} allocations: {first}"
         raise SimulatorError(f"{words}; run it by hand on an allocation from `rramalloc optimize -o`")
 
@@ -444,7 +434,7 @@ class Tuner:
         request = Request(method=_METHOD, seed=self.options.seed)
         return checked_allocation(self.case, self.arrays, self.problem, request, stop, proposal)
 
-    def _result(self, own: Choice | None) -> Tuning:
+    def _result(self, own: OwnChoice | None) -> Tuning:
         ranked = self._ranked()
         if not ranked:
             if self.cancel.interrupted:
@@ -453,32 +443,24 @@ class Tuner:
         settled = [each for each in ranked if self.deterministic is not False or len(each.answers) >= _TIMES]
         best = (settled or ranked)[0]
         allocation = self._allocation(best.copies)
-        judged = tuple(
-            self._judged(number, each)
-            for number, each in enumerate(
-                (each for each in self.candidates.values() if each.answers), start=1
-            )
-        )
+        answered = [each for each in self.candidates.values() if each.answers]
+        judged = tuple(self._judged(number, each) for number, each in enumerate(answered, start=1))
         failures = [each.failure for each in judged if each.failure is not None]
         if failures:
-            self.warnings.append(
-                f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
-            )
-        first = next(iter(self.candidates.values()))
+            words = f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
+            self.warnings.append(words)
         return Tuning(
             rramalloc_version=__version__,
             network=NetworkId.of(self.network),
             hardware=self.hardware,
             options=self.options,
             arrays=self.arrays,
-            own=None
-            if own is None
-            else OwnChoice(figure=own.figure, arrays=own.arrays, replication=dict(own.replication)),
-            before=first.figure,
+            own=own,
+            before=next(iter(self.candidates.values())).figure,
             figure=best.figure or 0.0,
             allocation=allocation,
             evaluations=self.asked,
-            failed=sum(answer.figure is None for each in self.candidates.values() for answer in each.answers),
+            failed=sum(len(each.failures) for each in answered),
             deterministic=self.deterministic,
             model=self._model(ranked),
             judged=judged,
@@ -486,15 +468,13 @@ class Tuner:
         )
 
     def _judged(self, number: int, candidate: _Candidate) -> Judged:
-        graph, figures = self.problem.graph, candidate.figures
-        copies = candidate.copies.tolist()
-        failures = [answer.failure for answer in candidate.answers if answer.failure is not None]
+        graph, figures, copies = self.problem.graph, candidate.figures, candidate.copies.tolist()
         return Judged(
             number=number,
             origin=candidate.origin,
             figure=candidate.figure,
             expected=candidate.expected,
-            failure=failures[0] if failures else None,
+            failure=next(iter(candidate.failures), None),
             answers=len(candidate.answers),
             spread=max(figures) - min(figures) if len(figures) > 1 else None,
             arrays=self.problem.arrays(candidate.copies),

@@ -23,7 +23,6 @@ def test_answers_stay(tmp_path: Path) -> None:
         assert answers.get([1, 2], 0, 10) == Answer(5.0)
         assert answers.get([1, 2], 1, 10) == Answer(None, "it broke")
         assert answers.get([1, 2], 2, 10) is None
-        assert answers.reused == 2
     with Answers(path, {"simulator": "b"}) as answers:
         assert answers.get([1, 2], 0, 10) is None
 

@@ -10,7 +10,6 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.commands.tune.calibration import (
     Calibration,
-    GaussianProcess,
     active_batches,
     exact_time,
 )
@@ -56,7 +55,3 @@ def test_known_clocks_are_recovered() -> None:
     seen = active * ticks > 0.1 * (active * ticks).sum()
     assert seen.sum() >= 2
     assert lengths[seen] == pytest.approx(ticks[seen], rel=0.1)
-
-
-def process(points: np.ndarray, values: np.ndarray, timed: np.ndarray | None = None) -> GaussianProcess:
-    return GaussianProcess.fit(points, np.zeros((len(points), 1)) if timed is None else timed, values)

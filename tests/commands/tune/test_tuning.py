@@ -11,8 +11,7 @@ from commands.tune.toys import NETWORK, Faulty, OwnClocks
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.commands.tune.simulators import Choice
-from rramalloc.commands.tune.tuning import Tuning
+from rramalloc.commands.tune.tuning import OwnChoice, Tuning
 from rramalloc.errors import SimulatorError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
@@ -128,8 +127,8 @@ class _Chooser:
     def evaluate(self, network: Network, allocation: Allocation) -> float:
         return sum(abs(math.log(count / self.copies[name])) for name, count in allocation.replication.items())
 
-    def choose(self, network: Network, hardware: Hardware, arrays: int) -> Choice:
-        return Choice(0.0, self.copies, 3)
+    def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
+        return OwnChoice(figure=0.0, replication=self.copies, arrays=3)
 
 
 def test_the_own_choice_of_a_tool_and_its_neighbours_are_candidates() -> None:
