@@ -80,8 +80,6 @@ def trace(
     too many to hold; then the result is empty and the binding ones, which give the same timing, serve.
     Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES or PULL_LIMIT is reached.
     """
-    if not only_binding and _pairs_exceed(EDGE_LIMIT, network, nodes, index):
-        return ()
     tracer, pruner = _Tracer(network), _Pruner()
     waiting = {name: len(readers) for name, readers in network.consumers.items()}
     sources: dict[str, Sources] = {}
@@ -104,26 +102,6 @@ def trace(
         if not only_binding and tracer.entries > EDGE_LIMIT:
             return ()
     return tuple(edges)
-
-
-def _pairs_exceed(limit: int, network: Network, nodes: Sequence[Node], index: Mapping[str, int]) -> bool:
-    """Whether nodes read stages in more ways than that, each counted once: no table is pulled to see it."""
-    waiting = {name: len(readers) for name, readers in network.consumers.items()}
-    sources: dict[str, int] = {}  # a bit for every stage
-    pairs = 0
-    for node in nodes:
-        reached = 0
-        for name in node.inputs:
-            reached |= sources[name]
-            if len(node.inputs) > 1 or not _keeps_pixels(node):
-                pairs += sources[name].bit_count()
-            waiting[name] -= 1
-            if not waiting[name]:
-                del sources[name]
-        if pairs > limit:
-            return True
-        sources[node.name] = 1 << index[node.name] if node.name in index else reached
-    return False
 
 
 def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:

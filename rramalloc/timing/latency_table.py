@@ -180,19 +180,15 @@ def _is_csv(path: str | os.PathLike[str]) -> bool:
 
 
 NEEDED = ("operator", "shape", "parameters", "latency_ns")
-_FLOATS = ("latency_ns", "spread_ns", "noise_ns", "median_ns", "low_ns", "high_ns")
-_TEXTS = ("device", "method", "date")
-_OVERHEAD = ("a_ns_per_byte", "b_ns_per_byte", "c_ns", "r2")
 COLUMNS = ("format", *LatencyRow.model_fields, *Overhead.model_fields)
+_TEXTS = ("operator", "device", "method", "date")
+_NUMBERS = tuple(name for name in COLUMNS if name not in (*NEEDED[:3], *_TEXTS, "format", "flags"))
 
 
 def cells(row: LatencyRow) -> dict[str, Any]:
     """Return a row with shape, parameters and flags as texts."""
-    texts = {
-        "shape": "x".join(str(extent) for extent in row.shape),
-        "parameters": parameters_text(row.parameters),
-        "flags": " ".join(row.flags),
-    }
+    shape = "x".join(map(str, row.shape))
+    texts = {"shape": shape, "parameters": parameters_text(row.parameters), "flags": row.flag_text}
     return row.model_dump() | texts
 
 
@@ -216,30 +212,32 @@ def read_csv_document(where: str) -> dict[str, Any]:
     rows, overheads = [], []
     for place, cells_of_row in csv_rows(read_text(where, CSV_LIMIT_BYTES), where, COLUMNS, NEEDED):
         row = {name: cell for name, cell in cells_of_row.items() if cell}
-        if row.pop("format", FORMAT) != FORMAT:
+        if row.get("format", FORMAT) != FORMAT:
             raise SpecError(f"{place}: column 'format'", f"must be {FORMAT!r}")
-        overheads.append(_overhead(row, place))
-        rows.append(_row(row, place))
+        given = [name for name in _NUMBERS if name in row or name == "latency_ns"]
+        numbers = {name: number(row, name, place) for name in given}
+        numbers |= {name: int(numbers[name]) for name in ("n", "runs") if numbers.get(name, 0.5).is_integer()}
+        overheads.append({name: numbers.pop(name) for name in Overhead.model_fields if name in given})
+        texts = {name: row[name] for name in _TEXTS if name in row}
+        rows.append(_layer(row, place) | numbers | texts | {"flags": row.get("flags", "").split()})
     if any(overhead != overheads[0] for overhead in overheads):
         raise SpecError(
             where, "the columns of the overhead (a_ns_per_byte ... runs) must be equal in all rows"
         )
-    return {"format": FORMAT, "overhead": overheads[0] if overheads else None, "rows": rows}
+    return {"format": FORMAT, "overhead": overheads[0] or None if overheads else None, "rows": rows}
 
 
-def layer_fields(row: dict[str, str], place: str, prefix: str = "") -> dict[str, Any]:
-    """operator, shape and parameters of a row as fields of a MeasuredLayer. Raises SpecError."""
-    shape = row.get(f"{prefix}shape", "")
-    parts = shape.split("x")
+def _layer(row: dict[str, str], place: str) -> dict[str, Any]:
+    """Return operator, shape and parameters of a row. Raises SpecError."""
+    parts = row.get("shape", "").split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
-        words = f"must be CHANNELSxHEIGHTxWIDTH, got {brief(shape)}"
-        raise SpecError(f"{place}: column '{prefix}shape'", words)
+        words = f"must be CHANNELSxHEIGHTxWIDTH, got {brief(row.get('shape', ''))}"
+        raise SpecError(f"{place}: column 'shape'", words)
     try:
-        parameters = parameters_of(row.get(f"{prefix}parameters", ""))
+        parameters = parameters_of(row.get("parameters", ""))
     except ValueError as error:
-        raise SpecError(f"{place}: column '{prefix}parameters'", str(error)) from None
-    operator = row.get(f"{prefix}operator", "")
-    return {"operator": operator, "shape": [int(part) for part in parts], "parameters": parameters}
+        raise SpecError(f"{place}: column 'parameters'", str(error)) from None
+    return {"operator": "", "shape": [int(part) for part in parts], "parameters": parameters}
 
 
 def number(row: dict[str, str], column: str, place: str) -> float:
@@ -252,27 +250,3 @@ def number(row: dict[str, str], column: str, place: str) -> float:
     if not math.isfinite(value):
         raise SpecError(f"{place}: column {column!r}", f"must be a number, got {brief(text)}")
     return value
-
-
-def _row(row: dict[str, str], place: str) -> dict[str, Any]:
-    fields = layer_fields(row, place)
-    if "latency_ns" not in row:
-        raise SpecError(f"{place}: column 'latency_ns'", "is empty, a number is needed")
-    fields |= {name: number(row, name, place) for name in _FLOATS if name in row}
-    if "n" in row:
-        fields["n"] = _whole(row, "n", place)
-    fields |= {name: row[name] for name in _TEXTS if name in row}
-    return fields | {"flags": row.get("flags", "").split()}
-
-
-def _overhead(row: dict[str, str], place: str) -> dict[str, Any] | None:
-    if not any(name in row for name in (*_OVERHEAD, "runs")):
-        return None
-    return {name: number(row, name, place) for name in _OVERHEAD} | {"runs": _whole(row, "runs", place)}
-
-
-def _whole(row: dict[str, str], column: str, place: str) -> int:
-    text = row.get(column, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise SpecError(f"{place}: column {column!r}", f"must be a whole number, got {brief(text)}")
-    return int(text)

@@ -12,7 +12,7 @@ from rramalloc.errors import RramallocError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, ShapeError, ShapeField
-from rramalloc.records import Record, brief, describe, fault
+from rramalloc.records import Record, as_tuple, brief, describe, fault
 
 NETWORK = "network"
 """Operator of a whole network; its parameter `sha256` says which."""
@@ -95,19 +95,17 @@ class MeasuredLayer(Record):
     @property
     def text(self) -> str:
         """All of it in one line, the key of a table: "conv 3x8x8 out_channels=16 kernel=3x3 ..."."""
-        return " ".join((self.operator, _joined(self.shape), parameters_text(self.parameters))).rstrip()
+        return " ".join((self.operator, _value_text(self.shape), parameters_text(self.parameters))).rstrip()
 
     @property
     def brief_parameters(self) -> str:
-        """Parameters that differ from their default, in one line."""
-        fields = type(self.node).model_fields if self.operator != NETWORK else {}
-        default = {name: field.default for name, field in fields.items()}
-        changed = {
-            name: value
-            for name, value in self.parameters.items()
-            if default.get(name) != (tuple(value) if isinstance(value, list) else value)
-        }
-        return "" if self.operator == NETWORK else parameters_text(changed)
+        """Parameters that differ from their default, in one line; none of a network."""
+        if self.operator == NETWORK:
+            return ""
+        default = {name: field.default for name, field in type(self.node).model_fields.items()}
+        given = self.parameters.items()
+        changed = {name: value for name, value in given if default.get(name) != as_tuple(value)}
+        return parameters_text(changed)
 
 
 def timed_nodes(network: Network) -> list[Node]:
@@ -183,7 +181,3 @@ def _value(name: str, text: str) -> Any:
 
 def _is_sizes(parts: list[str]) -> bool:
     return all(re.fullmatch(r"[0-9]{1,12}", part) for part in parts)
-
-
-def _joined(shape: tuple[int, ...]) -> str:
-    return "x".join(str(extent) for extent in shape)

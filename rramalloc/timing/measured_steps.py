@@ -68,14 +68,12 @@ class MeasuredSteps(Record):
             raise MissingLatencyError(
                 [(stage.name, MeasuredLayer.of(network, stage).text) for stage in missing]
             )
-        compute_ns = {name: self.compute_ns[name] for name in _names(stages) if name in self.compute_ns}
-        if hardware.compute_ns is not None:
-            for stage in missing:
-                compute_ns[stage.name] = hardware.of_layer(stage).compute_ns or 0.0
-            compute_ns = {name: compute_ns[name] for name in _names(stages)}
+        assumed = {stage.name: hardware.of_layer(stage).compute_ns or 0.0 for stage in missing}
+        times = self.compute_ns | assumed
+        compute_ns = {stage.name: times[stage.name] for stage in stages}
         if stages and not any(compute_ns.values()):
             raise SpecError("latency table", "no stage of the network takes any time: measure again")
-        kept = set(self.assumed) | set(_names(missing))
+        kept = {*self.assumed, *assumed}
         return self.model_copy(
             update={
                 "compute_ns": compute_ns,
@@ -121,10 +119,6 @@ def measured_steps(
         loaded = table if isinstance(table, LatencyTable) else load_latency_table(table)
         return MeasuredSteps.of(loaded, network, fc, hardware)
     return None if own is None else own.completed(network, timed_stages(network, fc), hardware)
-
-
-def _names(stages: Sequence[Stage]) -> list[str]:
-    return [stage.name for stage in stages]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -142,10 +142,8 @@ def checked(
             continue
         got = f"got {brief(int(copies) if whole else copies)}"
         if most < windows:
-            got = f"and a recurrence, or weights stored once, have one copy, {got}"
-        if where is None:
-            raise SpecError(f"replication of {name!r}", f"must be between 1 and its {windows} {unit}, {got}")
-        raise SpecError(where, f"replication.{name[:60]}: must be from 1 to its {windows} {unit}, {got}")
+            got = f"and a recurrence has one copy, {got}"
+        raise _refused(where, "replication", name, f"must be from 1 to its {windows} {unit}, {got}")
     return np.array(replication, dtype=np.int64)
 
 
@@ -158,10 +156,15 @@ def _checked_cycles(
         whole = isinstance(ticks, Integral) and not isinstance(ticks, bool)
         if not (whole and 1 <= ticks <= MOST_CYCLES):
             reason = f"must be a whole number of ticks from 1 to {MOST_CYCLES}, got {brief(ticks)}"
-            if where is None:
-                raise SpecError(f"cycles of {name!r}", reason)
-            raise SpecError(where, f"cycles.{name[:60]}: {reason}")
+            raise _refused(where, "cycles", name, reason)
     return np.array(cycles, dtype=np.int64)
+
+
+def _refused(where: str | None, field: str, name: str, reason: str) -> SpecError:
+    """Return what is wrong with a value of a stage in a file, or in values given in order."""
+    if where is None:
+        return SpecError(f"{field} of {name!r}", reason)
+    return SpecError(where, f"{field}.{name[:60]}: {reason}")
 
 
 def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where: str) -> Replication:

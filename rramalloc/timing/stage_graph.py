@@ -17,6 +17,7 @@ from rramalloc.mapping.modes import BlockGrid, Variant, block_of, smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Linear, Recurrent, Stage, TimedNode
+from rramalloc.network.receptive import Table
 from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
 
@@ -107,25 +108,12 @@ class FlatEdges(NamedTuple):
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
 
 
-class _JoinedTables:
-    """Tables one after the other, equal ones stored once."""
-
-    def __init__(self) -> None:
-        self._tables: list[npt.NDArray[np.int32]] = []
-        self._places: dict[int, int] = {}
-        self._end = 0
-
-    def place(self, table: npt.NDArray[np.int32]) -> int:
-        """Return the offset at which a table begins; equal tables are stored once."""
-        if id(table) not in self._places:
-            self._places[id(table)] = self._end
-            self._tables.append(table)
-            self._end += len(table)
-        return self._places[id(table)]
-
-    def joined(self) -> npt.NDArray[np.int32]:
-        """All of them, and one entry behind the last."""
-        return np.concatenate([*self._tables, np.zeros(1, dtype=np.int32)])
+def _joined(tables: Sequence[Table]) -> tuple[Ints, Table]:
+    """Tables one after the other, equal ones once: where each begins, and all with one entry behind."""
+    distinct = {id(table): table for table in tables}
+    begin = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
+    places = np.array([begin[id(table)] for table in tables], dtype=np.int64)
+    return places, np.concatenate([*distinct.values(), np.zeros(1, dtype=np.int32)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +315,8 @@ class StageGraph:
     def flat_extents(self) -> FlatEdges:
         """The edges that decide the exact timing, whatever the blocks."""
         edges = [(edge, extent) for edge in self.deciding for extent in edge.extents]
-        tables = _JoinedTables()
-        places = [(tables.place(extent.rows), tables.place(extent.columns)) for _, extent in edges]
-        rows, columns = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
+        places, table = _joined([table for _, extent in edges for table in extent])
+        rows, columns = places.reshape(-1, 2).T.copy()
         return FlatEdges(
             windows=self.windows,
             pointer=_pointers([edge.consumer for edge, _ in edges], len(self.stages)),
@@ -339,7 +326,7 @@ class StageGraph:
             width=np.array([grid.width for grid in self.grids], dtype=np.int64),
             row=rows,
             column=columns,
-            table=tables.joined(),
+            table=table,
         )
 
     @property
@@ -359,16 +346,15 @@ class StageGraph:
         return self._needed[key]
 
     def _flat(self, edges: Sequence[Edge]) -> FlatEdges:
-        """Concatenate the tables of edges that are grouped by consumer; equal tables are stored once."""
-        tables = _JoinedTables()
-        offset = [tables.place(self.needed(edge)) for edge in edges]
+        """Concatenate the tables of edges that are grouped by consumer."""
+        offset, need = _joined([self.needed(edge) for edge in edges])
         return FlatEdges(
             windows=self.windows,
             pointer=_pointers([edge.consumer for edge in edges], len(self.stages)),
             producer=np.array([edge.producer for edge in edges], dtype=np.int32),
             lag=self._lags(edges),
-            offset=np.array(offset, dtype=np.int64),
-            need=tables.joined(),
+            offset=offset,
+            need=need,
         )
 
 
