@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
+from rramalloc.allocation.copy_limits import named_values
 from rramalloc.choices import AtMostLike
 from rramalloc.errors import SpecError
 from rramalloc.records import brief, check_known
@@ -16,10 +15,7 @@ UNITS = {"area_um2": "um2", "energy_pj": "pJ", "power_mw": "mW", "latency_ns": "
 def at_most_of(given: AtMostLike | None) -> dict[str, float]:
     """Return the limit of every quantity that is named; of several the lowest. Raises SpecError."""
     limits = dict[str, float]()
-    pairs: Iterable[tuple[str, object]] = (
-        given.items() if isinstance(given, Mapping) else map(_split, given or ())
-    )
-    for name, value in pairs:
+    for name, value in named_values("at_most", "QUANTITY=X such as area_um2=2mm2", given):
         check_known("quantity", name, tuple(UNITS))
         try:
             limit = amount(str(value), UNITS[name])
@@ -29,11 +25,3 @@ def at_most_of(given: AtMostLike | None) -> dict[str, float]:
             raise SpecError("at_most", f"{name}: must be more than 0, got {brief(value)}")
         limits[name] = min(limit, limits.get(name, limit))
     return limits
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Quantity and limit of "area_um2=2mm2". Raises SpecError."""
-    name, equals, limit = text.partition("=")
-    if not equals:
-        raise SpecError("at_most", f"must be QUANTITY=X such as area_um2=2mm2, got {brief(text)}")
-    return name.strip(), limit

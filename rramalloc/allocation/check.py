@@ -22,14 +22,8 @@ from rramalloc.timing.stage_graph import StageGraph
 class CheckedTiming:
     """An allocation, simulated anew and checked.
 
-    Parameters
-    ----------
-    timing
-        Exact.
-    problem
-        The problem with the blocks of the allocation.
-    taken
-        Arrays of all copies of every stage, in canonical order.
+    timing: exact; problem: with the blocks of the allocation; taken: arrays of all copies of every stage, in
+    canonical order.
     """
 
     timing: ExactTiming
@@ -64,18 +58,13 @@ class CheckedTiming:
     def has_shifted_kernels(self) -> bool:
         """Whether a copy of any stage computes more than the smallest block."""
         graph = self.timing.graph
-        return any(
-            block != smallest_block(stage) for stage, block in zip(graph.stages, graph.blocks, strict=True)
-        )
+        return graph.blocks != tuple(map(smallest_block, graph.stages))
 
 
 def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> CheckedTiming:
-    """Simulate what a method proposes; its copies, arrays, tiles, timing and bound are checked.
+    """Simulate what a method proposes, and check its copies, arrays, tiles, timing and bound.
 
-    Raises
-    ------
-    SolverError
-        Something does not hold; the message names the method.
+    Raises SolverError, which names the method, if something does not hold.
     """
     blocks = answer.choice.blocks
     fixed = problem.in_blocks(blocks)

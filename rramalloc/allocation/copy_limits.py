@@ -29,9 +29,8 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
     weighted = [name for name, on_arrays in zip(graph.names, graph.weighted, strict=True) if on_arrays]
     most = dict(zip(graph.names, graph.most_copies.tolist(), strict=True))
     for pattern, low, high in _pairs(given):
-        names = [name for name in weighted if name == pattern] or [
-            name for name in weighted if fnmatchcase(name, pattern)
-        ]
+        alike = (name for name in weighted if fnmatchcase(name, pattern))
+        names = [pattern] if pattern in weighted else list(alike)
         if not names:
             hint = suggestion(pattern, weighted)
             reason = f"no layer on arrays is called {pattern[:60]!r}{'; ' if hint else ''}{hint}"
@@ -59,27 +58,27 @@ def divisors_within(low: int, high: int, whole: int, name: str) -> tuple[int, in
 
 def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
     """Pattern, fewest and most copies of every limit. Raises SpecError."""
-    if isinstance(given, Mapping):
-        pairs: Iterable[tuple[str, object]] = given.items()
-    else:
-        pairs = [_split(text) for text in given or ()]
-    for pattern, wanted in pairs:
+    for pattern, wanted in named_values("copies", "LAYER=N or LAYER=A..B such as conv1=4", given):
         if isinstance(wanted, Sequence) and not isinstance(wanted, str) and len(wanted) == 2:
             wanted = "..".join(map(str, wanted))
         match = _RANGE.fullmatch(str(wanted).strip())
-        if match is None or match[0] in ("", ".."):
-            raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
-        low, dots, high = match[1], match[2], match[3]
+        low, dots, high = match.groups() if match else ("0", None, None)
         least = int(low) if low else 1
         most = int(high) if high else MAX_ARRAYS if dots else least
-        if not 1 <= least <= most:
+        if not (low or high) or not 1 <= least <= most:
             raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
         yield pattern, least, most
 
 
-def _split(text: str) -> tuple[str, str]:
-    """Layer and limits of "conv1=4". Raises SpecError."""
-    name, equals, limits = text.rpartition("=")
-    if not equals or not name:
-        raise SpecError("copies", f"must be LAYER=N or LAYER=A..B such as conv1=4, got {brief(text)}")
-    return name, limits
+def named_values(
+    option: str, form: str, given: Mapping[str, object] | Iterable[str] | None
+) -> Iterable[tuple[str, object]]:
+    """Yield name and value of a mapping, or of texts NAME=VALUE. Raises SpecError."""
+    if isinstance(given, Mapping):
+        yield from given.items()
+        return
+    for text in given or ():
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise SpecError(option, f"must be {form}, got {brief(text)}")
+        yield name.strip(), value

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from rramalloc.allocation.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays, WeightMatrix, demands, folds, modes_of_stages
+from rramalloc.mapping.demand import ModeArrays, demands, folds, modes_of_stages
+from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.network import Network
-from rramalloc.network.node import Name
+from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.search.menu import stage_modes
-from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.search.menu import Modes, stage_modes
 from rramalloc.units import counted, one_line
 
 _MULTIPLES = (1, 2, 4, 8, 16)
@@ -100,26 +100,28 @@ class Inspection(ResultRecord):
 def inspect_network(case: Case) -> Inspection:
     """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
     network, hardware, options, graph = case.network, case.hardware, case.mapping, case.stages
-    cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
-    arrays = demands(network, graph.stages, hardware, options)
-    demand = dict(zip(graph.names, arrays, strict=True))
+    demand = demands(network, graph.stages, hardware, options)
     sizes = folds(network, graph.stages, hardware, options)
     bits = layer_bits(graph.stages, hardware)
-    modes = _modes(network, graph, hardware) if options.mapping == "sdk" else None
-    every = modes_of_stages(network, graph.stages, hardware, options)
-    pixels = np.array([network.shapes[name].pixels for name in graph.names], dtype=object)
+    every, best = modes_of_stages(network, graph.stages, hardware, options), list[Modes]()
+    if isinstance(every, ModeArrays) and every.chooses_blocks:
+        best = [_fewest_modes(every, stage, grid) for stage, grid in enumerate(graph.grids)]
+    saturation = sum(int(modes.arrays[-1]) for modes in best)
+    if not best:
+        pixels = [network.shapes[name].pixels for name in graph.names]
+        saturation = int(every.each(graph.blocks, np.array(pixels, dtype=object)).sum())
     layers = tuple(
         InspectedLayer.gather(
             stage,
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
             windows=network.shapes[stage.name].pixels,
-            demand=demand[stage.name],
-            utilisation=WeightMatrix.of(network, stage, hardware).cells / (demand[stage.name] * cells),
+            demand=demand[index],
+            utilisation=utilisation(network, stage, smallest_block(stage), 1, demand[index], hardware),
             weights=weights(network, stage),
             macs=macs(network, stage),
             fold=None if sizes is None else sizes[index],
-            modes=None if modes is None else modes[index].shown,
+            modes=_shown(case, stage, demand[index], best[index]) if best else None,
             **bits.get(stage.name, {}),
         )
         for index, stage in ((index, graph.layers[index]) for index in graph.network_order)
@@ -133,9 +135,7 @@ def inspect_network(case: Case) -> Inspection:
         mapping=options.mapping,
         fold=options.fold,
         minimum=case.minimum,
-        saturation=int(every.each(graph.blocks, pixels).sum())
-        if modes is None
-        else sum(stage.saturation for stage in modes),
+        saturation=saturation,
         layers=layers,
         host=coverage.host,
         coverage=coverage,
@@ -143,39 +143,25 @@ def inspect_network(case: Case) -> Inspection:
     )
 
 
-class _StageModes(NamedTuple):
-    """The modes of a stage that are shown, and the fewest arrays with which it takes one batch."""
+def _fewest_modes(every: ModeArrays, stage: int, grid: BlockGrid) -> Modes:
+    """Return the modes of a stage that take the fewest arrays for their batches, up to a single batch."""
+    listed = stage_modes(every, stage, every.count(stage, grid.block).arrays(1) * grid.total)
+    return listed.modes.take(listed.fewest())
 
-    shown: tuple[InspectedMode, ...]
-    saturation: int
 
-
-def _modes(network: Network, graph: StageGraph, hardware: Hardware) -> list[_StageModes]:
-    """Return the best modes of every stage, canonical order."""
-    every = ModeArrays(network, graph.stages, hardware)
-    cells = hardware.crossbar.wordlines * hardware.crossbar.bitlines
-    result = []
-    for index, (stage, grid) in enumerate(zip(graph.layers, graph.grids, strict=True)):
-        demand = every.count(index, grid.block).arrays(1)
-        listed = stage_modes(every, index, demand * grid.total)
-        best = listed.modes.take(listed.fewest())
-        smallest = WeightMatrix.of(network, stage, hardware).cells / (grid.block[0] * grid.block[1])
-        places = np.searchsorted(best.arrays, demand * np.array(_MULTIPLES), side="right") - 1
-        shown = [
-            InspectedMode(
-                block=(int(best.tall[place]), int(best.wide[place])),
-                copies=int(best.low[place]),
-                arrays=int(best.arrays[place]),
-                batches=int(best.batches[place]),
-                utilisation=float(
-                    best.low[place]
-                    * best.tall[place]
-                    * best.wide[place]
-                    * smallest
-                    / (best.arrays[place] * cells)
-                ),
-            )
-            for place in dict.fromkeys(places.tolist())
-        ]
-        result.append(_StageModes(tuple(shown), int(best.arrays[-1])))
-    return result
+def _shown(case: Case, stage: Stage, demand: int, best: Modes) -> tuple[InspectedMode, ...]:
+    """Return the fastest modes of a stage with at most some multiples of its demand."""
+    places = np.searchsorted(best.arrays, demand * np.array(_MULTIPLES), side="right") - 1
+    columns = best.take(np.unique(places))
+    fields = (columns.tall, columns.wide, columns.low, columns.arrays, columns.batches)
+    rows = zip(*(column.tolist() for column in fields), strict=True)
+    return tuple(
+        InspectedMode(
+            block=(tall, wide),
+            copies=copies,
+            arrays=arrays,
+            batches=batches,
+            utilisation=utilisation(case.network, stage, (tall, wide), copies, arrays, case.hardware),
+        )
+        for tall, wide, copies, arrays, batches in rows
+    )

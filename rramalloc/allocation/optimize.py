@@ -31,7 +31,8 @@ from rramalloc.mapping.modes import block_of, smallest_block
 from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
-from rramalloc.network.node import Stage
+from rramalloc.network.network import Network
+from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import brief, is_whole
 from rramalloc.search import repair
 from rramalloc.search.fewest import NO_TARGET, Target
@@ -51,7 +52,6 @@ from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import ExactTiming, blocks_by_name, replication_by_name
-from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 
@@ -348,9 +348,9 @@ def layers_of(
         Layer(
             name=graph.names[stage],
             windows=graph.network.shapes[graph.names[stage]].pixels,
-            demand=int(demand[stage]),
-            replication=int(timing.replication[stage]),
-            arrays=int(taken[stage]),
+            demand=demand[stage],
+            replication=copies,
+            arrays=taken[stage],
             batches=int(timing.batches[stage]),
             normal_op=int(terms.normal_op[stage]),
             pre_op=int(terms.pre_op[stage]),
@@ -360,35 +360,35 @@ def layers_of(
             finish=int(timing.finish[stage]),
             fold=None if sizes is None else sizes[stage],
             block=graph.blocks[stage] if in_blocks else None,
-            utilisation=utilisation(graph, stage, int(timing.replication[stage]), int(taken[stage]), hardware)
+            utilisation=utilisation(
+                graph.network, graph.stages[stage], graph.blocks[stage], copies, taken[stage], hardware
+            )
             if in_blocks and taken[stage]
             else None,
             **bits.get(graph.names[stage], {}),
             **(metrics.of_stage(stage) if metrics is not None and graph.weighted[stage] else {}),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
-        for stage in graph.network_order
+        for stage, copies in ((stage, int(timing.replication[stage])) for stage in graph.network_order)
     )
 
 
-def utilisation(graph: StageGraph, stage: int, copies: int, arrays: int, hardware: Hardware) -> float:
-    """Share of the cells of a stage's arrays that hold weights, with copies of its block; 0 without any."""
-    node, block = graph.stages[stage], graph.blocks[stage]
-    if not isinstance(node, Stage):
+def utilisation(
+    network: Network, stage: TimedNode, block: Pair, copies: int, arrays: int, hardware: Hardware
+) -> float:
+    """Share of the cells of a stage's arrays that hold weights, with copies of a block; 0 without any."""
+    if not isinstance(stage, Stage):
         return 0.0
-    unit = smallest_block(node)
+    unit, crossbar = smallest_block(stage), hardware.crossbar
     kernels = block[0] // unit[0] * (block[1] // unit[1])
-    crossbar = hardware.crossbar
-    cells = copies * kernels * WeightMatrix.of(graph.network, node, hardware).cells
+    cells = copies * kernels * WeightMatrix.of(network, stage, hardware).cells
     return cells / (arrays * crossbar.wordlines * crossbar.bitlines)
 
 
 def utilisation_of_all(problem: Problem, choice: Choice, hardware: Hardware) -> float:
     """Share of the cells of all arrays in use that hold weights."""
-    graph, copies = problem.in_blocks(choice.blocks).graph, choice.copies
-    taken: list[int] = problem.arrays_of_stages(copies, graph.blocks).tolist()
-    cells = [
-        utilisation(graph, stage, int(copies[stage]), arrays, hardware) * arrays
-        for stage, arrays in enumerate(taken)
-    ]
-    return sum(cells) / sum(taken)
+    graph, copies = problem.in_blocks(choice.blocks).graph, choice.copies.tolist()
+    taken: list[int] = problem.arrays_of_stages(choice.copies, graph.blocks).tolist()
+    each = zip(graph.stages, graph.blocks, copies, taken, strict=True)
+    shares = (utilisation(graph.network, *modes, hardware) * modes[-1] for modes in each)
+    return sum(shares) / sum(taken)

@@ -119,11 +119,16 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     demand = modes.stored(in_blocks.blocks, np.ones_like(copies))
     taken = modes.each(in_blocks.blocks, copies.astype(object))  # any number of copies can be simulated
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
-    in_ticks = graph.unit == "ticks"
-    unknown_ticks = bool(given.cycles) and not in_ticks
-    without_length = unknown_ticks and absolute.step_ns is not None
-    if unknown_ticks:
+    in_ticks, warnings = graph.unit == "ticks", [*network.warnings]
+    if not graph.lists_all_edges:
+        warnings.append(_TOO_MANY_EDGES)
+    warnings += () if measured is None else measured.warnings
+    if given.cycles and not in_ticks:
+        warnings += () if absolute.step_ns is None else (_NO_TICK,)
         absolute = Absolute(None, None, None)
+    warnings += left_out(hardware)
+    if options.mapping != given.options.mapping:
+        warnings.append(_SDK)
     metrics = None
     if hardware.energy is not None:
         model = EnergyModel(graph, hardware, options)
@@ -153,14 +158,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         critical_path_text=describe(path, timing.makespan, unit),
         latency_table=measured,
         coverage=Coverage.of(network, graph.names),
-        warnings=(
-            *network.warnings,
-            *(() if graph.lists_all_edges else (_TOO_MANY_EDGES,)),
-            *(() if measured is None else measured.warnings),
-            *((_NO_TICK,) if without_length else ()),
-            *left_out(hardware),
-            *((_SDK,) if options.mapping != given.options.mapping else ()),
-        ),
+        warnings=tuple(warnings),
     )
 
 

@@ -23,27 +23,11 @@ Solve = Callable[[Problem, Work, int], Answer]
 class Method:
     """A search or baseline by the name that users call it by.
 
-    Parameters
-    ----------
-    name
-        As `--method` takes it.
-    solve
-        Proposes an allocation.
-    minimises
-        What it makes small, in one line, for the table of methods.
-    source
-        Paper or tool that it is from.
-    proves
-        What its lower bound shows, in one line.
-    seeded
-        Whether the answer depends on the seed beyond ties, so that a comparison shows its spread.
-    compared
-        Whether a comparison runs it unless methods are named.
-    mapping
-        The only mapping that it is for; empty for all of them.
-    sees_digital
-        Whether stages without arrays, which take time, are among those it is given. They leave nothing to
-        choose; it is timed with them in any case.
+    minimises: what it makes small; source: paper or tool that it is from; proves: what its lower bound shows;
+    seeded: whether the answer depends on the seed beyond ties, so that a comparison shows its spread;
+    compared: whether a comparison runs it unless methods are named; mapping: the only one that it is for,
+    empty for all; sees_digital: whether stages without arrays, which take time, are among those it is given.
+    They leave nothing to choose; it is timed with them in any case.
     """
 
     name: str

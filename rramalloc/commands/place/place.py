@@ -233,7 +233,8 @@ def _layers(
         name, held = graph.names[stage], stored.held[stage]
         share = None
         if in_modes:
-            share = utilisation(graph, stage, held.copies, len(held) * held.together, source.hardware)
+            mode = graph.network, graph.stages[stage], graph.blocks[stage]
+            share = utilisation(*mode, held.copies, len(held) * held.together, source.hardware)
         layers.append(
             PlacedLayer(
                 name=name,
