@@ -32,10 +32,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 
 BALANCE = Method(
-    "balance",
-    solve,
-    minimises="the same, until half of the arrays are gone",
-    source="PIMCOMP, DAC 2023",
+    "balance", solve, minimises="the same, until half of the arrays are gone", source="PIMCOMP, DAC 2023"
 )
 
 

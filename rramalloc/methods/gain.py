@@ -35,8 +35,5 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 
 GAIN = Method(
-    "gain",
-    solve,
-    minimises="the exact makespan, greedily",
-    source="steepest descent on exact timing",
+    "gain", solve, minimises="the exact makespan, greedily", source="steepest descent on exact timing"
 )

@@ -50,11 +50,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
 
 
 GENETIC = Method(
-    "genetic",
-    solve,
-    minimises="the exact makespan, by chance",
-    source="PIMCOMP, DAC 2023",
-    seeded=True,
+    "genetic", solve, minimises="the exact makespan, by chance", source="PIMCOMP, DAC 2023", seeded=True
 )
 
 

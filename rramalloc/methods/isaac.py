@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from rramalloc.methods.method import Method, clipped
-from rramalloc.network.node import Barrier, Conv, ConvTranspose, Flatten, GlobalPool, Node, Pool, Upsample
+from rramalloc.network.node import ConvTranspose, Node, Upsample, Whole, Windowed
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -33,12 +33,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     return Answer(problem.choice(clipped(problem, copies)), 1, words)
 
 
-ISAAC = Method(
-    "isaac",
-    solve,
-    minimises="waiting, layer by layer, at any cost",
-    source="ISAAC, ISCA 2016",
-)
+ISAAC = Method("isaac", solve, minimises="waiting, layer by layer, at any cost", source="ISAAC, ISCA 2016")
 
 
 def balanced(graph: StageGraph) -> list[int]:
@@ -62,9 +57,9 @@ def balanced(graph: StageGraph) -> list[int]:
 
 def _pixels_taken(node: Node) -> Fraction:
     """Return how many new pixels of its input a node needs for each pixel it computes."""
-    if isinstance(node, Barrier | Flatten | GlobalPool):
+    if isinstance(node, Whole):
         return Fraction(0)
-    if isinstance(node, Conv | Pool):
+    if isinstance(node, Windowed):
         return Fraction(node.stride[0] * node.stride[1])
     if isinstance(node, ConvTranspose):
         return Fraction(1, node.stride[0] * node.stride[1])

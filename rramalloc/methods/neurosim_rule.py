@@ -30,9 +30,4 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     return Answer(problem.choice(clipped(problem, copies)), 1, words)
 
 
-NEUROSIM = Method(
-    "neurosim",
-    solve,
-    minimises="nothing: copies by grid size",
-    source="DNN+NeuroSim V1.4",
-)
+NEUROSIM = Method("neurosim", solve, minimises="nothing: copies by grid size", source="DNN+NeuroSim V1.4")

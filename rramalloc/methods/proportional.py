@@ -35,10 +35,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 
 PROPORTIONAL = Method(
-    "proportional",
-    solve,
-    minimises="differences between the times of layers",
-    source="PipeLayer, HPCA 2017",
+    "proportional", solve, minimises="differences between the times of layers", source="PipeLayer, HPCA 2017"
 )
 
 

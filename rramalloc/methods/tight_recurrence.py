@@ -38,10 +38,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 
 RECURRENCE = Method(
-    "recurrence",
-    solve,
-    minimises="the tight recurrence, by iteration",
-    source="docs/sources/model.md 5",
+    "recurrence", solve, minimises="the tight recurrence, by iteration", source="docs/sources/model.md 5"
 )
 
 

@@ -32,9 +32,4 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     return Answer(problem.choice(copies), 1, words)
 
 
-UNIFORM = Method(
-    "uniform",
-    solve,
-    minimises="equal copies for all layers",
-    source="PIMCOMP, DAC 2023",
-)
+UNIFORM = Method("uniform", solve, minimises="equal copies for all layers", source="PIMCOMP, DAC 2023")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network, natural_key
-from rramalloc.network.node import Approximation, Barrier, Flatten, GlobalPool, Input, Stage, Unmodelled
+from rramalloc.network.node import Approximation, Barrier, Input, Stage, Unmodelled, Whole
 from rramalloc.records import Record
 from rramalloc.units import share
 
@@ -167,7 +167,7 @@ def _waiting(network: Network) -> tuple[str, ...]:
         if isinstance(node, Barrier) and not ready:
             waiting.append(node.name)
         digital = not isinstance(node, Input | Stage)
-        whole = isinstance(node, Barrier | GlobalPool | Flatten) or network.shapes[node.name].pixels == 1
+        whole = isinstance(node, Whole) or network.shapes[node.name].pixels == 1
         if whole or (digital and ready):
             at_once.add(node.name)
     return tuple(waiting)

@@ -366,12 +366,12 @@ class Upsample(_Digital):
     mode: Literal["nearest", "linear", "cubic"] = "nearest"
     coordinates: Literal["asymmetric", "half_pixel", "align_corners"] = "asymmetric"
 
-    def needed(self, axis: int, extent: int) -> list[Pair]:
-        """First and last of `extent` source pixels that each output pixel needs along an axis.
+    def needed(self, axis: int, source: Shape) -> list[Pair]:
+        """First and last source row (axis 0) or column (1) that each of the output needs.
 
         A position on a source pixel needs that pixel alone: the weights of its neighbours are 0.
         """
-        factor = self.scale[axis]
+        factor, extent = self.scale[axis], source[1 + axis]
         outputs = range(extent * factor)
         if self.mode == "nearest":
             return [(index // factor, index // factor) for index in outputs]
@@ -409,11 +409,11 @@ class Take(_Digital):
     rows: Runs | None = None
     columns: Runs | None = None
 
-    def needed(self, axis: int, extent: int) -> list[Pair]:
-        """First and last of `extent` source pixels that each output pixel needs; (0, -1): none."""
+    def needed(self, axis: int, source: Shape) -> list[Pair]:
+        """First and last source row (axis 0) or column (1) that each of the output needs; (0, -1): none."""
         runs = (self.rows, self.columns)[axis]
         if runs is None:
-            return [(index, index) for index in range(extent)]
+            return [(index, index) for index in range(source[1 + axis])]
         taken = [first + step * turn for first, count, step in runs for turn in range(count)]
         return [(index, index) if index >= 0 else (0, -1) for index in taken]
 
@@ -471,19 +471,13 @@ class Barrier(_Digital):
 
 
 Stage = Conv | ConvTranspose | Linear | Recurrent
-DigitalNode = (
-    Pool
-    | GlobalPool
-    | Flatten
-    | Concat
-    | Elementwise
-    | Pixelwise
-    | Select
-    | Upsample
-    | Take
-    | Regrid
-    | Barrier
-)
+Windowed = Conv | Pool
+"""Nodes of which an output pixel needs a window of the input."""
+Ranged = Upsample | Take | Regrid
+"""Nodes that say by `needed` which rows and columns of the source each of theirs needs."""
+Whole = GlobalPool | Flatten | Barrier
+"""Nodes that need every pixel of their inputs before they yield the first."""
+DigitalNode = Pool | GlobalPool | Flatten | Concat | Elementwise | Pixelwise | Select | Ranged | Barrier
 """Nodes without weights: they take no time of their own unless the hardware gives them a rate."""
 TimedNode = Stage | DigitalNode
 """Node of which a batch can be computed: a weight layer, or a digital node with a rate."""

@@ -13,19 +13,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.network.geometry import Geometry, Pair, Shape
-from rramalloc.network.node import (
-    Barrier,
-    Conv,
-    ConvTranspose,
-    Flatten,
-    GlobalPool,
-    Node,
-    Pool,
-    Regrid,
-    Take,
-    Upsample,
-)
+from rramalloc.network.geometry import Geometry, Shape
+from rramalloc.network.node import ConvTranspose, Node, Ranged, Whole, Windowed
 
 Table = npt.NDArray[np.int32]
 Index = npt.NDArray[np.int64]
@@ -37,24 +26,23 @@ def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shap
     The pixels that an output pixel needs are a product of rows and columns, so each axis is pulled alone.
     """
     extent = (output.height, output.width)[axis]
-    if isinstance(node, Conv | Pool):
+    if isinstance(node, Windowed):
         first, last = _inputs_of_outputs(node.geometry, axis, len(table), extent)
         return _range_maximum(table[:, None], 0, first, last, node.geometry.dilation[axis])[:, 0]
     if isinstance(node, ConvTranspose):
         first, last, step = _outputs_of_inputs(node.geometry, axis, extent, len(table))
         return _range_maximum(table[:, None], 0, first, last, step)[:, 0]
-    if isinstance(node, Upsample | Take | Regrid):
-        first, last = np.array(ranges(node, axis, source), dtype=np.int64).T
+    if isinstance(node, Ranged):
+        first, last = np.array(node.needed(axis, source), dtype=np.int64).T
         return _range_maximum(table[:, None], 0, first, last, 1)[:, 0]
-    everything = isinstance(node, GlobalPool | Flatten | Barrier)
-    if everything or (source.height, source.width) != (output.height, output.width):  # 1 x 1 is broadcast
+    if isinstance(node, Whole) or source[1:] != output[1:]:  # 1 x 1 is broadcast
         return np.full(extent, table.max(), dtype=np.int32)
     return table
 
 
 def last_user(node: Node, table: Table, source: Shape) -> Table:
     """Maximum of `table` over the output pixels that need each input pixel; shape of the input grid."""
-    if isinstance(node, Conv | Pool | ConvTranspose):
+    if isinstance(node, Windowed | ConvTranspose):
         for axis, extent in enumerate((source.height, source.width)):
             if isinstance(node, ConvTranspose):
                 first, last = _inputs_of_outputs(node.geometry, axis, table.shape[axis], extent)
@@ -63,26 +51,19 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
                 first, last, step = _outputs_of_inputs(node.geometry, axis, extent, table.shape[axis])
             table = _range_maximum(table, axis, first, last, step)
         return table
-    if isinstance(node, Upsample | Take | Regrid):
+    if isinstance(node, Ranged):
         for axis, extent in enumerate((source.height, source.width)):
             table = np.moveaxis(table, axis, 0)
             result = np.full((extent, table.shape[1]), -1, dtype=np.int32)
-            pixel, last = np.array(ranges(node, axis, source), dtype=np.int64).T
+            pixel, last = np.array(node.needed(axis, source), dtype=np.int64).T
             while (users := np.flatnonzero(pixel <= last)).size:  # mostly at most four turns
                 np.maximum.at(result, pixel[users], table[users])
                 pixel = pixel + 1
             table = np.ascontiguousarray(np.moveaxis(result, 0, axis))
         return table
-    if isinstance(node, GlobalPool | Flatten | Barrier) or table.shape != (source.height, source.width):
+    if isinstance(node, Whole) or table.shape != (source.height, source.width):
         return np.full((source.height, source.width), table.max(), dtype=np.int32)
     return table
-
-
-def ranges(node: Upsample | Take | Regrid, axis: int, source: Shape) -> list[Pair]:
-    """First and last row (axis 0) or column (1) of the source that each of the output needs, or (0, -1)."""
-    if isinstance(node, Regrid):
-        return node.needed(axis, source)
-    return node.needed(axis, source[1 + axis])
 
 
 def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index]:

@@ -12,18 +12,7 @@ import numpy as np
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import (
-    Barrier,
-    Conv,
-    ConvTranspose,
-    Flatten,
-    GlobalPool,
-    Node,
-    Pool,
-    Regrid,
-    Take,
-    Upsample,
-)
+from rramalloc.network.node import ConvTranspose, Node, Ranged, Take, Upsample, Whole, Windowed
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
@@ -122,7 +111,7 @@ def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
 
 def _rule(node: Node) -> object:
     """Return a key that is equal for nodes that read their inputs by the same rule."""
-    if isinstance(node, Conv | ConvTranspose | Pool):
+    if isinstance(node, Windowed | ConvTranspose):
         return isinstance(node, ConvTranspose), node.geometry
     if isinstance(node, Upsample):
         return node.scale, node.mode, node.coordinates
@@ -219,8 +208,7 @@ class _Tracer:
 
 
 def _keeps_pixels(node: Node) -> bool:
-    moves = Conv | ConvTranspose | Pool | Upsample | Take | Regrid | GlobalPool | Flatten | Barrier
-    return not isinstance(node, moves)
+    return not isinstance(node, Windowed | ConvTranspose | Ranged | Whole)
 
 
 class _Pruner:

@@ -72,7 +72,7 @@ def test_interpolation_needs_what_onnx_reads(mode: str, coordinates: str, extent
     ])  # fmt: skip
     upsample = Upsample(name="u", inputs=("x",), scale=(1, factor), mode=mode, coordinates=coordinates)
     found = [(int(used.min()), int(used.max())) for used in map(np.flatnonzero, reads.T)]
-    assert upsample.needed(1, extent) == found
+    assert upsample.needed(1, Shape(1, 1, extent)) == found
 
 
 def _window(random: Random, op: str, extents: tuple[int, int]) -> dict[str, object]:

@@ -295,7 +295,7 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
         case Select():
             return first[np.arange(output.channels) % len(first)]
         case Upsample() | Take():
-            needed = (node.needed(axis, first.shape[axis + 1]) for axis in (0, 1))
+            needed = (node.needed(axis, Shape(*first.shape)) for axis in (0, 1))
             rows, columns = ([last for _, last in each] for each in needed)
             bordered = np.pad(first, ((0, 0), (0, 1), (0, 1)))  # -1 takes a row or column of zeros
             return bordered[:, rows][:, :, columns]

@@ -59,7 +59,6 @@ from rramalloc.network.node import (
     Take,
     Upsample,
 )
-from rramalloc.network.receptive import ranges
 from rramalloc.records import brief, check_range
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__
@@ -179,7 +178,7 @@ def _all_written(node: Node, inputs: list[Steps], output: Shape) -> Steps:
     if isinstance(node, Stage | Pool):
         return last_written(inputs[0], node, output)
     if isinstance(node, Upsample | Take | Regrid):
-        rows, columns = (ranges(node, axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
+        rows, columns = (node.needed(axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
         high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=NEVER) for first, last in rows])
         wide = [high[:, first : last + 1].max(axis=1, initial=NEVER) for first, last in columns]
         return np.stack(wide, axis=1)
