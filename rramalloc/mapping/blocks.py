@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from rramalloc.choices import MAPPINGS, Mapping
@@ -150,13 +151,11 @@ class CopiesSharing:
 
     def __getitem__(self, number: int) -> Held:
         """Return the content of the arrays of a set."""
-        groups, rows = self.weights.groups, range(self.weights.rows)
-        columns = range(self.weights.columns)
-        first = number * self.room
+        groups, high, wide = self.weights.groups, self.weights.rows, self.weights.columns
+        first, lines = number * self.room, (range(high), range(wide))
         several = range(first, min(first + self.room, self.copies * groups))
-        high, wide = len(rows), len(columns)
         parts = tuple(
-            Part(each // groups - first // groups, each % groups, at * high, at * wide, rows, columns)
+            Part(each // groups - first // groups, each % groups, at * high, at * wide, *lines)
             for at, each in enumerate(several)
         )
         block = Block(number, number, len(several) * high, len(several) * wide, parts)
@@ -195,60 +194,28 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     Source: docs/sources/model.md 3.
     """
     check_known("mapping", mapping, MAPPINGS)
-    cuts = _Cuts.of(weights, crossbar, mapping)
-    listed = [block for unit in range(cuts.units) for block in cuts.of_unit(unit)]
+    positions, limit = weights.positions, crossbar.wordlines
+    every = range(positions * weights.inputs * weights.wordlines_per_input)
+    if mapping == "whole_kernel" and len(every) > limit:
+        limit = limit // positions * positions
+    step = positions if mapping == "kernel_split" else 1
+    splits = [every[position::step] for position in range(step)]
+    rows = [cut for split in splits for cut in _cut(split, limit)]
+    columns = list(_cut(range(weights.columns), crossbar.bitlines))
+    together = 1  # groups of a unit
+    if weights.groups > 1 and len(rows) == len(splits) and len(columns) == 1:
+        together = min(crossbar.wordlines // len(splits[0]), crossbar.bitlines // weights.columns)
+    listed = []
+    for unit, first in enumerate(range(0, weights.groups, together)):
+        groups = range(first, min(first + together, weights.groups))
+        for (i, high), (j, wide) in product(enumerate(rows), enumerate(columns)):
+            parts = tuple(
+                Part(0, group, at * len(high), at * len(wide), high, wide) for at, group in enumerate(groups)
+            )
+            used = len(high) * len(groups), len(wide) * len(groups)
+            listed.append(Block(unit * len(rows) + i, unit * len(columns) + j, *used, parts))
     listed.sort(key=lambda block: (block.row_block, block.column_block))
     return [plane for block in listed for plane in _planes(block, weights.arrays_per_block)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cuts:
-    """Cuts of a stage's matrix. together: groups of a unit; rows: of one group, cut by cut."""
-
-    weights: WeightMatrix
-    together: int
-    rows: tuple[tuple[range, ...], ...]
-    columns: tuple[range, ...]
-
-    @classmethod
-    def of(cls, weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> _Cuts:
-        positions, inputs = weights.positions, weights.inputs * weights.wordlines_per_input
-        all_rows = range(positions * inputs)
-        step = positions if mapping == "kernel_split" else 1
-        splits = [all_rows[position::step] for position in range(step)]
-        limit = crossbar.wordlines
-        if mapping == "whole_kernel" and len(all_rows) > limit:
-            limit = limit // positions * positions
-        rows = tuple(tuple(_cut(split, limit)) for split in splits)
-        columns = tuple(_cut(range(weights.columns), crossbar.bitlines))
-        together = 1
-        if weights.groups > 1 and len(rows[0]) == len(columns) == 1:
-            together = min(crossbar.wordlines // len(splits[0]), crossbar.bitlines // weights.columns)
-        return cls(weights, together, rows, columns)
-
-    @property
-    def units(self) -> int:
-        """Groups that share no array with another, or sets of groups that do."""
-        return -(-self.weights.groups // self.together)
-
-    def of_unit(self, unit: int) -> Iterator[Block]:
-        """Blocks of the groups of one unit."""
-        first = unit * self.together
-        groups = range(first, min(first + self.together, self.weights.groups))
-        rows = [cut for split in self.rows for cut in split]
-        for i, high in enumerate(rows):
-            for j, wide in enumerate(self.columns):
-                parts = tuple(
-                    Part(0, group, (group - first) * len(high), (group - first) * len(wide), high, wide)
-                    for group in groups
-                )
-                yield Block(
-                    unit * len(rows) + i,
-                    unit * len(self.columns) + j,
-                    len(high) * len(groups),
-                    len(wide) * len(groups),
-                    parts,
-                )
 
 
 def _cut(whole: range, limit: int) -> Iterator[range]:

@@ -163,13 +163,8 @@ class _ArcFlow:
 
     def _run(self) -> Any:
         solver = self._highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("mip_max_nodes", _MOST_NODES),
-            ("objective_target", float(self._instance.tiles)),
-        ):
+        options = {"output_flag": False, "threads": 1, "random_seed": 0, "mip_max_nodes": _MOST_NODES}
+        for option, value in (options | {"objective_target": float(self._instance.tiles)}).items():
             solver.setOptionValue(option, value)
         solver.passModel(self._model)
         solver.run()
@@ -340,11 +335,11 @@ def faults(fillings: Sequence[Filling], demand: Ints, replication: Ints, tiles: 
             held += copies * int(demand[stage])
         if held > tiles.arrays:
             faults.append(f"a tile holds {held} arrays, it has {tiles.arrays}")
-    for stage, copies in placed.items():
-        if copies != int(replication[stage]):
-            faults.append(f"stage {stage}: {copies} copies placed of {int(replication[stage])}")
-    used = sum(filling.tiles for filling in fillings)
-    if used > tiles.count:
+    wanted = enumerate(zip(placed.values(), map(int, replication), strict=True))
+    faults += [
+        f"stage {stage}: {got} copies placed of {all_}" for stage, (got, all_) in wanted if got != all_
+    ]
+    if (used := sum(filling.tiles for filling in fillings)) > tiles.count:
         faults.append(f"{used} tiles are used, there are {tiles.count}")
     return tuple(faults)
 
