@@ -20,7 +20,7 @@ from rramalloc.allocation.allocation import (
     EdgeDelay,
     NetworkId,
 )
-from rramalloc.allocation.copy_limits import CopyLimits
+from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import AllocationArguments, Handoff, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json

@@ -9,10 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
-from rramalloc.allocation.copy_limits import CopyLimits, copy_limits, divisors_within
 from rramalloc.allocation.layer_bits import BitTable
+from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.choices import DEFAULTS, Divided, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware

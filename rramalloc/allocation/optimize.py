@@ -85,7 +85,8 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
         error.reload = lacks if plain and (error.chip or not lacks) else None
         raise
     try:
-        answer = _from_start(problem, request, stop) if request.start else propose(problem, request, stop)
+        given = request.start
+        answer = _from_start(problem, given, request, stop) if given else propose(problem, request, stop)
     except TargetError as error:
         largest = case.problem(MAX_ARRAYS).budget
         error.chip = largest if largest == problem.budget else None
@@ -97,17 +98,15 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     return checked_allocation(case, arrays, problem, request, stop, answer)
 
 
-def _from_start(problem: Problem, request: Request, stop: Work) -> Answer:
+def _from_start(problem: Problem, given: AllocationInput, request: Request, stop: Work) -> Answer:
     """Return an answer that is no worse than the start of the request; without work, the start itself."""
-    if request.start is None:
-        raise AssertionError("only called with a start")
-    start, objective = start_choice(problem, request.start), objective_of(problem, request)
+    start, objective = start_choice(problem, given), objective_of(problem, request)
     problem = replace(problem, start=(start.blocks, start.copies))
     alone = Answer(start, 1, "the start as it is, against a bound that takes no search")
     met = request.target.is_met_by(start)
     if stop.work == 0:
         if not met:
-            raise SpecError(request.start.where, "start: it misses the target; --work 0 looks no further")
+            raise SpecError(given.where, "start: it misses the target; --work 0 looks no further")
         return replace(alone, lower_bound=root_bound(problem, stop.nested(1)))
     try:
         answer = propose(problem, request, stop)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Node, Pixelwise, Pool
+from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,52 +86,30 @@ def chain_layers(network: Network) -> tuple[ChainLayer, ...]:
     layers: list[ChainLayer] = []
     previous, ended = "", False
     for node in network.nodes:
+        reason = ""
         if len(node.inputs) > 1 or (node.inputs and node.inputs[0] != previous):
-            raise _uncovered(network, node, "it is not a chain")
-        previous = node.name
-        if isinstance(node, Conv):
-            if ended:
-                raise _uncovered(network, node, "it follows a layer that needs all pixels")
-            layers.append(_fused(network, node))
-        elif isinstance(node, Pool):
-            layers[-1:] = [_with_pool(network, node, layers)]
+            reason = "it is not a chain"
+        elif isinstance(node, Windowed):
+            (k, wide), (s, across), pads = node.kernel, node.stride, node.geometry.pads
+            if isinstance(node, Conv) and ended:
+                reason = "it follows a layer that needs all pixels"
+            elif isinstance(node, Pool) and (not layers or layers[-1].k_pool * layers[-1].s_pool > 1):
+                reason = "a pool must directly follow a convolution"
+            elif k != wide or s != across or node.dilation != (1, 1) or pads.top != pads.left:
+                reason = "kernel, stride and padding must be square and not dilated"
+            elif isinstance(node, Conv):
+                _, high, wide = network.shapes[node.name]
+                layers.append(ChainLayer(name=node.name, w_out=wide, h_out=high, k=k, s=s, p=pads.top))
+            else:
+                layers[-1] = replace(layers[-1], k_pool=k, s_pool=s, p_pool=pads.top)
         elif isinstance(node, Linear | Flatten | GlobalPool):
             ended = True
         elif not isinstance(node, Pixelwise) and node.inputs:
-            raise _uncovered(network, node, f"{node.op} is not part of the model")
+            reason = f"{node.op} is not part of the model"
+        if reason:
+            where = f"{network.name}: node {node.name[:60]!r}"
+            raise UnsupportedError(where, f"the published recurrence covers chains only: {reason}")
+        previous = node.name
     if not layers:
         raise UnsupportedError(network.name, "the published recurrence needs a convolution, there is none")
     return tuple(layers)
-
-
-def _fused(network: Network, node: Conv) -> ChainLayer:
-    kernel, stride, pad = _square(network, node)
-    shape = network.shapes[node.name]
-    return ChainLayer(name=node.name, w_out=shape.width, h_out=shape.height, k=kernel, s=stride, p=pad)
-
-
-def _with_pool(network: Network, node: Pool, layers: Sequence[ChainLayer]) -> ChainLayer:
-    if not layers or layers[-1].k_pool * layers[-1].s_pool > 1:
-        raise _uncovered(network, node, "a pool must directly follow a convolution")
-    kernel, stride, pad = _square(network, node)
-    return replace(layers[-1], k_pool=kernel, s_pool=stride, p_pool=pad)
-
-
-def _square(network: Network, node: Conv | Pool) -> tuple[int, int, int]:
-    """Kernel, stride and leading pad of a node that is equal in height and width and not dilated."""
-    geometry = node.geometry
-    pads = geometry.pads
-    if (
-        geometry.kernel[0] != geometry.kernel[1]
-        or geometry.stride[0] != geometry.stride[1]
-        or geometry.dilation != (1, 1)
-        or pads.top != pads.left
-    ):
-        raise _uncovered(network, node, "kernel, stride and padding must be square and not dilated")
-    return geometry.kernel[0], geometry.stride[0], pads.top
-
-
-def _uncovered(network: Network, node: Node, reason: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{network.name}: node {node.name[:60]!r}", f"the published recurrence covers chains only: {reason}"
-    )

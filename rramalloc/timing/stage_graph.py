@@ -370,18 +370,17 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
     return np.maximum.accumulate(need.ravel())
 
 
-def is_stage(network: Network, node: Stage, fc: FullyConnected) -> bool:
-    """Whether a weight layer is timed.
-
-    A linear layer on a 1 x 1 grid is left to the host by default, unless all weight layers are such.
-    """
-    on_grid = not isinstance(node, Linear) or network.shapes[node.name].pixels > 1
-    return on_grid or fc == "crossbar" or network.only_classifiers
-
-
 def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
-    """Weight layers that are not left to the host, in network order."""
-    return tuple(stage for stage in network.stages if is_stage(network, stage, fc))
+    """Weight layers that are not left to the host, in network order.
+
+    Linear layers on a 1 x 1 grid are by default, unless all weight layers are such.
+    """
+    every = fc == "crossbar" or network.only_classifiers
+    return tuple(
+        stage
+        for stage in network.stages
+        if every or not isinstance(stage, Linear) or network.shapes[stage.name].pixels > 1
+    )
 
 
 def _pointers(consumers: Sequence[int], stages: int) -> npt.NDArray[np.int32]:

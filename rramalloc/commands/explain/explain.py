@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.copy_limits import copy_limits
+from rramalloc.allocation.limits import copy_limits
 from rramalloc.api import optimize
 from rramalloc.choices import (
     DEFAULT_WORK,

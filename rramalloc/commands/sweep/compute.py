@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.copy_limits import copy_limits
+from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import (
     Request,
     check_inputs,

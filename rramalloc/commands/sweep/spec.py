@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
-from rramalloc.allocation.at_most import at_most_of
 from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
+from rramalloc.allocation.limits import at_most_of
 from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, SweptObjective
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError

@@ -1,4 +1,4 @@
-"""Limits of copies that a user holds: `conv1=4`, `conv*=2..8` (docs/sources/model.md 15)."""
+"""Limits that a user holds: `conv1=4`, `conv*=2..8`, `area_um2=2mm2` (docs/sources/model.md 15)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from rramalloc.allocation.budgets import MAX_ARRAYS
-from rramalloc.choices import CopiesLike
+from rramalloc.choices import AtMostLike, CopiesLike
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.mapping.modes import divisors
-from rramalloc.records import brief
+from rramalloc.records import brief, check_known
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import amount
 
 CopyLimits = Mapping[str, tuple[int, int]]
 """The fewest and the most copies of layers, by name."""
+UNITS = {"area_um2": "um2", "energy_pj": "pJ", "power_mw": "mW", "latency_ns": "ns", "interval_ns": "ns"}
+"""Unit of every quantity that may be limited."""
 _RANGE = re.compile(r"([0-9]{1,12})?(\.\.)?([0-9]{1,12})?")
 _EXAMPLES = "a number such as 4, or a range such as 2..8, 2.. or ..8"
 
@@ -68,6 +71,21 @@ def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
         if not (low or high) or not 1 <= least <= most:
             raise SpecError("copies", f"{pattern[:60]!r}: must be {_EXAMPLES}, got {brief(wanted)}")
         yield pattern, least, most
+
+
+def at_most_of(given: AtMostLike | None) -> dict[str, float]:
+    """Return the limit of every quantity that is named; of several the lowest. Raises SpecError."""
+    limits = dict[str, float]()
+    for name, value in named_values("at_most", "QUANTITY=X such as area_um2=2mm2", given):
+        check_known("quantity", name, tuple(UNITS))
+        try:
+            limit = amount(str(value), UNITS[name])
+        except ValueError as error:
+            raise SpecError("at_most", f"{name}: {error}") from None
+        if not 0 < limit < 1e300:
+            raise SpecError("at_most", f"{name}: must be more than 0, got {brief(value)}")
+        limits[name] = min(limit, limits.get(name, limit))
+    return limits
 
 
 def named_values(

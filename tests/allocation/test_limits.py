@@ -8,7 +8,7 @@ import pytest
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.copy_limits import copy_limits
+from rramalloc.allocation.limits import copy_limits
 from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
