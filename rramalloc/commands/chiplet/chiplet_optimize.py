@@ -11,7 +11,6 @@ choices made here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median_low
@@ -273,28 +272,6 @@ def _unit(unit: Unit | None) -> str | None:
     return None if unit is None else " / ".join(f"{row},{column}" for row, column in unit)
 
 
-def describe(
-    source: Description | NetworkLike,
-    hardware: HardwareLike | None,
-    crossbar: CrossbarLike | None = None,
-    mapping: Mapping = "im2col",
-    fc: FullyConnected = "host",
-    input_shapes: InputShapes | None = None,
-) -> tuple[Description, str, tuple[str, ...]]:
-    """Return a description, its name in messages, and its assumptions; a hardware makes it generated."""
-    if hardware is None:
-        if isinstance(source, Network):
-            raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
-        if isinstance(source, Description):
-            return source, "description", ()
-        return read_description(source), os.fspath(source), ()
-    if isinstance(source, Description):
-        raise SpecError("hardware", "a description has a chip of its own: give no hardware")
-    network = as_network(source, input_shapes)
-    described, assumed = describe_network(network, as_hardware(hardware, crossbar), mapping, fc)
-    return described, network.where, assumed
-
-
 def chiplet_optimize(
     source: Description | NetworkLike,
     *,
@@ -333,7 +310,17 @@ def chiplet_optimize(
         FileError, SpecError, UnsupportedError; SolverError if cost and search disagree.
     """
     check_effort(seed, work, time_limit_s)
-    description, where, assumed = describe(source, hardware, crossbar, mapping, fc, input_shapes)
+    assumed: tuple[str, ...] = ()
+    if hardware is not None:
+        if isinstance(source, Description):
+            raise SpecError("hardware", "a description has a chip of its own: give no hardware")
+        network = as_network(source, input_shapes)
+        machine, where = as_hardware(hardware, crossbar), network.where
+        description, assumed = describe_network(network, machine, mapping, fc)
+    elif isinstance(source, Network):
+        raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
+    else:
+        description, where = read_description(source)
     problem = ScheduleProblem.of(description, where)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
     search, least = ScheduleSearch(problem, ending, seed), lower_bound(problem)

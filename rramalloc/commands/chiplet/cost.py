@@ -32,9 +32,8 @@ from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.links import Loads
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
-from rramalloc.commands.place.transfer import Way, Ways
+from rramalloc.commands.place.transfer import Ways
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
@@ -369,57 +368,39 @@ def placed_cost(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to compute the cost of a placement"
         )
     step_ns, timing = step_time.step_ns(copies), simulate(graph, copies)
-    batches = timing.batches.tolist()
-    rates, own = _Rates(chip), graph.on_arrays
-    compute_ns = [
-        count * cycles * step_ns for count, cycles in zip(batches, timing.cycles.tolist(), strict=True)
-    ]
-    costs = dict(zip(graph.names, map(OperatorCost.of, compute_ns), strict=True))
-    batches_of = dict(zip(graph.names, batches, strict=True))
+    batches = dict(zip(graph.names, timing.batches.tolist(), strict=True))
+    costs = {
+        name: OperatorCost.of(batches[name] * cycles * step_ns)
+        for name, cycles in zip(graph.names, timing.cycles.tolist(), strict=True)
+    }
+    own, edges, absent = graph.on_arrays, [], dict[str, None]()
+
+    def given(field: str, *, needed: bool) -> float | None:
+        """Return a rate of the chip; one that is needed and absent costs nothing."""
+        value: float | None = getattr(chip, field) if needed else None
+        if needed and value is None:
+            absent[field] = None
+        return value
+
     ways = Ways.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
-    edges = []
     for way, size_bytes, p, c in zip(
         ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
     ):
-        producer, consumer = own.names[p], own.names[c]
-        carried, routed = rates.carried(way, size_bytes), rates.routed(batches_of[producer], way)
+        producer, consumer, loads, moved = own.names[p], own.names[c], Loads(), way.moved()
+        way.onto(loads, size_bytes)  # of the slowest link, with no other traffic
+        tile = given("bandwidth_tile_gb_s", needed=any(key is not None for key in loads.of_key))
+        carried = way.slowest_ns(loads, tile, given("bandwidth_chip_gb_s", needed=None in loads.of_key))
+        inside = given("hop_ns_tile", needed=moved.inside > 0) or 0.0
+        between = given("hop_ns_chip", needed=moved.between > 0) or 0.0
+        routed = batches[producer] * moved.mean_ns(inside, between)
         if p == c:
             costs[producer] = OperatorCost.of(costs[producer].compute, carried, routed)
         else:
             edges.append(EdgeCost.of(producer, consumer, carried, routed))
     groups = [{name: costs[name] for name in level} for level in _levels(graph)]
-    warnings = [f"the hardware gives no {field}: that time is left out" for field in rates.missing]
+    warnings = [f"the hardware gives no {field}: that time is left out" for field in absent]
     warnings += measured.warnings if measured else ()
     return ChipletCost.of(groups, edges, "ns", warnings, timing.makespan * step_ns)
-
-
-class _Rates:
-    """Bandwidths and times per hop of a chip; missing: those not given, which cost nothing."""
-
-    def __init__(self, chip: Chip) -> None:
-        self._chip, self.missing = chip, dict[str, None]()
-
-    def carried(self, way: Way, size_bytes: float) -> float:
-        """Return the time in which the slowest link carries `size_bytes` bytes of a way, with no other
-        traffic."""
-        loads = Loads()
-        way.onto(loads, size_bytes)
-        tile = self._value("bandwidth_tile_gb_s") if any(key is not None for key in loads.of_key) else None
-        between = self._value("bandwidth_chip_gb_s") if None in loads.of_key else None
-        return way.slowest_ns(loads, tile, between)
-
-    def routed(self, transfers: int, way: Way) -> float:
-        """Time on the way: so many transfers of the mean hops of the pairs that move."""
-        moved = way.moved()
-        inside = self._value("hop_ns_tile") if moved.inside else None
-        between = self._value("hop_ns_chip") if moved.between else None
-        return transfers * moved.mean_ns(inside or 0.0, between or 0.0)
-
-    def _value(self, field: str) -> float | None:
-        value: float | None = getattr(self._chip, field)
-        if value is None:
-            self.missing[field] = None
-        return value
 
 
 def _levels(graph: StageGraph) -> list[list[str]]:
@@ -451,9 +432,7 @@ def chiplet_cost(
     if isinstance(source, Description) or (alone and not isinstance(source, Network)):
         if latency_table is not None:
             raise SpecError("latency table", "is for a network, a description has its own times")
-        if isinstance(source, Description):
-            return described_cost(source, "description")
-        return described_cost(read_description(source), os.fspath(source))
+        return described_cost(*read_description(source))
     if allocation is None or placement is None:
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")

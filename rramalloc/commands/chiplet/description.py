@@ -279,10 +279,14 @@ class Description(Record):
 DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
 
 
-def read_description(path: str | os.PathLike[str]) -> Description:
-    """Read a description file, or the description in what `chiplet optimize` wrote. Raises FileError,
-    SpecError."""
-    document, where = read_json(path), os.fspath(path)
+def read_description(source: Description | str | os.PathLike[str]) -> tuple[Description, str]:
+    """Return a description and its name in messages: as it is, or from its file, or from that of a schedule.
+
+    Raises FileError, SpecError.
+    """
+    if isinstance(source, Description):
+        return source, "description"
+    document, where = read_json(source), os.fspath(source)
     if isinstance(document, dict) and document.get("format") == SCHEDULE:
         document = document.get("description")
-    return parse(DESCRIPTION, document, where)
+    return parse(DESCRIPTION, document, where), where

@@ -46,16 +46,3 @@ def test_optimize_writes_what_cost_reads(run: Run, tmp_path: Path) -> None:
     totals = [float(row["total"]) for row in rows]
     assert totals[0] > totals[1] == totals[2] == json.loads(schedule.read_text())["total"]
     assert run("chiplet", "optimize", EXAMPLE, "--work", "4", "--format", "csv").rows[0]["group"] == "0"
-
-
-def test_a_placed_network_is_timed_both_ways(run: Run, tmp_path: Path) -> None:
-    """AlexNet on 1024 arrays: 82 steps of 2100 ns as a pipeline; layer after layer 604,520 ns."""
-    allocation, placement = tmp_path / "a.json", tmp_path / "p.json"
-    machine = ("--hardware", "isaac-todaes")
-    run("optimize", "alexnet", "--arrays", "1024", *machine, "-o", allocation, "--quiet")
-    run("place", "alexnet", "--allocation", allocation, "-o", placement, "--quiet", "--work", "0")
-    more = ("--allocation", allocation, "--placement", placement)
-    told = run("chiplet", "cost", "alexnet", *more)
-    lines = {line.split()[0]: line for line in told.out.splitlines()[-4:]}
-    assert "172.2 us, all stages at the same time" in lines["pipelined"]
-    assert "sequential: one group after the other" in lines["total"]

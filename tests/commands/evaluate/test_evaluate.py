@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -87,7 +88,9 @@ def slow_time_ns(network: Network, chip: ChipPerformance, strategy: Strategy, la
 
 @settings(max_examples=60)
 @given(randoms)
-def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
+def test_matrices_are_those_of_the_slow_evaluation(
+    tmp_path_factory: pytest.TempPathFactory, random: Random
+) -> None:
     network, chip = random_network(random), random_chip(random)
     layers = weight_layers(network)
     strategies = [random_strategy(random, chip, layers, f"s{number}") for number in range(4)]
@@ -97,6 +100,13 @@ def test_matrix_is_that_of_the_slow_evaluation(random: Random) -> None:
         strategy.name: [slow_time_ns(network, chip, strategy, layer) for layer in layers]
         for strategy in strategies
     }
+    path = tmp_path_factory.mktemp("load") / "load.json"
+    evaluation.save_load(path)
+    for layer, row in zip(layers, json.loads(path.read_text())["matrix"], strict=True):
+        for strategy, entry in zip(strategies, row, strict=True):
+            parts = [part for part in strategy.tasks.get(layer, strategy.tasks["*"]) if part.compute]
+            held = [[number, [*part.compute], [*part.storage]] for number, part in enumerate(parts, 1)]
+            assert entry == held
     for name, times in slow.items():
         assert evaluation.to_frame()[name].tolist() == pytest.approx(times, rel=1e-9)
     assert sum(slow[evaluation.best]) == pytest.approx(min(map(sum, slow.values())), rel=1e-9)
