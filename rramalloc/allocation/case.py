@@ -170,6 +170,7 @@ class Case:
             least,
             most,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
+            once=demand,
             bits=bits,
         )
         if least is not None or not modes.is_chosen_freely:
