@@ -44,11 +44,10 @@ class Flows:
     """Edges between stages, by producer and consumer.
 
     producer, consumer: int64, stages; pixels: int64, sent per input; pixel_bytes: float64, of one of them;
-    block_pixels: int64, that a copy of the producer yields in a step; stages: number of all stages; of each
+    block_pixels: int64, that a copy of the producer yields in a step; of each stage
     blocks: int64, of windows, and column_bytes: float64, of the partial sum of a column for one of them.
     """
 
-    stages: int
     producer: Ints
     consumer: Ints
     pixels: Ints
@@ -66,7 +65,6 @@ class Flows:
         slices = [hardware.of_layer(layer).columns_per_weight for layer in graph.layers]
         value_bytes = hardware.precision.output_bits / BITS_PER_BYTE
         return cls(
-            len(graph.stages),
             np.array([edge.producer for edge in edges], dtype=np.int64),
             np.array([edge.consumer for edge in edges], dtype=np.int64),
             np.array([graph.sent_pixels(edge) for edge in edges], dtype=np.int64),

@@ -107,34 +107,24 @@ def _filling(rows: int, columns: int) -> Ints:
 
     Source: the generalised Hilbert curve; every step but few leads to a neighbour.
     """
-    order: list[tuple[int, int]] = []
-    along, across = ((columns, 0), (0, rows)) if columns >= rows else ((0, rows), (columns, 0))
-    pending = [((0, 0), along, across)]
+    order, sides = list[complex](), (complex(columns), complex(0, rows))  # columns are real, rows imaginary
+    pending = [(0j, *(sides if columns >= rows else sides[::-1]))]
     while pending:
-        (x, y), (ax, ay), (bx, by) = pending.pop()
-        length, width = abs(ax + ay), abs(bx + by)
-        dax, day, dbx, dby = (int(np.sign(part)) for part in (ax, ay, bx, by))
-        if width == 1:
-            order.extend((x + dax * step, y + day * step) for step in range(length))
+        at, along, across = pending.pop()
+        length, width = int(abs(along)), int(abs(across))
+        ahead, aside = along / length, across / width
+        if width == 1 or length == 1:
+            order += [at + (ahead if width == 1 else aside) * step for step in range(length * width)]
             continue
-        if length == 1:
-            order.extend((x + dbx * step, y + dby * step) for step in range(width))
-            continue
-        hax, hay, hbx, hby = _half(ax), _half(ay), _half(bx), _half(by)
+        half, part = length // 2, width // 2
         if 2 * length > 3 * width:
-            if abs(hax + hay) % 2 and length > 2:
-                hax, hay = hax + dax, hay + day
-            pending.append(((x + hax, y + hay), (ax - hax, ay - hay), (bx, by)))
-            pending.append(((x, y), (hax, hay), (bx, by)))
+            half += half % 2 if length > 2 else 0
+            pending.append((at + half * ahead, (length - half) * ahead, across))
+            pending.append((at, half * ahead, across))
             continue
-        if abs(hbx + hby) % 2 and width > 2:
-            hbx, hby = hbx + dbx, hby + dby
-        end = (x + (ax - dax) + (hbx - dbx), y + (ay - day) + (hby - dby))
-        pending.append((end, (-hbx, -hby), (-(ax - hax), -(ay - hay))))
-        pending.append(((x + hbx, y + hby), (ax, ay), (bx - hbx, by - hby)))
-        pending.append(((x, y), (hbx, hby), (hax, hay)))
-    return np.array([(y, x) for x, y in order], dtype=np.int64)
-
-
-def _half(value: int) -> int:
-    return value // 2 if value >= 0 else -(-value // 2)
+        part += part % 2 if width > 2 else 0
+        end = at + (length - 1) * ahead + (part - 1) * aside
+        pending.append((end, -part * aside, (half - length) * ahead))
+        pending.append((at + part * aside, along, (width - part) * aside))
+        pending.append((at, part * aside, half * ahead))
+    return np.array([(place.imag, place.real) for place in order], dtype=np.int64)

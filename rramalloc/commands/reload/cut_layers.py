@@ -98,7 +98,7 @@ class _Cutter:
         groups, inputs = self.weights.groups, self.weights.inputs
         together = _most(groups, lambda count: self.fits(count, inputs, self.channels))
         made = [self._of_groups(count) for count in _pieces(groups, max(together, 1))]
-        self._join(made, Concat, self.layer.name)
+        self._add(Concat, self.layer.name, made)
         return self.nodes
 
     def _of_groups(self, groups: int) -> str:
@@ -108,10 +108,8 @@ class _Cutter:
             source = self._select(source, groups * inputs)
         if groups > 1 or self.fits(1, inputs, self.channels):
             return self._part(source, groups, groups * self.channels)
-        outputs = _most(self.channels, lambda count: self.fits(1, inputs, count))
-        if outputs:
-            made = [self._part(source, 1, count) for count in _pieces(self.channels, outputs)]
-            return self._join(made, Concat)
+        if _most(self.channels, lambda count: self.fits(1, inputs, count)):
+            return self._of_outputs(source, inputs)
         at_once = _most(inputs, lambda count: self.fits(1, count, 1))
         if not at_once:
             raise SpecError(
@@ -119,13 +117,14 @@ class _Cutter:
                 f"one kernel of one channel needs more than the {self.arrays} arrays that may hold it: use "
                 f"more or larger arrays",
             )
-        sums = []
-        for count in _pieces(inputs, at_once):
-            slice_ = self._select(source, count)
-            outputs = _most(self.channels, partial(self.fits, 1, count))
-            made = [self._part(slice_, 1, each) for each in _pieces(self.channels, outputs)]
-            sums.append(self._join(made, Concat))
-        return self._join(sums, Elementwise)
+        sums = [self._of_outputs(self._select(source, n), n) for n in _pieces(inputs, at_once)]
+        return sums[0] if len(sums) == 1 else self._add(Elementwise, self._name("sum"), sums, op="add")
+
+    def _of_outputs(self, source: str, inputs: int) -> str:
+        """Append the parts of one group for so many inputs, cut by outputs."""
+        most = _most(self.channels, partial(self.fits, 1, inputs))
+        made = [self._part(source, 1, count) for count in _pieces(self.channels, most)]
+        return made[0] if len(made) == 1 else self._add(Concat, self._name("outputs"), made)
 
     def _part(self, source: str, groups: int, outputs: int) -> str:
         self.parts += 1
@@ -133,24 +132,15 @@ class _Cutter:
         changes |= {"out_features": outputs} if isinstance(self.layer, Linear) else {"out_channels": outputs}
         if not isinstance(self.layer, Linear):
             changes["groups"] = groups
-        return self._add(self.layer.model_copy(update=changes))
+        self.nodes.append(self.layer.model_copy(update=changes))
+        return self.nodes[-1].name
 
     def _select(self, source: str, channels: int) -> str:
-        return self._add(Select(name=self._name("inputs"), inputs=(source,), channels=channels))
+        return self._add(Select, self._name("inputs"), [source], channels=channels)
 
-    def _join(self, made: list[str], kind: type[Concat | Elementwise], name: str | None = None) -> str:
-        """Add one node for the outputs of several parts, named as the layer where it has its output; return
-        its name."""
-        if len(made) == 1 and name is None:
-            return made[0]
-        inputs = tuple(made)
-        if kind is Concat:
-            return self._add(Concat(name=name or self._name("outputs"), inputs=inputs))
-        return self._add(Elementwise(name=name or self._name("sum"), op="add", inputs=inputs))
-
-    def _add(self, node: Node) -> str:
-        self.nodes.append(node)
-        return node.name
+    def _add(self, kind: type[Node], name: str, inputs: list[str], **fields: Any) -> str:
+        self.nodes.append(kind(name=name, inputs=tuple(inputs), **fields))
+        return name
 
     def _name(self, what: str) -> str:
         """Return a name that no node has."""

@@ -364,9 +364,10 @@ class CutSearch:
         """Search the segments of plain cuts, then alternate between those that decide the bound and the best
         plan."""
         before = 0.0 if self.alone is None else self.alone.counted_s
-        for cuts in (self.greedy, self.layers, self.alone.best if self.alone else []):
+        alone = shortest(self.alone.values).cuts if self.alone else []
+        for cuts in (self.greedy, self.layers, alone):
             for cut in cuts:
-                if self.stop.out_of_time and self.best_ns < math.inf:
+                if self.stop.out_of_time and shortest(self.values).ns < math.inf:
                     break
                 self._search(cut, _FIRST_WORK)
         self.plain_s = before + self.stop.taken()
@@ -410,21 +411,6 @@ class CutSearch:
         }
         furthest = max(open_ns, key=lambda cut: open_ns[cut], default=None)
         return furthest if furthest and open_ns[furthest] > 0 else None
-
-    @property
-    def best_ns(self) -> float:
-        """Time of the best plan."""
-        return shortest(self.values).ns
-
-    @property
-    def bound_ns(self) -> float:
-        """Time that no plan undercuts."""
-        return shortest(self.bounds).ns
-
-    @property
-    def best(self) -> list[Cut]:
-        """The segments of the best plan."""
-        return shortest(self.values).cuts
 
     @property
     def greedy(self) -> list[Cut]:

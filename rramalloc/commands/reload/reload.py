@@ -14,7 +14,7 @@ from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, sea
 from rramalloc.allocation.optimize import Request, checked_allocation
 from rramalloc.choices import SearchArguments
 from rramalloc.commands.reload.cut_layers import cut_to_fit
-from rramalloc.commands.reload.cut_search import Cut, CutSearch
+from rramalloc.commands.reload.cut_search import Cut, CutSearch, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
 from rramalloc.commands.reload.writing import written_rows
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
@@ -142,14 +142,15 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     """
     network, hardware, graph = case.network, case.hardware, case.graph
     segments, rows = [], 0
-    for cut in search.best:
+    best = shortest(search.values)
+    for cut in best.cuts:
         segment, written = _segment(search, cut)
         segments.append(segment)
         rows += written
     total_ns = sum(segment.time_ns for segment in segments)
-    if abs(total_ns - search.best_ns) > _EQUAL * total_ns:
-        raise SolverError(f"the search counts {search.best_ns} ns, the plan takes {total_ns}; please report")
-    bound_ns = search.bound_ns
+    if abs(total_ns - best.ns) > _EQUAL * total_ns:
+        raise SolverError(f"the search counts {best.ns} ns, the plan takes {total_ns}; please report")
+    bound_ns = shortest(search.bounds).ns
     if total_ns - bound_ns <= _EQUAL * total_ns:
         bound_ns = total_ns
     coverage = Coverage.of(network, graph.names)
@@ -245,7 +246,8 @@ def _energy(
     """Return the energy for one input in the mean by the names of its fields, what is not given None."""
     write_pj, inputs = search.write.write_pj, search.inputs
     model = EnergyModel(search.graph, hardware, search.case.mapping)
-    moved_pj = model.crossing_bytes([end for _, end in search.best]) * (model.energy.pj_per_byte or 0.0)
+    ends = [end for _, end in shortest(search.values).cuts]
+    moved_pj = model.crossing_bytes(ends) * (model.energy.pj_per_byte or 0.0)
     parts = [segment.allocation.dynamic_pj for segment in segments]
     given = [part for part in parts if part is not None]
     dynamic = math.fsum([*given, moved_pj]) if len(given) == len(parts) else None

@@ -33,7 +33,7 @@ MESHES = (
 def flows_of(stages: int, producer: Any, consumer: Any, pixels: Any, pixel_bytes: Any) -> Flows:
     """Edges of stages whose results take no partial sums."""
     ones = np.ones(len(producer), dtype=np.int64)
-    return Flows(stages, producer, consumer, pixels, pixel_bytes, ones, np.ones(stages), np.zeros(stages))
+    return Flows(producer, consumer, pixels, pixel_bytes, ones, np.ones(stages), np.zeros(stages))
 
 
 def whole(arrays: Any) -> Masses:
@@ -55,7 +55,7 @@ def random_flows(random: Random, stages: int) -> Flows:
 
 def least(flows: Flows, mesh: Mesh, groups: list[tuple[int, int]], room: int) -> float:
     """By every way to put the groups, (stage, arrays) in one tile each, into tiles."""
-    sites, total = [tuple(site) for site in mesh.all_sites().tolist()], np.zeros(flows.stages)
+    sites, total = [tuple(site) for site in mesh.all_sites().tolist()], np.zeros(len(flows.blocks))
     apart = np.array([[hops(mesh, one, other) for other in sites] for one in sites])
     for stage, arrays in groups:
         total[stage] += arrays
