@@ -243,8 +243,7 @@ class ChipletSchedule(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with one row per operator: group (from 0), operator, strategy, units, first,
-        last, and its cost."""
+        """Return a data frame with one row per operator: the fields of OperatorRow."""
         return frame_of(self.rows(), OperatorRow._fields)
 
     def rows(self) -> list[OperatorRow]:

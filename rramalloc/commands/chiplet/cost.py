@@ -204,8 +204,7 @@ def compute_cycles(operator: ChipletOperator, strategy: int, chip: ChipletChip, 
 
 
 def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool) -> float:
-    """Return the cycles to move `size_bytes` inside one chiplet, or else between chiplets. Raises
-    SpecError."""
+    """Return the cycles to move bytes inside one chiplet, or else between chiplets. Raises SpecError."""
     field = "bandwidth_inside" if one else "bandwidth_between"
     bandwidth: float | None = getattr(chip, field)
     if bandwidth is None:
@@ -353,10 +352,8 @@ def _shown(unit: Unit | None) -> str:
 def placed_cost(
     graph: StageGraph, placement: Placement, measured: MeasuredSteps | None = None
 ) -> ChipletCost:
-    """Return the cost in ns of a network as it is placed; measured: step times instead of those of the
-    hardware.
+    """Return the cost in ns of a network as it is placed; measured: step times instead of the hardware's.
 
-    graph: with the stages' own clocks if the hardware has them.
     Raises SpecError without [chip], or [timing] where nothing is measured.
     """
     hardware, chip = placement.hardware, placement.hardware.chip

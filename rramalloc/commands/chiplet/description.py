@@ -120,32 +120,13 @@ EACH = ("work", "compute", "latency", "bytes", "transfers", "reduce_to", "units"
 class ChipletOperator(Record):
     """One operator, the ways it can be partitioned (its strategies), and where it runs.
 
-    Parameters
-    ----------
-    work
-        (m, k, n) of the product per unit, on a systolic array; or `compute`.
-    compute
-        Cycles; or `work`.
-    strategy
-        Index of the strategy in use, from 0; a one-hot list is accepted.
-    latency
-        Cycles of the communication inside the operator, per strategy; or `bytes`.
-    bytes
-        Moved inside the operator, per strategy.
-    transfers
-        Routed from all of its units to the last one, where `reduce_to` is "last".
-    reduce_to
-        "last": partial sums are added up in the last unit.
-    units
-        Units that a strategy takes; without it as many as the submesh has.
-    strategies
-        Names of the strategies.
-    submesh
-        Chiplets, and the units of the last of them.
-    first
-        First unit.
-    last
-        Last unit, which follows from the others.
+    work: (m, k, n) of the product per unit, on a systolic array, or `compute`; compute: cycles, or `work`;
+    strategy: index of the one in use, from 0, or a one-hot list; latency: cycles of the communication inside
+    the operator, per strategy, or `bytes`; bytes: moved inside the operator, per strategy; transfers: routed
+    from all of its units to the last one, where `reduce_to` is "last"; reduce_to: "last" if partial sums are
+    added up in the last unit; units: that a strategy takes, without it as many as the submesh has;
+    strategies: their names; submesh: chiplets, and the units of the last of them; first: first unit; last:
+    last unit, which follows from the others.
 
     Each of `work`, `compute`, `transfers`, `reduce_to` and `units` has one entry for all strategies, or one
     per strategy.

@@ -182,8 +182,7 @@ class Places:
 
     @classmethod
     def of(cls, chip: ChipletChip, counts: Iterable[int], needed: Iterable[Submesh]) -> Places:
-        """Return all places of some numbers of units, and those that are needed in any case. Raises
-        SpecError."""
+        """Return all places of some numbers of units, and those needed in any case. Raises SpecError."""
         if chip.count > MOST_UNITS:
             raise SpecError("chip", f"has {chip.count} units, schedules are sought for up to {MOST_UNITS}")
         kept = dict.fromkeys(needed)
@@ -258,8 +257,7 @@ def _apart(here: npt.NDArray[np.float32], there: npt.NDArray[np.float32]) -> Flo
 
 
 def _spread(some: Sequence[Submesh], count: int) -> list[Submesh]:
-    """Return submeshes evenly spread over the list, the squarest shapes first: half of them from the first
-    shape."""
+    """Return submeshes evenly spread over the list, half of them of the first, squarest shape."""
     first = [submesh for submesh in some if submesh[:2] == some[0][:2]]
     rest = some[len(first) :]
     most = min(len(first), max(count // 2, count - len(rest)))

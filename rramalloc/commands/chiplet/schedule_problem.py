@@ -119,8 +119,7 @@ class ScheduleProblem:
         return tuple(v for group in self.groups for v in group)
 
     def link_costs(self, link: EdgeLink, here: Ints, there: Ints) -> Floats:
-        """Return the costs of an edge for some options of its source (rows) and some of its reader
-        (columns)."""
+        """Return the costs of an edge for some options of its source (rows) and its reader (columns)."""
         source, to = self.options[link.source], self.options[link.to]
         cycles: Floats | float
         within: npt.NDArray[np.bool_] | bool
@@ -142,8 +141,7 @@ class ScheduleProblem:
         )
 
     def start(self) -> tuple[list[list[int]], list[int]] | None:
-        """Return the schedule as described; None if it gives an operator no place or two of a group the same
-        unit."""
+        """Return the schedule as described; None if operators have no place or share units in a group."""
         chosen = []
         for name, options in zip(self.names, self.options, strict=True):
             operator = self.description.operators[name]

@@ -180,16 +180,14 @@ class ScheduleSearch:
         return self.problem.total(schedule.groups, schedule.chosen)
 
     def greedy(self, *, alone: bool = False) -> GroupSchedule:
-        """Return a schedule of operators in order, each with the option and group that add least; alone: one
-        group each."""
+        """Put operators in order where each adds least; alone: each in a group of its own."""
         schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             self._insert(schedule, v, self._edges(schedule, v), alone=alone)
         return schedule
 
     def random_schedule(self) -> GroupSchedule:
-        """Return a schedule of operators in order, each with an option at random, in the last group if that
-        has room, or alone."""
+        """Draw an option for each operator in order, in the last group if that has room, or alone."""
         schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
             option = int(self.random.integers(len(self._every[v])))
@@ -232,8 +230,7 @@ class ScheduleSearch:
         return best
 
     def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
-        """Return the schedule where relocations do not lower the cost any more, in any order of
-        groups tried."""
+        """Descend until relocations lower the cost in no order of groups that is tried."""
         schedule = start.copy()
         self._descend(schedule, list(range(len(start.chosen))), end_s)
         total, stale = self.total(schedule), 0
@@ -363,8 +360,7 @@ class ScheduleSearch:
         return list(touched)
 
     def _near(self, schedule: GroupSchedule) -> list[int]:
-        """Return the operators of one group, or an operator and some around it, or any where there are too
-        few."""
+        """Return the operators of one group, or some around one, or any where these are too few."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:

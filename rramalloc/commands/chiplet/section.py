@@ -12,8 +12,7 @@ from rramalloc.units import counted, quantity, share
 
 
 def schedule_section(schedule: ChipletSchedule, detail: Detail) -> Section:
-    """Return the section as `chiplet_section`, with the bound, other schedules, and where every operator
-    runs."""
+    """Return the section of the cost, with the bound, other schedules, and where every operator runs."""
     cost = schedule.cost.model_copy(update={"warnings": schedule.warnings})
     section, unit = chiplet_section(cost, detail), schedule.cost.unit
     note = f"{share(schedule.gap)} below at most"

@@ -71,8 +71,7 @@ def _stirling(units: int) -> list[int]:
 
 @lru_cache(maxsize=2 * MAX_ENUMERATED)  # one list is often the start of the next
 def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of ways to deal 0 ... `units` distinct units to distinct subtasks, each with its
-    needs or more."""
+    """Count the ways to deal 0 ... `units` distinct units to subtasks, each with its needs or more."""
     if not needs:
         return (1,) + (0,) * units
     shorter = _deals(units, needs[:-1])
@@ -98,8 +97,7 @@ def _partitions(units: int, blocks: int) -> Iterator[tuple[int, ...]]:
 
 
 def _dealings(units: int, missing: list[int]) -> Iterator[tuple[int, ...]]:
-    """Yield the subtask of every storage unit, in lexicographic order; missing: units each subtask still
-    needs."""
+    """Yield the subtask of every storage unit, in lexicographic order; missing: units each still needs."""
     labels = [0] * units
 
     def extend(place: int, needed: int) -> Iterator[tuple[int, ...]]:
@@ -255,8 +253,7 @@ class Enumeration:
         return least
 
     def _look_at_all(self, splits: Sequence[tuple[int, SplitBy]]) -> Times:
-        """Classify every way, with the routes between its units; alike are those with equal routes and
-        storage."""
+        """Classify every way by the routes and storage of its subtasks, then by the times."""
         columns: list[Times] = []
         classes: list[WayClass] = []
         rated = cache(self._chip.rates)
@@ -285,8 +282,7 @@ class Enumeration:
         return merged
 
     def _timed_at_once(self, task: LayerTask, parts: Times, split: SplitBy) -> Times:
-        """Return the times of a task in ns for rates in, rates out and storage units of (kinds,
-        subtasks, 3)."""
+        """Return the times of a task in ns; parts: rates in, out, storage units of (kinds, subtasks, 3)."""
         split = task.split_by(split)
         shares = task.even_shares(parts.shape[1], split)
         part = np.array([float(share) for share in shares])
@@ -304,8 +300,7 @@ def _named(way: Assignment, split: SplitBy) -> str:
 
 
 def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
-    """Check that the chip has the compute units; its memory is divided into any number of equal storage
-    units."""
+    """Check that the chip has the compute units; its memory is divided into any number of storage units."""
     most = min(chip.processors, MAX_ENUMERATED)
     if not 1 <= compute <= most:
         has = f"the chip has {chip.processors} (processors)"

@@ -153,8 +153,7 @@ def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
 
 
 def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:
-    """Return the copies at which the time of a task changes and whose storage holds their data. Raises
-    SpecError."""
+    """Return the copies at which a task's time changes and that storage can hold. Raises SpecError."""
     most = max(1, min(task.windows, chip.storage_units, arrays // demand if demand else 1))
     every = useful_copies(task.windows).tolist()
     fitting = [copies for copies in every if copies <= most and _holds(task, copies, chip)]
@@ -168,8 +167,7 @@ def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) ->
 
 
 def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
-    """Return True if storage dealt out evenly holds the input and output of every copy, larger
-    shares first."""
+    """Return True if storage dealt out evenly holds the data of every copy, larger shares first."""
     each, more = divmod(chip.storage_units, copies)
     shares = task.even_shares(copies, "windows")
     large = task.windows % copies or copies

@@ -283,8 +283,7 @@ class Evaluation(Result):
         return pd.DataFrame(self.performance_ns, index=index, columns=pd.Index(self.names))
 
     def save_load(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole load matrix as JSON, a row in memory at a time; an error leaves no file. Raises
-        FileError."""
+        """Write the load matrix as JSON, whole or not, a row in memory at a time. Raises FileError."""
         head: dict[str, Any] = {
             "format": "rramalloc-load-matrix/1",
             "network": self.document.network.model_dump(mode="json"),

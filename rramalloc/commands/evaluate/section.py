@@ -11,8 +11,7 @@ from rramalloc.units import duration
 
 
 def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
-    """Return the section: times of the tasks under the best strategy and composed, strategies, and proposed
-    copies."""
+    """Return the section: tasks under the best strategy and composed, strategies, proposed copies."""
     facts = [Fact("Best strategy", duration(result.time_ns), result.best)]
     if result.composed is not None:
         facts.append(Fact("Composed", duration(result.composed.time_ns), "best strategy of every task"))

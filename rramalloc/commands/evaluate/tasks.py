@@ -102,8 +102,7 @@ class LayerTask(NamedTuple):
         return TaskTerms(read / rates.in_gb_s, part * self.compute_ns, part * self.bytes_out / rates.out_gb_s)
 
     def need_bytes(self, share: Fraction, split: SplitBy, *, keeps_weights: bool) -> int:
-        """Return the storage that a subtask needs for its input, output and, if it keeps them
-        there, weights."""
+        """Return the storage that a subtask needs for its input, output and, if kept there, weights."""
         if share == 0:
             return 0
         weights = self.bytes_working if keeps_weights else 0

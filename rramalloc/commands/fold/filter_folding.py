@@ -459,8 +459,7 @@ def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
 
 
 def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
-    """Return the fields of Folded; None: a dilated filter, which stays as it is. read: its input's extent and
-    pads."""
+    """Return the fields of Folded; None: a dilated filter stays. read: its input's extent and pads."""
     made: Filter | Fold = whole if fold is None else fold
     size = UNFOLDED if fold is None else fold.size
     folded_input = None
