@@ -438,11 +438,12 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
                     content = text.read(JSON_LIMIT_BYTES + 1)
                 if len(content) > JSON_LIMIT_BYTES:
                     raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
-                graph = parse_json(content.decode("utf-8"), where)
+                try:
+                    graph = parse_json(content.decode("utf-8"), where)
+                except UnicodeDecodeError as error:  # `open_to_read` would take it for a fault of the file
+                    raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
                 _check_document(graph, where)
                 return _light_archive(graph, archive)
-    except UnicodeDecodeError as error:
-        raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
     except RramallocError:
         raise
     except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:

@@ -144,6 +144,8 @@ def outputs_of(step: Step) -> list[Dims | None]:
         return [None] * count
     if step.op in _AS_FIRST:
         return [step.dims(0)] * count
+    if step.op in SUMS or step.op in PRODUCTS:
+        return [broadcast(step, [step.size(value) for value in step.values if value is not None])] * count
     if not step.is_standard:
         return [None] * count
     if step.op == "Split":  # its own inference, and that of GatherND, may end the process
