@@ -10,7 +10,7 @@ import fnmatch
 import html
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -382,7 +382,8 @@ def _format(name: str, schema: Schema, homes: dict[str, tuple[str, Schema]]) -> 
 
 def _record(schema: Schema, pages: Mapping[str, str]) -> Iterator[str]:
     fields = schema.get("properties")
-    text, meaning = meanings(schema.get("description", ""), fields or ())
+    told = re.sub(r"\bNone\b", "null", _FOR_CALLERS.sub("", schema.get("description", "")))
+    text, meaning = meanings(told, fields or ())
     if text:
         yield _prose(text)
     if fields is None:
@@ -401,12 +402,11 @@ def _record(schema: Schema, pages: Mapping[str, str]) -> Iterator[str]:
     yield from ("", *_table(("field", "holds", "required", "meaning"), rows))
 
 
-def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, str]]:
+def meanings(description: str, fields: Container[str]) -> tuple[str, dict[str, str]]:
     """Return the text of a record's docstring, and its words about each field.
 
     Fields stand in a section Parameters, or as "name: words" up to a semicolon; "hop_*" stands for several.
     """
-    description = re.sub(r"\bNone\b", "null", _FOR_CALLERS.sub("", description))
     description, _, section = description.partition("\nParameters\n----------\n")
     section, _, behind = section.partition("\n\n")
     parts = re.split(r"^([a-z]\w*(?:, [a-z]\w*)*)$", section, flags=re.MULTILINE)
@@ -417,14 +417,21 @@ def meanings(description: str, fields: Collection[str]) -> tuple[str, dict[str, 
     rest = []
     for paragraph in re.split(r"\n\s*\n", description.strip()):
         clauses = _CLAUSE.split(" ".join(paragraph.split()))
-        if len(clauses) > 1 and all(fnmatch.filter(fields, name) for name in clauses[1].split(", ")):
+        if len(clauses) > 1 and all(_named(name, fields) for name in clauses[1].split(", ")):
             for names, words in zip(clauses[1::2], clauses[2::2], strict=True):
                 for name in names.split(", "):
-                    found |= dict.fromkeys(fnmatch.filter(fields, name), words.strip().rstrip(";."))
+                    found |= dict.fromkeys(_named(name, fields), words.strip().rstrip(";."))
             paragraph = clauses[0].strip()
         if paragraph:
             rest.append(paragraph)
     return "\n\n".join(rest), {name: words for name, words in found.items() if name in fields}
+
+
+def _named(name: str, fields: Container[str]) -> list[str]:
+    """Return the fields that a name in a docstring stands for."""
+    if "*" in name and isinstance(fields, Iterable):
+        return fnmatch.filter(fields, name)
+    return [name] if name in fields else []
 
 
 def _default(schema: Schema) -> str:
