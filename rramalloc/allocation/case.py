@@ -148,15 +148,13 @@ class Case:
         check_arrays(arrays)
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
         bits, step_time = self._bit_modes, StepTime.of(graph, hardware, self.measured)
-        demand = np.array(demands(network, graph.stages, hardware, mapping), dtype=np.int64)
-        taken = once(network, graph.stages, hardware, mapping)
-        modes, sizes = modes_of_stages(network, graph.stages, hardware, mapping, self.divide), demand
+        every = [graph.stages] if bits is None else bits.every
+        each = [(network, stages, hardware, mapping) for stages in every]
+        sizes = np.array([demands(*own) for own in each], dtype=np.int64)
+        demand, taken = sizes.min(axis=0), np.array([once(*own) for own in each]).min(axis=0).tolist()
+        modes = modes_of_stages(*each[0], self.divide)
         if bits is not None:
-            sizes = np.array([demands(network, stages, hardware, mapping) for stages in bits.every])
-            demand, step_time = sizes.min(axis=0), bits.step_time(step_time)
-            every = [once(network, stages, hardware, mapping) for stages in bits.every]
-            taken = np.array(every, dtype=np.int64).min(axis=0).tolist()
-            alone = None if mapping.mapping == "sdk" else demand
+            step_time, alone = bits.step_time(step_time), None if mapping.mapping == "sdk" else demand
             modes = ModeArrays(network, graph.stages, hardware, alone, self.divide, mapping)
         _check_chips(graph, hardware, taken)
         left = self._left_by_classifiers(taken, arrays)
@@ -175,15 +173,14 @@ class Case:
         )
         if least is not None or not modes.is_chosen_freely:
             problem = replace(problem, once=cheapest_of_each(problem))
-        if hardware.chip is None:
-            return under_limits(problem, self.at_most)
         if hardware.own_tiles is not None:  # every mode takes whole tiles: the budget alone decides
-            return under_limits(replace(problem, budget=min(left, hardware.chip.arrays)), self.at_most)
-        tiles = Tiles.of(hardware.chip)
-        if not hardware.chip.straddle:
-            problem = replace(problem, tiles=tiles)
-        usable = tiles.usable(sizes[..., graph.weighted].ravel())
-        return under_limits(replace(problem, budget=min(left, usable)), self.at_most)
+            problem = replace(problem, budget=min(left, hardware.own_tiles.arrays))
+        elif hardware.chip is not None:
+            tiles = Tiles.of(hardware.chip)
+            problem = replace(problem, tiles=None if hardware.chip.straddle else tiles)
+            usable = tiles.usable(sizes[:, graph.weighted].ravel())
+            problem = replace(problem, budget=min(left, usable))
+        return under_limits(problem, self.at_most)
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""

@@ -83,11 +83,12 @@ class BitTable:
         to the limit, or a layer is not of the network.
         """
         names = self.of(network)
-        least = {name: min(own.sensitivity for own in self.choices[name]) for name in names}
+        best = {name: min(self.choices[name], key=lambda own: own.sensitivity) for name in names}
+        least = {name: own.sensitivity for name, own in best.items()}
         need = math.fsum(least.values())
         if need > self.limit * (1 + _CLOSE):
             raise SpecError("sensitivity", f"must be at least {need:g}, the sum of the least of all layers")
-        host = {name: min(self.choices[name], key=_sensitivity_of)[:2] for name in names if name not in timed}
+        host = {name: own[:2] for name, own in best.items() if name not in timed}
         left = self.limit - math.fsum(least[name] for name in host)
         spare = self.limit - need
 
@@ -110,10 +111,6 @@ class BitTable:
             min(own.sensitivity for own in some if own[:2] == bits[name])
             for name, some in self.choices.items()
         )
-
-
-def _sensitivity_of(choice: BitChoice) -> float:
-    return choice.sensitivity
 
 
 def _bits(row: dict[str, str], name: str, place: str) -> int:

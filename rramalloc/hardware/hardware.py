@@ -135,11 +135,8 @@ class Timing(Record):
             )
         if self.tick_ns is not None and self.clock != "own":
             raise fault('tick_ns has no effect unless clock = "own"')
-        if (
-            self.step_ns is None
-            and (self.read_ns is None or self.dac_bits is None)
-            and not self.only_measured
-        ):
+        read = self.read_ns is not None and self.dac_bits is not None
+        if self.step_ns is None and not read and not self.only_measured:
             raise fault("needs either step_ns, or both read_ns and dac_bits")
         if (self.adc_ns is None) != (self.columns_per_adc is None):
             raise fault("adc_ns and columns_per_adc belong together: give both or neither")

@@ -19,6 +19,7 @@ from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
 from rramalloc.timing.stage_graph import MOST_CYCLES, StageGraph
 
+_LISTED = 8  # names in a message before "and N more"
 Replication = npt.NDArray[np.int64]
 """Copies of every stage, in the canonical order of the graph; int64 of length n."""
 
@@ -201,12 +202,9 @@ def cycles_by_name(graph: StageGraph, cycles: Mapping[str, int], where: str) -> 
 
 
 def _check_names(graph: StageGraph, kind: str, named: Mapping[str, Any], where: str) -> None:
-    known = set(graph.names)
-    for name in named:
-        if name not in known:
-            raise SpecError(where, f"{kind}: the network has no stage {name[:60]!r}; {_known(graph.names)}")
-
-
-def _known(names: Sequence[str], shown: int = 8) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return f"its stages are {', '.join(names[:shown])}{more}"
+    names, unknown = graph.names, set(named).difference(graph.names)
+    if unknown:
+        name = next(name for name in named if name in unknown)
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        known = f"its stages are {', '.join(names[:_LISTED])}{more}"
+        raise SpecError(where, f"{kind}: the network has no stage {name[:60]!r}; {known}")
