@@ -5,7 +5,8 @@ command, in which a line `...` stands for lines that the page leaves out; a `tom
 after a line "File `name`:" is a file that the reader writes.
 
 Commands and programs run in this process, which saves the start of an interpreter for each. The same command
-gives the same output, so all of it is compared; only the effort of a search, its nodes and its work, is free.
+gives the same output, so all of it is compared; only the effort of a search is free: its nodes, its work, and seconds at the
+end of a row.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from program import Outcome
 from rramalloc.cli.main import app
 
 _BLOCK = re.compile(r"(?:File `(?P<file>[\w.-]+)`:\n\n?)?```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
-_EFFORT = re.compile(r"^search +\S.*|\b[\d,]+ nodes?\b", re.MULTILINE)
+_EFFORT = re.compile(r"^search +\S.*|\b[\d,]+ nodes?\b|\b\d+\.\d{3} *$", re.MULTILINE)
 """What a faster search changes of an answer that stays the same."""
 LEFT_OUT = "..."
 """A line of a page that stands for any number of lines of the output."""
