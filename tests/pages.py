@@ -5,8 +5,8 @@ command, in which a line `...` stands for lines that the page leaves out; a `tom
 after a line "File `name`:" is a file that the reader writes.
 
 Commands and programs run in this process, which saves the start of an interpreter for each. The same command
-gives the same output, so all of it is compared; only the effort of a search is free: its nodes, its work, and seconds at the
-end of a row.
+gives the same output, so all of it is compared; only the effort of a search is free: its nodes, its work,
+and the seconds that end a row.
 """
 
 from __future__ import annotations
