@@ -111,7 +111,7 @@ def test_against_every_choice(
         if sum(choice.sensitivity for choice in choices) <= limit:
             with_bits = network.with_bits(dict(zip("ab", (choice[:2] for choice in choices), strict=True)))
             with contextlib.suppress(BudgetError, LimitError):
-                found = rramalloc.optimize(with_bits, arrays, objective=objective, work=5, **given)
+                found = rramalloc.optimize(with_bits, arrays, objective=objective, work=1, **given)
                 values.append(value_of(found))
                 bounds.append(values[-1] * (1 - found.gap))
     choices_by_name = {name: tuple(some) for name, some in zip("ab", by_layer, strict=True)}
@@ -120,9 +120,9 @@ def test_against_every_choice(
     case = Case.of(network, given).choosing(bits)
     if not values:
         with pytest.raises((BudgetError, LimitError)):
-            optimize(case, arrays, request, Work(work=5))
+            optimize(case, arrays, request, Work(work=1))
         return
-    best = optimize(case, arrays, request, Work(work=15))
+    best = optimize(case, arrays, request, Work(work=5))
     value = value_of(best)
     assert best.sensitivity is not None
     assert best.sensitivity <= limit
