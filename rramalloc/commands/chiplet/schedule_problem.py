@@ -236,6 +236,9 @@ def _tables(edge: ChipletEdge, chip: ChipletChip, strategies: tuple[int, int], p
     if table is None:
         return np.broadcast_to(np.zeros(1), (2, *strategies))
     width = min(map(len, table))
+    if len(table) < strategies[0] or width < strategies[1]:
+        needed = f"{strategies[0]} x {strategies[1]} strategies are in use"
+        raise SpecError(place, f"its table is {len(table)} x {width}, {needed}: give an entry for each")
     moved = np.array([row[:width] for row in table], dtype=np.float64)
     if edge.bytes is None:
         return np.stack([moved, moved])

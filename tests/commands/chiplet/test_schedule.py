@@ -219,6 +219,13 @@ def test_hostile_operators(change: Json, reason: str | None) -> None:
         chiplet_optimize(described(given), work=1)
 
 
+def test_a_strategy_in_use_has_an_entry_in_every_table() -> None:
+    operators = {"v": {"compute": 1, "units": 1, "strategy": 3}, "u": {"compute": 2, "units": 1}}
+    edges = [{"from": "v", "to": "u", "latency": [[10], [75]]}]
+    with pytest.raises(SpecError, match=r"edges\[0\]: its table is 2 x 1, 4 x 1 strategies are in use"):
+        best(operators, edges, [1, 2], [1, 1])
+
+
 NET: Json = {
     "format": "rramalloc-network/1",
     "name": "net",
