@@ -210,7 +210,7 @@ COMMON: Mapping[str, str] = {
     "traffic": "bytes times hops for one input",
     "treatment": "how the operator is modelled",
     "unit_bytes": "bytes that a unit holds",
-    "units": "units of a chiplet",
+    "units": "units of a chip or of a chiplet",
     "used": "arrays used",
     "utilisation": "share of the cells of its arrays that hold weights",
     "value": "value of the objective",

@@ -200,11 +200,12 @@ class Memory(Record):
 
 
 class Chip(Record):
-    """Arrays in tiles, tiles in chips. tiles, chips: (rows, columns) of tiles per chip and of chips.
+    """Arrays in tiles, tiles in chips.
 
-    straddle: whether the arrays of one copy may span tiles; sharing: "free", which None also means, if a tile
-    may hold arrays of several layers, "layer" if of one only; hop_ns_*: time of a hop between
-    neighbouring tiles or chips; bandwidth_*: of a link between neighbouring ones.
+    tiles: rows and columns of tiles of a chip; chips: rows and columns of chips; straddle: whether the
+    arrays of one copy may span tiles; sharing: "free", which None also means, if a tile may hold arrays of
+    several layers, "layer" if of one only; hop_ns_*: time of a hop between neighbouring tiles or chips;
+    bandwidth_*: of a link between neighbouring ones.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
     """
 

@@ -55,7 +55,7 @@ def load(
     input_shapes
         Shape with batch of every input of an ONNX file that has open axes.
     allow_partial
-        Take operators whose weights cannot be modelled (LSTM, custom operators) as nodes that wait for all
+        Take operators whose weights cannot be modelled (custom operators) as nodes that wait for all
         pixels; every result then says how much of the network it is about.
     names
         How nodes of an ONNX file are named: after the PyTorch modules that the file was exported from, as far
