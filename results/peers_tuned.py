@@ -11,11 +11,9 @@ from __future__ import annotations
 import csv
 import fcntl
 import json
-import sqlite3
 import statistics
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +40,7 @@ from rramalloc.network.network import Network
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
+from rramalloc.store import Store
 from rramalloc.timing.simulate import Replication
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -276,15 +275,12 @@ def _row(cells: dict[str, str]) -> Row:
 def drawn_rank(case: ToolCase, row: Row, store: Path) -> float | None:
     """Rank correlation with 30 allocations drawn from all that were asked about, by a model of the others."""
     problem = _problem(case, row.arrays)
-    document = json.dumps(_subject(case), sort_keys=True)
-    with closing(sqlite3.connect(store)) as database:
-        query = (
-            "SELECT question, figure FROM answers JOIN subjects ON subject = id "
-            "WHERE document = ? AND repeat = 0 AND figure IS NOT NULL"
-        )
-        figures = {
-            tuple(map(int, text.split(","))): value for text, value in database.execute(query, (document,))
-        }
+    about = f"{_subject(case)} 0 "
+    figures: dict[tuple[int, ...], float] = {}
+    with Store(store, "tuning") as answers:
+        for key, row in answers.query("SELECT key, row FROM rows WHERE key LIKE ?", f"{about}%"):
+            if (figure := json.loads(row)[0]) is not None:
+                figures[tuple(map(int, key.removeprefix(about).split(",")))] = figure
     keys = sorted(figures)
     drawn = {keys[at] for at in np.random.Generator(np.random.PCG64(0)).permutation(len(keys))[:HELD_OUT]}
     kept = [key for key in keys if key not in drawn]
@@ -301,7 +297,7 @@ def _problem(case: ToolCase, arrays: int) -> Problem:
     return Case(load(case.network), around.hardware(), mapping).problem(arrays)
 
 
-def _subject(case: ToolCase) -> dict[str, object]:
+def _subject(case: ToolCase) -> str:
     around = TOOLS[case.simulator.tool]
     mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
     return subject(load(case.network), around.hardware(), mapping, case.simulator.kept_as)

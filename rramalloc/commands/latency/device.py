@@ -111,50 +111,42 @@ class _OnnxModel:
 
     def add(self, network: Network, node: Node) -> None:
         sources = [self.names[name] for name in node.inputs]
-        value = _value_name(len(self.names))
-        self.names[node.name] = value
+        value = self.names[node.name] = _value_name(len(self.names))
         if isinstance(node, Conv | ConvTranspose):
             self._conv(node, network.input_shape(node).channels, sources[0], value)
         elif isinstance(node, Linear):
             self._linear(node, network.input_shape(node), sources[0], value)
         elif isinstance(node, Pool):
-            self._pool(node, sources[0], value)
+            highest = node.op == "maxpool"
+            more = _window(node) | ({"dilations": node.dilation} if highest else {})
+            operator = "MaxPool" if highest else "AveragePool"
+            self._node(operator, value, sources[0], ceil_mode=int(node.ceil_mode), **more)
         elif node.op == "flatten":
-            shape = network.shapes[node.name]
-            target = self._constant(f"{value}_shape", np.array([1, *shape], dtype=np.int64))
-            self._node("Reshape", [sources[0], target], value)
+            self._node("Reshape", value, sources[0], np.array([1, *network.shapes[node.name]]))
         elif node.op in FREE:
             self.names[node.name] = sources[0]
         elif isinstance(node, Upsample):
-            scales = self._constant(f"{value}_scales", np.array([1, 1, *node.scale], dtype=np.float32))
+            scales = np.array([1, 1, *node.scale], dtype=np.float32)
             # the nearest pixel is that of ONNX' default coordinates, too
-            coordinates = "half_pixel" if node.mode == "nearest" else node.coordinates
-            self._node(
-                "Resize",
-                [sources[0], "", scales],
-                value,
-                mode=node.mode,
-                coordinate_transformation_mode=coordinates,
-            )
+            by = "half_pixel" if node.mode == "nearest" else node.coordinates
+            more = {"mode": node.mode, "coordinate_transformation_mode": by}
+            self._node("Resize", value, sources[0], "", scales, **more)
         elif node.op == "batchnorm":
             ones = np.ones(network.shapes[node.name].channels, dtype=np.float32)
-            rest = [self._constant(f"{value}_{part}", ones) for part in ("scale", "bias", "mean", "var")]
-            self._node("BatchNormalization", [sources[0], *rest], value)
+            self._node("BatchNormalization", value, sources[0], ones, ones, ones, ones)
         elif node.op in ("concat", "softmax"):
-            self._node(node.op.capitalize(), sources, value, axis=1)
+            self._node(node.op.capitalize(), value, *sources, axis=1)
         elif node.op in _PLAIN:
-            self._node(_PLAIN[node.op], sources, value)
+            self._node(_PLAIN[node.op], value, *sources)
 
     def _conv(self, node: Conv | ConvTranspose, channels: int, source: str, value: str) -> None:
-        matrix, more, operator = (node.out_channels, channels // node.groups), {}, "Conv"
+        more: dict[str, Any] = {"dilations": node.dilation, "group": node.groups, **_window(node)}
+        matrix, operator = (node.out_channels, channels // node.groups), "Conv"
         if isinstance(node, ConvTranspose):
             matrix, operator = (channels, node.out_channels // node.groups), "ConvTranspose"
-            more = {"output_padding": node.output_padding}
-        weights = _random((*matrix, *node.kernel))
+            more |= {"output_padding": node.output_padding}
         bias = np.zeros(node.out_channels, dtype=np.float32)
-        constants = [self._constant(f"{value}_w", weights), self._constant(f"{value}_b", bias)]
-        more |= {"dilations": node.dilation}
-        self._node(operator, [source, *constants], value, group=node.groups, **_window(node), **more)
+        self._node(operator, value, source, _random((*matrix, *node.kernel)), bias, **more)
 
     def _linear(self, node: Linear, shape: Shape, source: str, value: str) -> None:
         """Add a product with a matrix; on a grid the same for every pixel, a 1 x 1 convolution."""
@@ -162,29 +154,22 @@ class _OnnxModel:
             like = Conv(name="linear", inputs=("x",), out_channels=node.out_features, kernel=(1, 1))
             self._conv(like, shape.channels, source, value)
             return
-        weights = self._constant(f"{value}_w", _random((node.out_features, shape.channels)))
-        bias = self._constant(f"{value}_b", np.zeros(node.out_features, dtype=np.float32))
-        target = self._constant(f"{value}_shape", np.array([1, node.out_features, 1, 1], dtype=np.int64))
-        self._node("Flatten", [source], f"{value}_flat")
-        self._node("Gemm", [f"{value}_flat", weights, bias], f"{value}_product", transB=1)
-        self._node("Reshape", [f"{value}_product", target], value)
+        bias = np.zeros(node.out_features, dtype=np.float32)
+        weights = _random((node.out_features, shape.channels))
+        self._node("Flatten", f"{value}_flat", source)
+        self._node("Gemm", f"{value}_product", f"{value}_flat", weights, bias, transB=1)
+        self._node("Reshape", value, f"{value}_product", np.array([1, node.out_features, 1, 1]))
 
-    def _pool(self, node: Pool, source: str, value: str) -> None:
-        highest = node.op == "maxpool"
-        more = _window(node) | ({"dilations": node.dilation} if highest else {})
-        operator = "MaxPool" if highest else "AveragePool"
-        self._node(operator, [source], value, ceil_mode=int(node.ceil_mode), **more)
+    def _node(self, operator: str, output: str, *inputs: Any, **attributes: Any) -> None:
+        """Add a node. inputs: names of values, or arrays that become constants."""
+        from onnx import helper, numpy_helper
 
-    def _node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> None:
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
-
-    def _constant(self, name: str, array: Any) -> str:
-        from onnx import numpy_helper
-
-        self.weights.append(numpy_helper.from_array(array, name))
-        return name
+        names = []
+        for place, each in enumerate(inputs):
+            names.append(each if isinstance(each, str) else f"{output}_{place}")
+            if not isinstance(each, str):
+                self.weights.append(numpy_helper.from_array(each, names[-1]))
+        self.nodes.append(helper.make_node(operator, names, [output], **attributes))
 
 
 def _value_name(place: int) -> str:
@@ -464,11 +449,11 @@ def parse_settings(text: str) -> Settings:
         name, _, number = part.partition("=")
         if name not in names:
             raise DeviceError("simulated", f"has no setting {brief(name)}; there are {', '.join(names)}")
+        limit = 1.0 if name in _SHARES else _MOST
         try:
             values[name] = float(number)
         except ValueError:
             raise DeviceError("simulated", f"{name}: must be a number, got {brief(number)}") from None
-        limit = 1.0 if name in _SHARES else _MOST
         if not 0 <= values[name] <= limit:
             raise DeviceError("simulated", f"{name}: must be from 0 to {limit:g}, got {brief(number)}")
     return Settings(**values)

@@ -76,6 +76,12 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
     )
     noisy = sum("below_noise" in layer.flags for layer in layers)
     missing = tuple(layer.name for layer in layers if layer.latency_ns is None)
+    warnings = []
+    if missing:
+        words = f"{len(missing)} nodes are not in the table and count as 0, the first is {missing[0][:60]}"
+        warnings.append(words)
+    if noisy:
+        warnings.append(f"{noisy} layers are below the noise of their measurement; negative ones count as 0")
     return LatencyEstimate(
         network=NetworkId.of(network),
         total_ns=total_ns,
@@ -83,16 +89,5 @@ def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
         error=None if measured_ns is None else (total_ns - measured_ns) / measured_ns,
         layers=layers,
         missing=missing,
-        warnings=tuple(_warnings(missing, noisy)),
+        warnings=tuple(warnings),
     )
-
-
-def _warnings(missing: tuple[str, ...], noisy: int) -> list[str]:
-    warnings = []
-    if missing:
-        warnings.append(
-            f"{len(missing)} nodes are not in the table and count as 0, the first is {missing[0][:60]}"
-        )
-    if noisy:
-        warnings.append(f"{noisy} layers are below the noise of their measurement; negative ones count as 0")
-    return warnings

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,14 @@ from rramalloc.choices import OverheadMethod
 from rramalloc.commands.latency.plan import Header, TimedRun, TimeSummary, read_samples
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.records import brief
-from rramalloc.timing.latency_table import DATE, LatencyRow, LatencyTable, Overhead
+from rramalloc.timing.latency_table import DATE, Flag, LatencyRow, LatencyTable, Overhead
+from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.units import counted, duration, rounded
 
-WIDEST = 0.1
-"""Relative width of a confidence interval above which a median is called unsteady."""
+WIDEST = 0.1  # relative width of a confidence interval above which a median is called unsteady
 _SIGMAS = 2.0  # standard errors below which a latency is not told from noise
 _REMEDY = "time more of the plan, or use --method subtract"
-_APART = 0.1
-"""Relative distance of two corrections above which they are said to disagree."""
+_APART = 0.1  # relative distance of two corrections above which they are said to disagree
 _RANK_TOLERANCE = 1e-9  # of columns scaled to 1; rounding is far below, any spread of sizes far above
 _UNKNOWNS = 3  # a and b per byte, and c
 
@@ -96,16 +95,17 @@ def table_of(
     by_auxiliary = {item.run.auxiliary.text: item for item in alone if item.run.auxiliary is not None}
     first = next(iter(fits.values()), None)
     warnings = [] if first is None else _doubts(first.overhead)
-    layers: dict[str, list[Corrected]] = {}
+    layers: dict[str, tuple[MeasuredLayer, list[tuple[RunSummary, Outside]]]] = {}
     for item in timed:
-        if item.run.layer is None:
+        layer = item.run.layer
+        if layer is None:
             continue
-        corrected = Corrected.of(item, fits.get(_kind(item.run), first), by_auxiliary)
-        if method in corrected.outside:
-            layers.setdefault(item.run.layer.text, []).append(corrected)
+        outside = _outside(item, fits.get(_kind(item.run), first), by_auxiliary)
+        if method in outside:
+            layers.setdefault(layer.text, (layer, []))[1].append((item, outside))
         else:
-            warnings.append(f"{item.run.layer.text}: left out, its auxiliary layer alone was not timed")
-    rows = [_row(some, device=header.device, method=method, date=date) for some in layers.values()]
+            warnings.append(f"{layer.text}: left out, its auxiliary layer alone was not timed")
+    rows = [_row(*each, device=header.device, method=method, date=date) for each in layers.values()]
     if not rows:
         raise DeviceError(header.device, "no layer was timed yet: go on with `rramalloc latency measure`")
     warnings += _biases(rows, None if first is None else first.overhead)
@@ -122,33 +122,30 @@ def _kind(run: TimedRun) -> str:
     return f"{auxiliary.operator} {kernel}"
 
 
-class Corrected(NamedTuple):
-    """A run of a layer, and by method the time outside the layer and its standard error."""
+Outside = dict[OverheadMethod, tuple[float, float]]
+"""By method the time outside a layer and its standard error."""
 
-    item: RunSummary
-    outside: dict[OverheadMethod, tuple[float, float]]
 
-    @classmethod
-    def of(cls, item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Corrected:
-        """Return all corrections that the measurements allow.
+def _outside(item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Outside:
+    """Return all corrections of a run that the measurements allow.
 
-        "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that
-        the layer reads beyond those of the auxiliary layer.
-        """
-        run, outside = item.run, dict[OverheadMethod, tuple[float, float]]()
+    "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that the
+    layer reads beyond those of the auxiliary layer.
+    """
+    run, outside = item.run, Outside()
+    if fit is not None:
+        outside["regression"] = (fit.overhead.ns(run.input_bytes, run.output_bytes), fit.error_ns(run))
+    if run.auxiliary is None:
+        outside["subtract"] = (0.0, 0.0)
         if fit is not None:
-            outside["regression"] = (fit.overhead.ns(run.input_bytes, run.output_bytes), fit.error_ns(run))
-        if run.auxiliary is None:
-            outside["subtract"] = (0.0, 0.0)
-            if fit is not None:
-                outside["both"] = outside["regression"]
-        elif run.auxiliary.text in alone:
-            other = alone[run.auxiliary.text]
-            outside["subtract"] = (other.summary.median_ns, other.summary.error_ns)
-            if fit is not None:
-                beyond = fit.overhead.a_ns_per_byte * (run.input_bytes - other.run.input_bytes)
-                outside["both"] = (other.summary.median_ns + beyond, other.summary.error_ns)
-        return cls(item, outside)
+            outside["both"] = outside["regression"]
+    elif run.auxiliary.text in alone:
+        other = alone[run.auxiliary.text]
+        outside["subtract"] = (other.summary.median_ns, other.summary.error_ns)
+        if fit is not None:
+            beyond = fit.overhead.a_ns_per_byte * (run.input_bytes - other.run.input_bytes)
+            outside["both"] = (other.summary.median_ns + beyond, other.summary.error_ns)
+    return outside
 
 
 def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
@@ -175,44 +172,43 @@ def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
     return Fit(Overhead(a_ns_per_byte=a, b_ns_per_byte=b, c_ns=c, r2=r2, runs=len(alone)), covariance), ""
 
 
-def _row(some: Sequence[Corrected], *, device: str, method: OverheadMethod, date: str | None) -> LatencyRow:
+def _row(
+    layer: MeasuredLayer,
+    some: Sequence[tuple[RunSummary, Outside]],
+    *,
+    device: str,
+    method: OverheadMethod,
+    date: str | None,
+) -> LatencyRow:
     """Return the latency of a layer, of several kinds of auxiliary layers the mean weighted by their
     certainty."""
-    layer = some[0].item.run.layer
-    if layer is None:
-        raise AssertionError("these are runs of a layer")
-    values, errors = [], []
-    for each in some:
-        outside_ns, error_ns = each.outside[method]
-        values.append(each.item.summary.median_ns - outside_ns)
-        errors.append(float(np.hypot(each.item.summary.error_ns, error_ns)))
+    first = some[0][0].summary
+    values = [item.summary.median_ns - outside[method][0] for item, outside in some]
+    errors = [float(np.hypot(item.summary.error_ns, outside[method][1])) for item, outside in some]
     weights = np.array([1 / max(error, 1e-9) ** 2 for error in errors])
     latency_ns = float(weights @ np.array(values) / weights.sum()) if len(some) > 1 else values[0]
     noise_ns = float(1 / np.sqrt(weights.sum())) if len(some) > 1 else errors[0]
-    every = [
-        each.item.summary.median_ns - outside_ns for each in some for outside_ns, _ in each.outside.values()
-    ]
-    whole = some[0].item.run.kind == "network"
-    low_ns, high_ns = min(every), max(every)
-    flags = {
+    every = [item.summary.median_ns - ns for item, outside in some for ns, _ in outside.values()]
+    whole = some[0][0].run.kind == "network"
+    flags: dict[Flag, bool] = {
         "below_noise": latency_ns < _SIGMAS * noise_ns,
         "negative": latency_ns < 0,
-        "unsteady": max(each.item.summary.width for each in some) > WIDEST,
+        "unsteady": max(item.summary.width for item, _ in some) > WIDEST,
     }
-    fields: dict[str, Any] = {
-        "latency_ns": latency_ns,
-        "spread_ns": some[0].item.summary.spread_ns,
-        "noise_ns": noise_ns,
-        "n": sum(each.item.summary.n for each in some),
-        "median_ns": some[0].item.summary.median_ns,
-        "low_ns": None if whole else low_ns,
-        "high_ns": None if whole else high_ns,
-        "device": device,
-        "method": method,
-        "date": date,
-        "flags": tuple(flag for flag, holds in flags.items() if holds),
-    }
-    return LatencyRow(**layer.model_dump(), **fields)
+    return LatencyRow(
+        **layer.model_dump(),
+        latency_ns=latency_ns,
+        spread_ns=first.spread_ns,
+        noise_ns=noise_ns,
+        n=sum(item.summary.n for item, _ in some),
+        median_ns=first.median_ns,
+        low_ns=None if whole else min(every),
+        high_ns=None if whole else max(every),
+        device=device,
+        method=method,
+        date=date,
+        flags=tuple(flag for flag, holds in flags.items() if holds),
+    )
 
 
 def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
@@ -220,10 +216,9 @@ def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
     work."""
     apart = []
     for row in rows:
-        if row.low_ns is not None and row.high_ns is not None:
-            width_ns, certain_ns = row.high_ns - row.low_ns, 2 * _SIGMAS * (row.noise_ns or 0.0)
-            if width_ns > max(_APART * abs(row.latency_ns), certain_ns):
-                apart.append(width_ns)
+        width_ns = (row.high_ns or 0.0) - (row.low_ns or 0.0)
+        if width_ns > max(_APART * abs(row.latency_ns), 2 * _SIGMAS * (row.noise_ns or 0.0)):
+            apart.append(width_ns)
     if not apart or overhead is None:
         return []
     warning = (

@@ -91,31 +91,22 @@ def measure_latency(
         reason = next(iter(refused.values()), "the network has no layer that takes time")
         raise DeviceError(device.name, f"cannot do any layer of {network.name}: {reason}")
     header = Header(device=device.name, method=device.method, plan=plan)
+    effort, executions, number = effort or Repetition(), 0, 0
     with SampleFile(samples, header) as journal:
-        executions = _repeat(plan, device, journal, effort or Repetition(), seed, on_progress)
+        left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
+        while left:
+            random.Random(f"{seed} {number}").shuffle(left)  # noqa: S311
+            for place in list(left):
+                taken = journal.times[place]
+                count = min(effort.batch, effort.most - len(taken))
+                times_ns = device.sample(plan.runs[place], len(taken), count)
+                if times_ns:
+                    journal.append(place, times_ns)
+                    executions += len(times_ns)
+                if len(times_ns) < count or effort.enough(taken):
+                    left.remove(place)
+                if on_progress is not None:
+                    executed = sum(map(len, journal.times))
+                    on_progress(MeasureProgress(len(plan.runs), len(plan.runs) - len(left), executed))
+            number += 1
     return Measured(tuple(refused.items()), executions)
-
-
-def _repeat(
-    plan: MeasurePlan, device: Device, journal: SampleFile, effort: Repetition, seed: int,
-    on_progress: Callable[[MeasureProgress], None] | None,
-) -> int:  # fmt: skip
-    """Time rounds over the runs whose median is not certain enough yet; return the executions timed."""
-    executions, number = 0, 0
-    left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
-    while left:
-        random.Random(f"{seed} {number}").shuffle(left)  # noqa: S311
-        for place in list(left):
-            taken = journal.times[place]
-            count = min(effort.batch, effort.most - len(taken))
-            times_ns = device.sample(plan.runs[place], len(taken), count)
-            if times_ns:
-                journal.append(place, times_ns)
-                executions += len(times_ns)
-            if len(times_ns) < count or effort.enough(taken):
-                left.remove(place)
-            if on_progress is not None:
-                executed = sum(map(len, journal.times))
-                on_progress(MeasureProgress(len(plan.runs), len(plan.runs) - len(left), executed))
-        number += 1
-    return executions

@@ -9,12 +9,13 @@ which device, then the times, a few executions of one run a line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, TypeAdapter
@@ -29,8 +30,7 @@ from rramalloc.network.node import Input, Node
 from rramalloc.records import Record, brief, check_format, parse
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 
-_CERTAIN = 1.959964
-"""Standard deviations of a normal distribution within which 95 % lie."""
+_CERTAIN = 1.959964  # standard deviations of a normal distribution within which 95 % lie
 _MAD_TO_STD = 1.482602  # standard deviation of a normal distribution over its median absolute deviation
 _MEDIAN_TO_MEAN = 1.253314  # sqrt(pi / 2): standard error of its median over that of its mean
 _FEW = 8  # times; below, the interval of the median follows the normal distribution
@@ -135,22 +135,14 @@ class SampleFile(Closing):
         first = _line(header.model_dump(mode="json"))
         self._stream.seek(0)
         head = self._stream.read(len(first))
-        if head != first and not first.startswith(head):
-            raise SpecError(
-                self._shown,
-                "holds samples of another network, device or auxiliary layer, or something else: name "
-                "another file",
-            )
-        self.times: list[list[float]] = [[] for _ in header.plan.runs]
-        if len(head) < len(first):
+        if not first.startswith(head):
+            words = "holds samples of another network, device or auxiliary layer, or something else"
+            raise SpecError(self._shown, f"{words}: name another file")
+        if head != first:
             self._stream.truncate(0)
             self._stream.write(first)
-        else:
-            good = len(first)
-            for run, times_ns, end in _lines(self._shown, header):
-                self.times[run].extend(times_ns)
-                good = end
-            self._stream.truncate(good)
+        self.times, end = _times(self._stream, self._shown, header)
+        self._stream.truncate(end)
         self._commit()
 
     def _commit(self) -> None:
@@ -162,36 +154,30 @@ class SampleFile(Closing):
 def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
     """Read the header and the times of a samples file, as far as it was written. Raises FileError,
     SpecError."""
-    where = os.fspath(path)
+    where, text = os.fspath(path), ""
     with open_to_read(path) as stream:
         first = stream.readline(_HEADER_BYTES)
-    try:
-        text = first.decode()
-    except UnicodeDecodeError:
-        text = ""
-    document = parse_json(text, where) if first.endswith(b"\n") and text else None
-    check_format(document, FORMAT, where, " in the first line")
-    header = parse(_HEADERS, document, where)
+        with contextlib.suppress(UnicodeDecodeError):
+            text = first.decode()
+        document = parse_json(text, where) if text.endswith("\n") else None
+        check_format(document, FORMAT, where, " in the first line")
+        header = parse(_HEADERS, document, where)
+        return header, _times(stream, where, header)[0]
+
+
+def _times(stream: BinaryIO, where: str, header: Header) -> tuple[list[list[float]], int]:
+    """Read the times of each run behind the first line, and where they end; a killed writer leaves more."""
     times: list[list[float]] = [[] for _ in header.plan.runs]
-    for run, times_ns, _ in _lines(where, header):
-        times[run].extend(times_ns)
-    return header, times
-
-
-def _lines(where: str, header: Header) -> Iterator[tuple[int, list[float], int]]:
-    """Run, times and end of every whole line behind the first; what a killed writer left ends them."""
-    with open_to_read(where) as stream:
-        end = len(stream.readline(_HEADER_BYTES))
-        while line := stream.readline(_LINE_BYTES):
-            end += len(line)
-            sample = _parsed(line, where)
-            if sample is None or sample.run >= len(header.plan.runs):
-                if stream.readline(1):
-                    raise SpecError(
-                        where, f"byte {end - len(line)}: is no line of samples; the file is damaged"
-                    )
-                return
-            yield sample.run, sample.times_ns, end
+    end = stream.tell()
+    while line := stream.readline(_LINE_BYTES):
+        sample = _parsed(line, where)
+        if sample is None or sample.run >= len(times):
+            if stream.readline(1):
+                raise SpecError(where, f"byte {end}: is no line of samples; the file is damaged")
+            break
+        times[sample.run].extend(sample.times_ns)
+        end += len(line)
+    return times, end
 
 
 def _parsed(line: bytes, where: str) -> _SampleLine | None:
@@ -205,8 +191,7 @@ def _line(document: dict[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-VALUE_BYTES = 4
-"""Inputs and outputs are counted as 32-bit values."""
+VALUE_BYTES = 4  # inputs and outputs are counted as 32-bit values
 _SIZES = 6  # auxiliary layers alone of each kind, 3 unknowns to be fitted
 _LEAST_BYTES = 2**22  # of the largest of them
 _MOST_BYTES = 2**26  # of the largest of them

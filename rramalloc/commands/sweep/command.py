@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.parameters import Format, Help, passed
-from rramalloc.csv_rows import csv_cell
 from rramalloc.progress import of_sweep
 from rramalloc.units import number_of, rounded, share
 
@@ -95,11 +93,9 @@ def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) ->
         columns = ("network", "method", "points", "failed", "best makespan")
         print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
     elif output_format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        for number, row in enumerate(result.rows()):
-            if not number:
-                writer.writerow(row)
-            writer.writerow(map(csv_cell, row.values()))
+        from rramalloc.commands.sweep.sweep import write_csv
+
+        write_csv(sys.stdout, result.rows())
     else:
         sys.stdout.writelines(result.json_parts())
 

@@ -16,7 +16,6 @@ from rramalloc.page.section import (
     Fact,
     Note,
     Section,
-    Table,
     table,
     table_of,
     thinned,
@@ -56,7 +55,9 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if done:
         blocks += _charts(done, detail)
     if rows:
-        blocks += [_summary(rows, detail), table_of("Rows", rows, _SHOWN, detail)]
+        columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
+        blocks.append(table("Summary", columns, summarise(rows), detail, folded=False))
+        blocks.append(table_of("Rows", rows, _SHOWN, detail))
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
         blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
@@ -77,16 +78,6 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     )
 
 
-def _series(rows: Sequence[SweepRow], x: str) -> dict[str, list[SweepRow]]:
-    """Return the rows by the values that vary besides a column, rising in the column."""
-    differ = [field for field in _VARIES if field != x and len({getattr(row, field) for row in rows}) > 1]
-    varies = differ or ["method"]
-    series: dict[str, list[SweepRow]] = {}
-    for row in rows:
-        series.setdefault(", ".join(str(getattr(row, field)) for field in varies), []).append(row)
-    return {name: sorted(each, key=lambda row: getattr(row, x)) for name, each in series.items()}
-
-
 def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGURE, of: str = "") -> Chart:
     """Draw a column of the rows against another, one line for everything else that varies.
 
@@ -98,10 +89,14 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
     there = [row for row in rows if getattr(row, x) is not None and getattr(row, y) is not None]
     if not there:
         raise SpecError("plot", f"no row of the sweep has both {x!r} and {y!r}")
-    series = _series(there, x)
+    differ = [name for name in _VARIES if name != x and len({getattr(row, name) for row in there}) > 1]
+    series: dict[str, list[SweepRow]] = {}
+    for row in there:
+        series.setdefault(", ".join(str(getattr(row, name)) for name in differ or ["method"]), []).append(row)
     layers = []
     for place, (name, each) in enumerate(list(series.items())[:_MOST_SERIES]):
-        kept = [each[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
+        rising = sorted(each, key=lambda row: getattr(row, x))
+        kept = [rising[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
         data: Lists = {
             "x": [getattr(row, x) for row in kept],
             "y": [getattr(row, y) for row in kept],
@@ -157,9 +152,3 @@ def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
         yield sweep_chart(each, "arrays", "latency_ns" if timed else "makespan", detail, of)
         if timed and any(row.energy_pj is not None for row in each):
             yield sweep_chart(each, "latency_ns", "energy_pj", detail, of)
-
-
-def _summary(rows: Sequence[SweepRow], detail: Detail) -> Table:
-    lines = summarise(rows)
-    columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
-    return table("Summary", columns, lines, detail, folded=False)

@@ -13,9 +13,9 @@ import io
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -287,9 +287,7 @@ def finish(store: Store, folder: str, rows_format: RowsFormat) -> None:
     if rows_format == "csv":
         with open_to_write(target) as stream:
             text = io.TextIOWrapper(stream, "utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(map(csv_cell, row.values()) for row in rows)
+            write_csv(text, rows)
             text.detach()
     else:
         blocks = iter(lambda: [*itertools.islice(rows, _BLOCK)], [])
@@ -297,6 +295,13 @@ def finish(store: Store, folder: str, rows_format: RowsFormat) -> None:
     _keep_rate(store, None)
     with contextlib.suppress(FileError):  # someone reads it at this moment
         list(store.query("PRAGMA journal_mode = DELETE"))
+
+
+def write_csv(text: TextIO, rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows as CSV with their columns in the first line."""
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(map(csv_cell, row.values()) for row in rows)
 
 
 def _check_free(folder: str) -> None:

@@ -36,27 +36,25 @@ class Answer(NamedTuple):
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
-def subject(
-    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str
-) -> dict[str, object]:
-    """Return all that a figure depends on besides the allocation. simulator: its name."""
-    options = mapping.model_dump(mode="json")
-    return {
+def subject(network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str) -> str:
+    """Return the hash of all that a figure depends on besides the allocation. simulator: its name."""
+    about = {
         "network": network.sha256,
         "hardware": hardware.to_dict(),
-        "mapping": options,
+        "mapping": mapping.model_dump(mode="json"),
         "simulator": simulator,
     }
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 class Answers(Closing):
-    """The answers about one subject, used as a context; path: of the file, None to keep nothing.
+    """The answers about one subject, used as a context; path: None to keep nothing.
 
     Raises FileError.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, about: dict[str, object]) -> None:
-        self._subject = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    def __init__(self, path: str | os.PathLike[str] | None, about: str) -> None:
+        self._subject = about
         check_writable(path)
         self._store = None if path is None else Store(path, "tuning")
 

@@ -32,29 +32,20 @@ Form = Literal["makespan", "interval", "sum"]
 """Sum that a figure follows: batches of the critical path, of the slowest stage, or of all stages."""
 FORMS: tuple[Form, ...] = get_args(Form)
 
-_TICKS = 1000
-"""Ticks of the mean batch: rounding of clocks to ticks stays below the noise of any fit."""
-_ROUNDS = 12
-"""Rounds of least squares at most; paths settle in three to five."""
+_TICKS = 1000  # ticks of the mean batch: rounding of clocks to ticks stays below the noise of any fit
+_ROUNDS = 12  # rounds of least squares at most; paths settle in three to five
 _LEAST = 1e-6
 """Least figure, as a share of the median: smaller ones, as 0, count as this, since models are of logarithms.
 """
-_STIFFNESS = 1e-2
-"""Weight of the ridge that draws all stages to a common clock."""
+_STIFFNESS = 1e-2  # weight of the ridge that draws all stages to a common clock
 _LENGTHS = (0.3, 1.0, 3.0, 10.0)
 """Length scales of the Gaussian process, in standard deviations of a coordinate."""
-_SHARES = (0.2, 0.5, 0.8)
-"""Shares of the variance that coordinates explain one by one."""
-_NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.3)
-"""Variances of the noise, relative to the variance."""
-_TRENDS = (0.0, 0.3, 3.0, 30.0)
-"""Variances of slopes by what clocks predict, relative to the variance."""
-_TILTS = (0.0, 0.3, 3.0)
-"""Variances of slopes by all coordinates, relative to the variance."""
-_PASSES = 2
-"""Passes over all fields of the shape."""
-_FITTED = 200
-"""Answers at most that choose the shape."""
+_SHARES = (0.2, 0.5, 0.8)  # shares of the variance that coordinates explain one by one
+_NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.3)  # variances of the noise, relative to the variance
+_TRENDS = (0.0, 0.3, 3.0, 30.0)  # variances of slopes by what clocks predict, relative to the variance
+_TILTS = (0.0, 0.3, 3.0)  # variances of slopes by all coordinates, relative to the variance
+_PASSES = 2  # passes over all fields of the shape
+_FITTED = 200  # answers at most that choose the shape
 _DOUBT = 0.7
 """Factor e^0.7 from their first values by which lengths are a standard deviation less likely: with few
 answers the likelihood alone chooses extremes."""

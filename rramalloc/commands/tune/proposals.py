@@ -27,67 +27,50 @@ _OBJECTIVES: tuple[ObjectiveName, ...] = ("latency", "interval", "sequential")
 _SHARES = (0.85, 0.6)
 """Shares of the budget to search with: simulators that charge for transfer may be faster with fewer copies.
 """
-_CAPS = (0.5, 0.25)
-"""Most copies of a stage, as shares of the most that the fastest allocation gives to any."""
+_CAPS = (0.5, 0.25)  # most copies of a stage, as shares of the most that the fastest allocation gives to any
 _BASELINES = ("proportional", "balance", "lagrange")
-_MOVES = (1, 1, 2, 3, 5)
-"""Stages that one step raises or lowers; drawn evenly."""
-P_FILL = 0.6
-"""Probability that a step spends all free arrays."""
-P_LOWER = 0.2
-"""Probability that a step only frees arrays."""
-P_DOWN = 0.3
-"""Probability that any other step takes copies from a stage instead of adding them."""
-P_MIXED = 0.5
-"""Probability that a child has two parents."""
-P_MOVED = 0.7
-"""Probability that a child of two parents also takes a step."""
-_PARENTS = 10
-"""Best candidates that have children; more are too slow to have good ones."""
+_MOVES = (1, 1, 2, 3, 5)  # stages that one step raises or lowers; drawn evenly
+P_FILL = 0.6  # probability that a step spends all free arrays
+P_LOWER = 0.2  # probability that a step only frees arrays
+P_DOWN = 0.3  # probability that any other step takes copies from a stage instead of adding them
+P_MIXED = 0.5  # probability that a child has two parents
+P_MOVED = 0.7  # probability that a child of two parents also takes a step
+_PARENTS = 10  # best candidates that have children; more are too slow to have good ones
 _SIMULATED_WINDOWS = 2e7  # of a generation in all
-_FEWEST = 60
-"""Fewest allocations of a generation."""
-_MOST = 300
-"""Most allocations of a generation."""
-_EXPLORATION = 0.1
-"""Share of proposals that go where least is sure."""
-_HOPE = 1e-5
-"""Least expected improvement, relative to the best figure, by which a model may choose."""
+_FEWEST = 60  # fewest allocations of a generation
+_MOST = 300  # most allocations of a generation
+_EXPLORATION = 0.1  # share of proposals that go where least is sure
+_HOPE = 1e-5  # least expected improvement, relative to the best figure, by which a model may choose
 
 
 def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) -> Iterator[Start]:
     """Yield near-optimal allocations of several objectives, budgets and limits of copies, and of
     baselines."""
+
+    def found(origin: str, within: Problem, request: Request) -> Iterator[Start]:
+        try:
+            copies = propose(within, request, stop()).choice.copies
+        except RramallocError:  # a baseline that does not apply
+            return
+        if within.fits(copies):
+            yield origin, copies
+
     fastest: Replication | None = None
     for objective in _OBJECTIVES:
-        found = _searched(problem, stop(), Request(objective=objective, seed=seed))
-        if found is not None:
-            fastest = found if fastest is None else fastest
-            yield objective, found
+        for start in found(objective, problem, Request(objective=objective, seed=seed)):
+            fastest = start[1] if fastest is None else fastest
+            yield start
     for share in _SHARES:
-        budget = max(problem.minimum, int(share * problem.budget))
-        found = _searched(replace(problem, budget=budget), stop(), Request(seed=seed))
-        if found is not None:
-            yield f"latency with {share:.0%} of the arrays", found
-    if fastest is not None:
-        for share in _CAPS:
-            most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
-            found = _searched(problem.with_most(most), stop(), Request(seed=seed))
-            if found is not None:
-                yield f"latency with at most {int(most.max())} copies", found
+        fewer = replace(problem, budget=max(problem.minimum, int(share * problem.budget)))
+        yield from found(f"latency with {share:.0%} of the arrays", fewer, Request(seed=seed))
+    for share in _CAPS:
+        if fastest is None:
+            break
+        most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
+        capped = problem.with_most(most)
+        yield from found(f"latency with at most {int(most.max())} copies", capped, Request(seed=seed))
     for method in _BASELINES:
-        found = _searched(problem, stop(), Request(method=method, seed=seed))
-        if found is not None:
-            yield method, found
-
-
-def _searched(problem: Problem, stop: Work, request: Request) -> Replication | None:
-    """Return the proposal of a search; None where a baseline does not apply."""
-    try:
-        found = propose(problem, request, stop).choice.copies
-    except RramallocError:
-        return None
-    return found if problem.fits(found) else None
+        yield from found(method, problem, Request(method=method, seed=seed))
 
 
 @dataclass(eq=False)

@@ -36,8 +36,7 @@ from rramalloc.page.section import (
 )
 from rramalloc.units import counted, rounded, share
 
-_HIGHEST = 3.0
-"""Figures above this multiple of the best are beyond the axis: the worst say little."""
+_HIGHEST = 3.0  # figures above this multiple of the best are beyond the axis: the worst say little
 
 
 def tuning_section(tuning: Tuning, detail: Detail) -> Section:

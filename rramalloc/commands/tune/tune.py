@@ -53,23 +53,16 @@ from rramalloc.version import __version__
 
 DEFAULT_TIMEOUT_S = 600.0  # of one evaluation; after it the simulator counts as failed
 _METHOD = "tune"
-_SEARCH_WORK = 20
-"""Units of search for each of the first allocations."""
-_FIRST_SHARE = 0.25
-"""Share of the evaluations that are made before there is a model."""
-_LEAST_FIRST = 8
-"""Fewest evaluations before there is a model."""
-_HOPELESS = 10
-"""Failures in a row from the first on after which a simulator is given up."""
+_SEARCH_WORK = 20  # units of search for each of the first allocations
+_FIRST_SHARE = 0.25  # share of the evaluations that are made before there is a model
+_LEAST_FIRST = 8  # fewest evaluations before there is a model
+_HOPELESS = 10  # failures in a row from the first on after which a simulator is given up
 _LEAST_FITTED = 5  # figures; below, neighbours of the best are proposed without a model
-_ASKED_AGAIN = 4
-"""Best allocations that a simulator which does not repeat itself evaluates again."""
-_TIMES = 3
-"""Evaluations of each of these allocations."""
+_ASKED_AGAIN = 4  # best allocations that a simulator which does not repeat itself evaluates again
+_TIMES = 3  # evaluations of each of these allocations
 _LEFT_OUT_FOLDS = 5  # of the cross-validation of the model
 _POLL_S = 0.1  # between two looks at whether the user interrupts
-_GRACE_S = 5.0
-"""Extra time for an evaluation that keeps its own time limit."""
+_GRACE_S = 5.0  # extra time for an evaluation that keeps its own time limit
 
 Key = tuple[int, ...]
 TuneProgress = Callable[[int, int, float | None], None]
@@ -258,9 +251,8 @@ class Tuner:
 
         def add(start: Start) -> None:
             origin, copies = start
-            key = tuple(copies.tolist())
-            if len(found) < count and key not in found:
-                found[key] = _Candidate(copies, origin, None, [])
+            if len(found) < count:
+                found.setdefault(tuple(copies.tolist()), _Candidate(copies, origin, None, []))
 
         starts = starting_allocations(
             self.problem, lambda: Work(work=_SEARCH_WORK, cancel=self.cancel), self.options.seed
@@ -331,15 +323,14 @@ class Tuner:
         ranked = self._ranked()
         if ranked and self.left > 0 and self.options.evaluations > _LEAST_FIRST:
             self._ask([ranked[0]])
-            first, *again = ranked[0].answers
+            first, *again = [answer.figure for answer in ranked[0].answers]
             if again:
-                self.deterministic = again[0].figure == first.figure
-                if not self.deterministic:
-                    self.warnings.append(
-                        f"{self.simulator.name} gives different figures for the same allocation: "
-                        f"{first.figure} and {again[0].figure if again[0].figure is not None else 'none'}; "
-                        f"the best are asked again, and medians count"
-                    )
+                self.deterministic = again[0] == first
+            if again and not self.deterministic:
+                self.warnings.append(
+                    f"{self.simulator.name} gives different figures for the same allocation: {first} and "
+                    f"{'none' if again[0] is None else again[0]}; the best are asked again, and medians count"
+                )
 
     def _settle(self) -> None:
         """Ask about the best and the first allocation again, so that luck does not choose."""

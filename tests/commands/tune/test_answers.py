@@ -10,7 +10,7 @@ import pytest
 from rramalloc.commands.tune.answers import Answer, Answers
 from rramalloc.errors import FileError
 
-SUBJECT: dict[str, object] = {"simulator": "a"}
+SUBJECT = "a"
 
 
 def test_answers_stay(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_answers_stay(tmp_path: Path) -> None:
         assert answers.get([1, 2], 0, 10) == Answer(5.0)
         assert answers.get([1, 2], 1, 10) == Answer(None, "it broke")
         assert answers.get([1, 2], 2, 10) is None
-    with Answers(path, {"simulator": "b"}) as answers:
+    with Answers(path, "b") as answers:
         assert answers.get([1, 2], 0, 10) is None
 
 
