@@ -278,8 +278,8 @@ def drawn_rank(case: ToolCase, row: Row, store: Path) -> float | None:
     about = f"{_subject(case)} 0 "
     figures: dict[tuple[int, ...], float] = {}
     with Store(store, "tuning") as answers:
-        for key, row in answers.query("SELECT key, row FROM rows WHERE key LIKE ?", f"{about}%"):
-            if (figure := json.loads(row)[0]) is not None:
+        for key, text in answers.query("SELECT key, row FROM rows WHERE key LIKE ?", f"{about}%"):
+            if (figure := json.loads(text)[0]) is not None:
                 figures[tuple(map(int, key.removeprefix(about).split(",")))] = figure
     keys = sorted(figures)
     drawn = {keys[at] for at in np.random.Generator(np.random.PCG64(0)).permutation(len(keys))[:HELD_OUT]}
