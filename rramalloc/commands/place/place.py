@@ -96,7 +96,6 @@ class StoredNetwork:
     graph: StageGraph
     copies: Ints
     sizes: list[Pair] | None
-    weights: list[WeightMatrix]
     held: list[StoredCopies]
 
     @classmethod
@@ -131,21 +130,16 @@ class StoredNetwork:
         sizes: list[Pair] | None = None,
     ) -> StoredNetwork:
         """Return it with these copies. sizes: of folds, as the options say if None."""
-        network, crossbar = graph.network, hardware.crossbar
+        network, held = graph.network, list[StoredCopies]()
         sizes = folds(network, graph.layers, hardware, options) if sizes is None else sizes
-        weights = [
-            WeightMatrix.of(network, stage, hardware, grid.block)
-            if size == UNFOLDED
-            else folded_weights(network, stage, hardware, size)
-            for stage, grid, size in zip(
-                graph.layers, graph.grids, sizes or [UNFOLDED] * len(graph.layers), strict=True
-            )
-        ]
-        held = [
-            stored(matrix, crossbar, options.mapping, count, f"{network.where}: node {name[:60]!r}")
-            for name, matrix, count in zip(graph.names, weights, copies.tolist(), strict=True)
-        ]
-        return cls(graph, copies, sizes, weights, held)
+        every = sizes or [UNFOLDED] * len(graph.layers)
+        for stage, grid, size, count in zip(graph.layers, graph.grids, every, copies.tolist(), strict=True):
+            weights = WeightMatrix.of(network, stage, hardware, grid.block)
+            if size != UNFOLDED:
+                weights = folded_weights(network, stage, hardware, size)
+            where = f"{network.where}: node {stage.name[:60]!r}"
+            held.append(stored(weights, hardware.crossbar, options.mapping, count, where))
+        return cls(graph, copies, sizes, held)
 
 
 MAX_WORK = 10**6

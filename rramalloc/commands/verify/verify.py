@@ -487,8 +487,8 @@ def verify_task(
     network, source, hardware = task.network, task.source, task.source.hardware
     on_arrays = StoredNetwork.of(network, source, task.folds)
     graph = on_arrays.graph
-    each = zip(graph.names, on_arrays.weights, graph.windows.tolist(), strict=True)
-    stored = {name: (matrix.rows, total * matrix.cells) for name, matrix, total in each}
+    each = zip(graph.names, on_arrays.held, graph.windows.tolist(), strict=True)
+    stored = {name: (held.weights.rows, total * held.weights.cells) for name, held, total in each}
     check_limits(network, hardware, stored)
     schedule = BatchSchedule(timing or _timing(network, source) or simulate(graph, on_arrays.copies))
     width, layers = Width.of(hardware.precision), dict[str, EmulatedLayer]()

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from laws.strategies import ANY, by_name, random_blocks, random_network, random_replication, randoms
 
 import rramalloc
+from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.arrange import construct
 from rramalloc.commands.place.check import check
 from rramalloc.errors import BudgetError, CapacityError, PlacementError, SpecError, TileError
@@ -35,14 +36,16 @@ def with_demand(*demand: int) -> Network:
     return Network.build("demands", nodes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(randoms)
 def test_what_optimize_returns_can_be_placed(random: Random) -> None:
     """docs/sources/peers.md: with a chip given, `optimize` must return only what `place` can place."""
     network = random_network(random, nodes=6, extent=5)
     timing = random.choice((None, Timing(step_ns=10.0)))
     hardware = machine(random_chip(random), random.choice(((4, 2), (8, 8), (3, 5))), timing)
-    mapping = random.choice(("im2col", "kernel_split", "whole_kernel"))
+    mapping = random.choice(MAPPINGS)
+    if mapping == "sdk":  # arrays that copies share, and copies of many arrays
+        hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30))))
     try:
         allocation = rramalloc.optimize(
             network, random.randint(1, 120), hardware=hardware, fc="crossbar", mapping=mapping, work=1
@@ -54,12 +57,16 @@ def test_what_optimize_returns_can_be_placed(random: Random) -> None:
             return  # a kernel has more positions than an array has wordlines
         raise
     placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
-    check(placement, network, allocation.replication)
+    check(placement, network, allocation.replication, blocks=allocation.blocks)
     assert len(placement.arrays) == allocation.arrays.used
-    per_copy = Counter((array.layer, array.replica) for array in placement.arrays)
-    assert set(per_copy) == {
+    per_copy = {
+        (array.layer, array.replica + more) for array in placement.arrays for more in range(array.copies)
+    }
+    assert per_copy == {
         (layer.name, replica) for layer in allocation.layers for replica in range(layer.replication)
     }
+    if mapping == "sdk":
+        assert rramalloc.verify(network, allocation, placement).verdict == "equal"
 
 
 @settings(max_examples=100, deadline=None)
@@ -133,22 +140,6 @@ def test_any_modes_can_be_placed(random: Random) -> None:
         return
     assert Counter(a.layer for a in placement.arrays) == dict(zip(graph.names, needed.tolist(), strict=True))
     assert placement.blocks == dict(zip(graph.names, chosen, strict=True))
-    assert rramalloc.verify(network, allocation, placement).verdict == "equal"
-
-
-@settings(max_examples=30, deadline=None)
-@given(randoms)
-def test_modes_that_optimize_returns_can_be_placed(random: Random) -> None:
-    network = random_network(random, nodes=5, extent=5)
-    hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30))))
-    try:
-        allocation = rramalloc.optimize(
-            network, random.randint(1, 120), hardware=hardware, fc="crossbar", mapping="sdk", work=1
-        )
-    except (BudgetError, TileError, PlacementError):
-        return
-    placement = rramalloc.place(network, allocation, work=1)
-    assert len(placement.arrays) == allocation.arrays.used
     assert rramalloc.verify(network, allocation, placement).verdict == "equal"
 
 
