@@ -81,7 +81,7 @@ def test_what_place_writes_holds(document: dict[str, Any], tmp_path: Path) -> No
     assert placement.replication == COPIES
 
 
-@pytest.mark.parametrize(("change", "told"), [(c, told) for i, c, told in CHANGES])
+@pytest.mark.parametrize(("change", "told"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
 def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: Change, told: str) -> None:
     changed = json.loads(json.dumps(document))
     change(changed)
@@ -119,19 +119,12 @@ def in_modes() -> dict[str, Any]:
     return rramalloc.place(NETWORK, MODES, hardware=hardware).to_dict()
 
 
-def apart(document: dict[str, Any]) -> None:
-    """An array of c2 in a free tile."""
-    taken = {(*a["chip"], *a["tile"]) for a in document["arrays"]}
-    chip_, tile = next((c, t) for c in range(2) for t in range(3) if (0, c, 0, t) not in taken)
-    first(document, "c2").update(chip=[0, chip_], tile=[0, tile], index=0)
-
-
 IN_MODES: list[tuple[str, Change, str]] = [
     ("copies", lambda d: first(d, "c1").update(copies=1), r"is shared by 1 copies, its block is of 2"),
     ("replica", lambda d: first(d, "c1").update(replica=1), r"a copy of 'c1' has no block"),
     ("rows", lambda d: first(d, "c1").update(rows=12), r"takes 12 x 8 lines, its block takes 24 x 8"),
     ("missing", lambda d: d["arrays"].remove(first(d, "c1")), r"block \[0, 0\] of replica 0 is on no array"),
-    ("straddle", apart, r"replica \d of 'c2' is in tile .* straddle = false"),
+    ("straddle", move_one_array, r"replica \d of 'c2' is in tile .* straddle = false"),
     ("none", lambda d: d["layers"][1].pop("block"), r"block is \(1, 1\), the allocation needs \(2, 2\)"),
     ("too tall", lambda d: d["layers"][1].update(block=[5, 1]), r"block \[5, 1\] is none that it can have"),
     ("mapping", lambda d: d["options"].update(mapping="im2col"), r"demand is|has a block with"),
@@ -154,18 +147,9 @@ def test_what_is_wrong_with_modes_is_named(in_modes: dict[str, Any], change: Cha
 
 def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
     """Stride 2 and pads 3: blocks of 4 begin 3 % 2 = 1 pixel before the output of 6 x 6: 2 x 2 of them."""
-    nodes = [
-        {"name": "input", "op": "input", "shape": [1, 3, 3]},
-        {
-            "name": "up",
-            "op": "conv_transpose",
-            "inputs": ["input"],
-            "out_channels": 1,
-            "kernel": 8,
-            "stride": 2,
-            "pads": 3,
-        },
-    ]
+    up = {"name": "up", "op": "conv_transpose", "inputs": ["in"], "out_channels": 1}
+    up |= {"kernel": 8, "stride": 2, "pads": 3}
+    nodes = [{"name": "in", "op": "input", "shape": [1, 3, 3]}, up]
     network, blocks = Network.build("up", nodes), {"up": (4, 4)}
     modes = {"replication": {"up": 4}, "block": {"up": [4, 4]}}
     document = rramalloc.place(network, modes, hardware=machine(chip(4, (1, 2)))).to_dict()

@@ -13,14 +13,14 @@ from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.crossbars import Converters, Storage
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
-from rramalloc.commands.verify.reference import Weights, Width, computed
+from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.commands.verify.verification import Verification
 from rramalloc.commands.verify.verify import Task, in_order, verify_task
 from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, ConvTranspose, Elementwise, Input, Stage
+from rramalloc.network.node import Conv, ConvTranspose
 
 DENSE = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
 
@@ -210,21 +210,3 @@ def layer_of(
     layer = EmulatedLayer(stage, channels, storage, converters, copies, graph.grids[0], window)
     layer.program(what.arrays, held, weights)
     return layer
-
-
-def expected(
-    network: Network, weights: Weights, width: Width
-) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Every node's output as `verify` expects it, and by how many bits its sums were shifted."""
-    values: dict[str, np.ndarray] = {}
-    shifts: dict[str, int] = {}
-    for node in network.nodes:
-        if isinstance(node, Input):
-            values[node.name] = width.drawn(network, node, weights.seed, 0)
-            continue
-        inputs = [values[name] for name in node.inputs]
-        values[node.name] = computed(node, inputs, network.shapes[node.name], weights, width)
-        if isinstance(node, Stage | Elementwise):
-            shifts[node.name] = width.shift_for(values[node.name])
-            values[node.name] = width.narrowed(values[node.name], shifts[node.name])
-    return values, shifts
