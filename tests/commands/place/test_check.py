@@ -53,6 +53,11 @@ def move_one_array(document: dict[str, Any]) -> None:
     first(document, "c2").update(chip=[0, free[0]], tile=[0, free[1]], index=0)
 
 
+def kernels_beyond_an_array(document: dict[str, Any]) -> None:
+    document["options"]["mapping"] = "whole_kernel"
+    document["hardware"]["crossbar"]["wordlines"] = 4
+
+
 CHANGES: list[tuple[str, Change, str]] = [
     ("chip", lambda d: d["arrays"][2].update(chip=[0, 2]), r"\[2\]: chip \[0, 2\] is outside the 1 x 2"),
     ("tile", lambda d: d["arrays"][0].update(tile=[1, 0]), r"\[0\]: tile \[1, 0\] is outside the 1 x 3"),
@@ -69,6 +74,8 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("copies", lambda d: d["layers"][0].update(replication=2), r"layer 'c1': replication is 2, the allo"),
     ("network", lambda d: d["network"].update(sha256="0"), "network: it is of 'chain', not of 'chain'"),
     ("hardware", lambda d: d["hardware"].pop("chip"), r"hardware: has no \[chip\]"),
+    ("kernel", kernels_beyond_an_array, r"layer 'c1': demand is 1, the allocation needs 3"),
+    ("many", lambda d: d["layers"][0].update(replication=10**9), r"'c1': its copies take more than"),
 ]
 
 
