@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, field_validator
 
 from rramalloc.allocation.allocation import (
     FORMAT,
@@ -231,6 +231,11 @@ class _Document(_Lenient):
     objective: ObjectiveName = "latency"
     placed: _FilePlaced | None = None
     layers: list[_FileLayer]
+
+    @field_validator("network", mode="before")
+    @classmethod
+    def _with_hash(cls, value: object) -> object:
+        return None if isinstance(value, dict) and value.get("sha256") is None else value
 
 
 _BARE: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)

@@ -78,6 +78,11 @@ def test_allocation_file_brings_its_hardware_and_options(run: Run, tiny: Path, t
     other = run("simulate", tiny, "--allocation", path, "--hardware", "plain", "--format", "json").json
     assert other["latency_ns"] is None
     assert other["makespan"] == again["makespan"]
+    del made["network"]["sha256"]  # a file by hand: then it is not known which network it was made for
+    path.write_text(json.dumps(made))
+    assert (
+        run("simulate", tiny, "--allocation", path, "--format", "json").json["makespan"] == again["makespan"]
+    )
 
 
 def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None:
