@@ -104,7 +104,7 @@ def test_energy_is_of_the_arrays_that_are_read() -> None:
 
 def test_it_contradicts_tiles_that_are_filled_first_fit() -> None:
     counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
-    with pytest.raises(ValueError, match="gives each layer tiles of its own"):
+    with pytest.raises(ValueError, match="gives each layer its own"):
         Hardware.model_validate(own(4, 2, straddle=True).model_dump() | {"counting": counting})
 
 
