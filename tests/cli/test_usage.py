@@ -12,6 +12,8 @@ import typer
 from cli.probe import imported
 
 from rramalloc.cli.main import app
+from rramalloc.cli.parameters import parse_input_shapes
+from rramalloc.errors import SpecError
 
 Run = Callable[..., Any]
 HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "vl_convert")
@@ -74,3 +76,12 @@ def test_old_locales_get_utf8(start: Any, tiny: Path) -> None:
     out, err = start("inspect", tiny, env=settings, encoding="utf-8").communicate()
     assert err == ""
     assert "───" in out
+
+
+def test_shapes_of_inputs_are_named() -> None:
+    assert parse_input_shapes(["images=1,3,224,224", "a=b= 2"]) == {"images": (1, 3, 224, 224), "a=b": (2,)}
+    for text in ("images", "=1,2", "images=", "images=1,0", "images=1,-2", "images=1,x"):
+        with pytest.raises(SpecError, match="--input-shape: must be NAME=SIZES"):
+            parse_input_shapes([text])
+    with pytest.raises(SpecError, match="'x' is given twice"):
+        parse_input_shapes(["x=1", "x=2"])

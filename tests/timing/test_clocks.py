@@ -98,6 +98,7 @@ def test_an_allocation_says_its_ticks(tmp_path: Any) -> None:
     assert simulation.interval == 8 * 160
     assert simulation.tick_ns == 2.0
     assert simulation.step_ns is None
+    assert simulation.unit_ns == 2.0
     assert simulation.latency_ns == simulation.makespan * 2.0
     allocation = rramalloc.optimize(chain(tmp_path), 40, hardware=hardware, work=10)
     again = rramalloc.simulate(chain(tmp_path), allocation)
