@@ -12,6 +12,9 @@ from rramalloc.choices import MAPPINGS
 from rramalloc.hardware.hardware import Crossbar
 from rramalloc.mapping.blocks import blocks
 from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.mapping.modes import largest_block, smallest_block
+from rramalloc.network.network import Network
+from rramalloc.timing.stage_graph import StageGraph
 
 
 def matrix(positions: int, inputs: int, outputs: int, slices: int = 1, groups: int = 1) -> WeightMatrix:
@@ -64,3 +67,38 @@ def test_blocks_are_the_demand_and_hold_every_weight_once(random: Random) -> Non
             assert inputs_of.setdefault(block.row_block, rows) == rows
             assert outputs_of.setdefault(block.column_block, columns) == columns
         assert (times == 1).all()
+
+
+def test_the_largest_block_is_the_smallest_that_covers_the_output() -> None:
+    """docs/sources/model.md 3: blocks of a transposed convolution are aligned to its stride and pads.
+
+    10 x 14 pixels that begin at 1 within blocks of 2 x 2 take 12 x 16; 5 x 7 pixels of any convolution 5 x 7.
+    """
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 5, 7]},
+        {
+            "name": "up",
+            "op": "conv_transpose",
+            "inputs": ["in"],
+            "out_channels": 1,
+            "kernel": 4,
+            "stride": 2,
+            "pads": 1,
+        },
+        {
+            "name": "down",
+            "op": "conv",
+            "inputs": ["up"],
+            "out_channels": 1,
+            "kernel": 3,
+            "stride": 2,
+            "pads": 1,
+        },
+    ]
+    graph = StageGraph.build(Network.build("both", nodes))
+    for node, grid, expected in zip(graph.stages, graph.grids, ((12, 16), (5, 7)), strict=True):
+        unit, largest = smallest_block(node), largest_block(node, graph.network.shapes[node.name])
+        assert largest == expected
+        assert grid.recut(largest).total == 1
+        assert grid.recut((largest[0] - unit[0], largest[1])).total == 2
+        assert grid.recut((largest[0], largest[1] - unit[1])).total == 2
