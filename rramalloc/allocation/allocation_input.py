@@ -251,9 +251,11 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
-    if len(set(names := [layer.name for layer in whole.layers])) < len(names):
-        index = next(index for index, name in enumerate(names) if name in names[:index])
-        raise SpecError(where, f"layers[{index}]: {brief(names[index])} stands twice")
+    seen: set[str] = set()
+    for index, layer in enumerate(whole.layers):
+        if layer.name in seen:
+            raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
+        seen.add(layer.name)
     return _of_whole(whole, where)
 
 

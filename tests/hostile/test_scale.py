@@ -281,3 +281,12 @@ def test_millions_of_faults(name: str, tmp_path: Path, limited: Limited) -> None
     outcome = limited("inspect", str(path))
     check(outcome, 1)
     assert len(outcome[1]) < 500
+
+
+def test_a_layer_that_stands_twice_behind_many(tmp_path: Path, limited: Limited) -> None:
+    path, names = tmp_path / "huge.json", [f"l{n}" for n in range(4 * MANY)]
+    layers = [{"name": name, "replication": 1} for name in (*names, names[-1])]
+    path.write_text(json.dumps({"format": "rramalloc-allocation/1", "layers": layers}))
+    outcome = limited("simulate", "alexnet", "--allocation", str(path))
+    check(outcome, 1)
+    assert f"layers[{len(names)}]: {names[-1]!r} stands twice" in outcome[1]
