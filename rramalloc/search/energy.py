@@ -33,7 +33,7 @@ class EnergyFloor:
         if model.energy.read_pj is None:
             return 0.0
         slots = []
-        if isinstance(problem.modes, ModeArrays):  # what is left of a tile is not read
+        if isinstance(problem.modes, ModeArrays) and problem.in_whole_tiles:  # the rest of a tile is not read
             problem = replace(problem, modes=problem.modes.in_free_tiles)
         for stage in range(len(graph.stages)):
             listed = listed_modes(problem, stage, self._most(stage))

@@ -89,11 +89,9 @@ class Intervals:
         cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
         self.incumbent.offer(cheapest)
         least_ns = self.shortest_step_ns(longest)
-        step_ns = self.problem.step_ns(cheapest.copies, cheapest.blocks)
-        held = self.problem.holds(cheapest.copies, cheapest.blocks)
-        if held and step_ns <= least_ns * (1 + _SAME):  # it attains the bound: nothing is left to search
+        if self.incumbent.value <= longest * least_ns * (1 + _SAME):  # the bound is attained
             return least_ns
-        if not held:
+        if not self.problem.holds(cheapest.copies, cheapest.blocks):
             found = placed_within(self.problem, longest, self.stop)
             if found is not None:
                 self.incumbent.offer(found)

@@ -586,7 +586,7 @@ class Menu:
         pairs = zip(blocks.tall.tolist(), blocks.wide.tolist(), strict=True)
         return [(*pair, *(own if own[0] else ())) for pair, own in zip(pairs, bits, strict=True)]
 
-    @property
+    @cached_property
     def has_low_stairs(self) -> bool:
         """Whether the staircases of the lowest blocks are others than those of all."""
         middle = len(self.stairs.arrays) // 2

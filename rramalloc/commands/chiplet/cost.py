@@ -262,7 +262,7 @@ def described_cost(description: Description, where: str) -> ChipletCost:
 
 
 class _Pricing:
-    """What the parts of a description cost; where: its name in messages."""
+    """Prices the parts of a description. where: its name in messages."""
 
     def __init__(self, description: Description, where: str) -> None:
         self._groups, self._operators, self._chip = (

@@ -123,7 +123,7 @@ def _kind(run: TimedRun) -> str:
 
 
 Outside = dict[OverheadMethod, tuple[float, float]]
-"""By method the time outside a layer and its standard error."""
+"""Time outside a layer and its standard error, by method."""
 
 
 def _outside(item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) -> Outside:

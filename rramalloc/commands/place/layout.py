@@ -103,7 +103,7 @@ P = TypeVar("P", int, Site)
 
 
 class Sent(NamedTuple, Generic[P]):
-    """What arrays in places (pieces, or tiles) read and give.
+    """Inputs and results of arrays in places, which are pieces or tiles.
 
     gives: column blocks whose results leave from each place; units: row blocks, which read the same inputs,
     by the places that they lie in; sums: [column blocks, columns] of the partial sums that go to a place from
