@@ -114,7 +114,8 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     bound = latency.in_ns(bound) if objective.unit == "ns" else bound
     words = plain_quantity(bound, objective.unit)
     proof = f"latency bound {words} without transfer: {rounds[0].answer.proof}"
-    found = replace(best.answer, objective_bound=bound, proof=proof)
+    # Steps of a later round are bounded for the transfers that its search began with, not for its own.
+    found = replace(best.answer, lower_bound=rounds[0].answer.lower_bound, objective_bound=bound, proof=proof)
     allocation = checked_allocation(case, arrays, best.problem, request, stop, found)
     graph = problem.graph
     transfer_ns = {
