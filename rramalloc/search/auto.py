@@ -202,10 +202,11 @@ class AutoSearch:
         self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem, placed=False))
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
-            starts.append(menu.state(problem.graph.blocks, self.warm_start.replication))
+            starts.append(menu.state(problem.choice(self.warm_start.replication)))
         given = problem.start_within
-        if given is not None and (known := menu.known_state(given.blocks, given.copies)) is not None:
-            starts.append(known)
+        if given is not None:
+            self._keep(given)
+            starts.append(menu.state(given))
         for start in starts:
             self._keep(menu.choice(problem, start))
         self._report()
@@ -220,7 +221,7 @@ class AutoSearch:
         self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
         for corner in corners:
             self._keep(corner)
-        starts += [menu.state(corner.blocks, corner.copies) for corner in corners]
+        starts += [menu.state(corner) for corner in corners]
         self.improver.begin_at(starts, climb_s)
         if self.course.plain:  # the first targets of a proof over modes are parts of the makespan
             for found in self.improver.run_starts(self._improving):

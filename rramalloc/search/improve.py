@@ -114,7 +114,7 @@ class _Beams:
 
     def run(self, guide: Choice, target: int, most: int, stop: Work) -> Choice | None:
         """Return the fewest arrays found for a target, None if more than `most`."""
-        state = self.menu.state(guide.blocks, guide.copies)
+        state = self.menu.state(guide)
         arrays = self._until(target).run(state, target, most, stop)
         return self.menu.choice(self.problem, state) if arrays < NO_ALLOCATION else None
 
@@ -199,11 +199,13 @@ class Improver:
                 trial = self._beams.run(found, target, found.arrays - 1, stop) or found
             else:
                 self._runs += 1
-                current = self.menu.state(found.blocks, found.copies)
+                current = self.menu.state(found)
                 most_s = min(seconds - spent, _LONGEST_RUN_S)
                 trial = self._save_arrays(current, target, enough, most_s, stop)
             stop.charge(_SMALLEST_COUNT_S)
-            if trial.arrays < found.arrays and self.problem.holds(trial.copies, trial.blocks):
+            # A state that only stands for one outside of the menu may miss the target.
+            fewer = trial.arrays < found.arrays and trial.makespan <= target
+            if fewer and self.problem.holds(trial.copies, trial.blocks):
                 found = trial
         return found
 
@@ -231,17 +233,14 @@ class Improver:
         """Return the cheapest modes for lengths of an allocation, each times a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
-        grids = zip(self.problem.graph.grids, start.blocks, strict=True)
-        totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
-        ticks = self.problem.graph.batch_ticks(start.copies, start.blocks)
-        length = -(-totals // start.copies) * ticks
+        length = self.problem.lengths(start.copies, start.blocks)
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
     def _anneal(self, best: Choice, enough: int, seconds: float, stop: Work) -> Choice:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
         target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
-        found, current, begun_s = best, self.menu.state(best.blocks, best.copies), stop.spent_s
+        found, current, begun_s = best, self.menu.state(best), stop.spent_s
         self._runs += 1
         seconds = min(seconds, _LONGEST_RUN_S)
         makespan = self._shorten(current, target, seconds, stop)
@@ -262,7 +261,7 @@ class Improver:
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
         if trial is not None and not self._fits(trial):
             self._runs += 1
-            target, current = max(enough, best.makespan - 1), self.menu.state(trial.blocks, trial.copies)
+            target, current = max(enough, best.makespan - 1), self.menu.state(trial)
             most_s = stop.spent_s - begun_s
             trial = self._save_arrays(current, target, self.problem.budget, most_s, stop)
         found = best if trial is None or not self.problem.holds(trial.copies, trial.blocks) else trial

@@ -625,27 +625,28 @@ class Menu:
         shortest = self.smallest_interval(problem, placed=False)
         return np.unique(np.append(own[own >= shortest], shortest))
 
-    def state(self, blocks: Sequence[Variant], copies: Ints) -> State:
+    def state(self, found: Choice) -> State:
         """Return an allocation in the form that the local search changes.
 
-        Raises ValueError for a block that the menu has not.
+        A menu does not keep every mode, and provers look at all of them: a stage whose mode it does not have
+        gets the cheapest one that takes no longer, so the state need not be as fast as the allocation.
         """
-        numbers = []
-        for i, block in enumerate(blocks):
-            known, count = range(int(self.blocks.first[i]), int(self.blocks.first[i + 1])), int(copies[i])
-            alike = [number for number in known if self.block(number) == block]
-            allowed = [n for n in alike if self.blocks.least[n] <= count <= self.blocks.most[n]]
-            if (len(alike) > 1 and not allowed) or not alike:
-                raise ValueError(f"{count} copies of block {block} are not in the menu")
-            numbers.append((allowed or alike)[0])
-        return State(np.array(numbers, dtype=np.int64), copies.astype(np.int64))
+        each = zip(found.blocks, found.copies.tolist(), strict=True)
+        numbers = np.array([self._number(i, *mode) for i, mode in enumerate(each)], dtype=np.int64)
+        state, missing = State(numbers, found.copies.astype(np.int64)), numbers < 0
+        if missing.any():
+            nearest = self.with_length(found.problem.lengths(found.copies, found.blocks))
+            state.block[missing] = nearest.block[missing]
+            state.copies[missing] = nearest.copies[missing]
+        return state
 
-    def known_state(self, blocks: Sequence[Variant], copies: Ints) -> State | None:
-        """Return the same, None for a block that the menu has not."""
-        try:
-            return self.state(blocks, copies)
-        except ValueError:
-            return None
+    def _number(self, stage: int, block: Variant, copies: int) -> int:
+        """Return the number of a block that may be stored so often, -1 if the menu has none."""
+        for number in range(int(self.blocks.first[stage]), int(self.blocks.first[stage + 1])):
+            allowed = self.blocks.least[number] <= copies <= self.blocks.most[number]
+            if allowed and self.block(number) == block:
+                return number
+        return -1
 
     @property
     def smallest(self) -> State:

@@ -484,12 +484,11 @@ class Sequential(TimeObjective):
     @override
     def value(self, found: Choice) -> float:
         problem, stages = self.problem, np.arange(len(found.copies))
-        each = zip(stages.tolist(), found.blocks, found.copies.tolist(), strict=True)
-        lengths = [-(-problem.total(i, block) // n) * problem.ticks(i, block, n) for i, block, n in each]
+        lengths = problem.lengths(found.copies, found.blocks)
         if self.by_step is None or self.unit != "ns":
-            return int(sum(lengths))
+            return int(lengths.sum())
         alone_ns = problem.step_time_in(found.blocks).alone_ns(stages, found.copies)
-        return math.fsum((np.array(lengths) * alone_ns).tolist())
+        return math.fsum((lengths * alone_ns).tolist())
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:

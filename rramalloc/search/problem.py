@@ -196,13 +196,15 @@ class Problem:
         """Ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, block).of(np.array(copies)))
 
+    def lengths(self, copies: Replication, blocks: Blocks) -> Replication:
+        """Return the steps or ticks of all batches of every stage, int64."""
+        totals = [self.total(stage, block) for stage, block in enumerate(blocks)]
+        lengths: Replication = -(-np.array(totals, dtype=np.int64) // copies)
+        return lengths * self.graph.batch_ticks(copies, blocks)
+
     def interval(self, copies: Replication, blocks: Blocks) -> int:
         """Length of the longest stage, in steps or ticks."""
-        each = zip(range(len(copies)), blocks, copies.tolist(), strict=True)
-        lengths = [
-            -(-self.total(i, block) // count) * self.ticks(i, block, count) for i, block, count in each
-        ]
-        return int(max(lengths))
+        return int(self.lengths(copies, blocks).max())
 
     def copies_allowed(self, stage: int, block: Variant) -> tuple[int, int]:
         """Return the fewest and the most copies of a block of one stage."""

@@ -15,10 +15,12 @@ from laws.reference import windows_of
 from laws.strategies import Clocks, random_network, randoms
 
 from rramalloc.allocation.case import Case
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.network import Network
 from rramalloc.search import auto, sequential
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
@@ -260,3 +262,48 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
                 if b <= batches
             ]
             assert min(steps) == min(a for b, a in fewest.items() if b <= batches)
+
+
+def test_a_mode_outside_of_the_menu_has_one_that_stands_in_for_it() -> None:
+    """Provers look at all modes, so an incumbent may have one that the menu did not keep.
+
+    A kernel of 2 x 3 on 8 x 8 arrays: block 2 x 1 is dearer by far than others as fast.
+    """
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 2, 4]},
+        {"name": "n0", "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": [2, 3],
+         "stride": [2, 1], "pads": [1, 1, 1, 0]},
+        {"name": "n1", "op": "conv", "inputs": ["n0"], "out_channels": 6, "kernel": [2, 3],
+         "pads": [1, 1, 0, 1], "input_bits": 2},
+    ]  # fmt: skip
+    hardware = Hardware.model_validate(
+        {
+            "name": "h",
+            "source": "by hand",
+            "crossbar": {"wordlines": 8, "bitlines": 8, "cell_bits": 4, "slices": "arrays"},
+            "precision": {"weight_bits": 4, "input_bits": 1, "output_bits": 4, "signed": "differential"},
+            "timing": {"read_ns": 1.0, "dac_bits": 2, "adc_ns": 1.0, "columns_per_adc": 8,
+                       "clock": "own", "tick_ns": 2.5},
+            "memory": {"bandwidth_gb_s": 0.5, "reuse": "none", "scope": "per_layer"},
+        }
+    )  # fmt: skip
+    network = Network.build("n", nodes, source="by hand")
+    problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(20)
+    menu, outside = Menu.of(problem), 0
+    start = menu.choice(problem, menu.smallest)
+    for i, each in enumerate(menu.stages):
+        for row in range(len(each.block)):
+            blocks, copies = list(start.blocks), start.copies.copy()
+            blocks[i], copies[i] = each.variant(row), each.modes.low[row]
+            found = problem.choice(copies, tuple(blocks))
+            state = menu.choice(problem, menu.state(found))
+            if menu.numbers[i][each.block[row]] >= 0:
+                assert state.identity == found.identity
+                continue
+            outside += 1
+            assert state.arrays <= found.arrays
+            assert (
+                problem.lengths(state.copies, state.blocks) <= problem.lengths(found.copies, found.blocks)
+            ).all()
+    assert outside
+    assert auto.solve(problem, Work(), 0).choice.makespan == 46
