@@ -22,7 +22,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.critical_path import Steps as Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import without_missing
+from rramalloc.timing.metrics import EnergyArea
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
@@ -128,15 +128,7 @@ def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dic
     }
 
 
-class Priced(Record):
-    """A record with energy and area: none of their fields is in files unless the hardware gives some."""
-
-    @model_serializer(mode="wrap")
-    def _without_missing(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_missing(handler(self))
-
-
-class LayerModes(Priced):
+class LayerModes(EnergyArea):
     """Modes of the layers of an allocation, for rows that are about many of them.
 
     replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
@@ -168,8 +160,9 @@ class Layer(Foldable):
     utilisation: share of the cells of its arrays that hold weights; there where `block` is. weight_bits,
     input_bits: there where a layer of the network has bits of its own.
 
-    dynamic_pj, static_pj, energy_pj, area_um2: of its arrays, there where the hardware gives them
-    (docs/sources/model.md 12); of a digital node it never does.
+    array_pj ... area_um2: energy and area of its arrays, there where the hardware gives them, of a digital
+    node never; rows_used, columns_used: wordlines and bitlines in use of all arrays that a full batch reads
+    (docs/sources/model.md 12).
     """
 
     name: Name
@@ -188,10 +181,17 @@ class Layer(Foldable):
     utilisation: float | None = Field(None, exclude_if=absent)
     weight_bits: int | None = None
     input_bits: int | None = None
+    array_pj: float | None = None
+    adc_pj: float | None = None
+    row_pj: float | None = None
+    moved_pj: float | None = None
+    leakage_pj: float | None = None
     dynamic_pj: float | None = None
     static_pj: float | None = None
     energy_pj: float | None = None
     area_um2: float | None = None
+    rows_used: int | None = None
+    columns_used: int | None = None
 
 
 class CountedTimes:
@@ -245,7 +245,7 @@ class Placed(Record):
     delays: tuple[EdgeDelay, ...] | None = Field(None, exclude_if=absent)
 
 
-class Allocation(CountedTimes, ResultRecord, Priced):
+class Allocation(CountedTimes, ResultRecord, EnergyArea):
     """Copies of every layer, their exact timing, and the largest distance from the optimum.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
@@ -254,10 +254,8 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
-    own clocks; dynamic_pj, static_pj, energy_pj: energy for one input in its two parts and in sum, None where
-    the hardware does not give it; edp: energy times latency in pJ ns, None without one of them; area_um2,
-    chip_area_um2: area of the arrays and tiles in use, and of the whole chip, None where the hardware does
-    not give it; history: how best and bound met; host: weight layers left to the host, untimed; warnings:
+    own clocks; energy and area as in EnergyArea; history: how best and bound met; host: weight layers left
+    to the host, untimed; warnings:
     what was assumed or ignored; coverage: how much of the network this is about (None in files of older
     versions); placed: None unless the step includes the transfer between tiles; sensitivity: sum over all
     layers to the bits that were chosen for them, None unless they were.
@@ -286,12 +284,6 @@ class Allocation(CountedTimes, ResultRecord, Priced):
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    edp: float | None = None
-    area_um2: float | None = None
-    chip_area_um2: float | None = None
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()

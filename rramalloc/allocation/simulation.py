@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Priced, Product
+from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Product
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.optimize import layers_of
 from rramalloc.choices import Handoff
@@ -24,7 +24,7 @@ from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import BufferedEdge, buffers
 from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, describe
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyModel, left_out, totals
+from rramalloc.timing.metrics import EnergyArea, EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.units import counted
 
@@ -35,24 +35,20 @@ _TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are lef
 
 
 class TimedLayer(Layer):
-    """A layer of an allocation with the steps it waits for inputs after its first batch.
-
-    dynamic_pj, static_pj, energy_pj, area_um2: there where the hardware gives them.
-    """
+    """A layer of an allocation with the steps it waits for inputs after its first batch."""
 
     stall_steps: Steps
 
 
-class Simulation(CountedTimes, ResultRecord, Priced):
+class Simulation(CountedTimes, ResultRecord, EnergyArea):
     """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
     (docs/sources/model.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
     recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
     without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
-    instead of step_ns where stages have their own clocks; dynamic_pj, static_pj, energy_pj, edp, area_um2,
-    chip_area_um2: as in Allocation, None where not given; latency_table: measured step times, None if those
-    of the hardware hold; coverage: how much of the network this is about.
+    instead of step_ns where stages have their own clocks; energy and area as in EnergyArea; latency_table:
+    measured step times, None if those of the hardware hold; coverage: how much of the network this is about.
     """
 
     rows_in = "layers"
@@ -70,12 +66,6 @@ class Simulation(CountedTimes, ResultRecord, Priced):
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    edp: float | None = None
-    area_um2: float | None = None
-    chip_area_um2: float | None = None
     layers: tuple[TimedLayer, ...]
     edges: tuple[BufferedEdge, ...]
     critical_path: tuple[CriticalSegment, ...]

@@ -15,6 +15,7 @@ from rramalloc.cli.terminal import shortened, width_of, wrapped
 from rramalloc.columns import Column, columns_of, with_values
 from rramalloc.csv_rows import csv_cell
 from rramalloc.files import to_json
+from rramalloc.timing.metrics import energy_parts
 from rramalloc.units import area, edp, energy, in_table, printable, rounded
 
 if TYPE_CHECKING:
@@ -201,9 +202,8 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
         if result.hardware.timing is not None:
             yield "energy", "not given by the hardware"
         return
-    given = (result.energy_pj, result.dynamic_pj, result.static_pj)
-    total, dynamic, static = ("not given" if value is None else energy(value) for value in given)
-    yield "energy", f"{total} an input (dynamic: {dynamic}, static: {static})"
+    total = "not given" if result.energy_pj is None else energy(result.energy_pj)
+    yield "energy", f"{total} an input ({energy_parts(result)})"
     yield "EDP", "not given" if result.edp is None else edp(result.edp)
     whole = "" if result.chip_area_um2 is None else f" in use, {area(result.chip_area_um2)} of the whole chip"
     yield "area", "not given" if result.area_um2 is None else area(result.area_um2) + whole

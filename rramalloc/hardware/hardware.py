@@ -183,7 +183,11 @@ class Timing(Record):
         """Return the reads of a step, ceil(input_bits / dac_bits) * ceil(rows / rows_per_read)."""
         active = min(crossbar.wordlines if rows is None else rows, crossbar.wordlines)
         turns = 1 if self.rows_per_read is None else _ceil_div(active, self.rows_per_read)
-        return turns * (1 if self.dac_bits is None else _ceil_div(input_bits, self.dac_bits))
+        return turns * self.cycles(input_bits)
+
+    def cycles(self, input_bits: int) -> int:
+        """Return ceil(input_bits / dac_bits), the parts in which inputs are fed one after another."""
+        return 1 if self.dac_bits is None else _ceil_div(input_bits, self.dac_bits)
 
 
 class Memory(Record):
@@ -246,10 +250,11 @@ class Chip(Record):
 class Energy(Record):
     """Energy and area, of one array unless said otherwise; what is left out is not given, never 0.
 
-    read_pj: of reading in one slot, converters included, of a whole step without `dac_bits`; leakage_mw: all
-    the time, used or not; area_um2: converters included; pj_per_byte: moved between tiles; periphery_um2: of
-    a tile beside its arrays; idle: "on", which None also means, if all arrays of the chip leak, "gated" if
-    only those of tiles in use do.
+    read_pj: of reading in one slot, of a whole step without `dac_bits`; leakage_mw: all the time, used or
+    not; area_um2: of the array. These three hold what is not given by itself: adc_pj: of one conversion;
+    adc_mw, adc_um2: of one ADC, of which an array has ceil(bitlines / columns_per_adc); row_pj: of driving
+    one wordline once. pj_per_byte: moved between tiles; periphery_um2: of a tile beside its arrays; idle:
+    "on", which None also means, if all arrays of the chip leak, "gated" if only those of tiles in use do.
     Raises SpecError for a value without the one it is a part of.  Source: docs/sources/model.md 12.
     """
 
@@ -259,10 +264,19 @@ class Energy(Record):
     pj_per_byte: ZeroOrPositive | None = None
     periphery_um2: ZeroOrPositive | None = None
     idle: Literal["on", "gated"] | None = None
+    adc_pj: ZeroOrPositive | None = None
+    adc_mw: ZeroOrPositive | None = None
+    adc_um2: ZeroOrPositive | None = None
+    row_pj: ZeroOrPositive | None = None
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        pairs = (("pj_per_byte", "read_pj"), ("periphery_um2", "area_um2"), ("idle", "leakage_mw"))
+        parts = {
+            "read_pj": ("pj_per_byte", "adc_pj", "row_pj"),
+            "leakage_mw": ("idle", "adc_mw"),
+            "area_um2": ("periphery_um2", "adc_um2"),
+        }
+        pairs = [(value, needed) for needed, values in parts.items() for value in values]
         for value, needed in pairs:
             if getattr(self, value) is not None and getattr(self, needed) is None:
                 raise fault(f"{value} is a part of what {needed} gives: give both, or leave {value} out")
@@ -376,6 +390,14 @@ class Hardware(ResultRecord):
             raise fault(
                 "[digital] gives nodes a time of their own, which needs stages with their own clocks: write "
                 'clock = "own" in [timing], or leave [digital] out'
+            )
+        adc = [
+            name for name in ("adc_pj", "adc_mw", "adc_um2") if getattr(self.energy, name, None) is not None
+        ]
+        if adc and (self.timing is None or self.timing.columns_per_adc is None):
+            raise fault(
+                f"energy.{adc[0]} is of an ADC, and nothing says how many columns share one: give "
+                f"timing.columns_per_adc and timing.adc_ns, or leave {' and '.join(adc)} out"
             )
         if self.energy is not None and self.energy.periphery_um2 is not None and self.chip is None:
             raise fault("energy.periphery_um2 is the area of a tile, it needs the tiles of [chip]")

@@ -364,10 +364,7 @@ def active_lines(
     Those of all groups, and of all copies, that share the array. Source: docs/sources/model.md 11; with
     "kernel_split" and "whole_kernel" the rows of one array.
     """
-    crossbar, weights = hardware.crossbar, WeightMatrix.of(network, stage, hardware, block)
-    if options.mapping not in ("im2col", "sdk"):
-        (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
-        weights = folded_weights(network, stage, hardware, size)
+    crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
     if options.mapping == "kernel_split":
         weights = replace(weights, positions=1)
     together = weights.groups * (copies if options.mapping == "sdk" else 1)
@@ -377,6 +374,34 @@ def active_lines(
     if options.mapping == "whole_kernel":
         rows = min(rows, crossbar.wordlines // weights.positions * weights.positions)
     return min(rows, crossbar.wordlines), min(weights.columns, crossbar.bitlines)
+
+
+def _mapped_weights(
+    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
+) -> WeightMatrix:
+    """Return the weights of a stage as a mapping lays them out, folded as `folds` says."""
+    if options.mapping in ("im2col", "sdk"):
+        return WeightMatrix.of(network, stage, hardware, block)
+    (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
+    return folded_weights(network, stage, hardware, size)
+
+
+def lines_of_copy(
+    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
+) -> Pair:
+    """Return the wordlines and the bitlines in use of all arrays that hold one copy: (rows, columns).
+
+    Copies that share an array use as many as others. Source: docs/sources/model.md 12.
+    """
+    crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
+    parts = 1  # of a kernel, each on arrays of its own
+    if options.mapping == "kernel_split":
+        parts, weights = weights.positions, replace(weights, positions=1)
+    high, wide = -(-weights.rows // crossbar.wordlines), -(-weights.columns // crossbar.bitlines)
+    if options.mapping == "whole_kernel" and high > 1:
+        high = -(-weights.inputs * weights.wordlines_per_input // (crossbar.wordlines // weights.positions))
+    held = parts * weights.groups * weights.arrays_per_block
+    return held * weights.rows * wide, held * weights.columns * high
 
 
 def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:

@@ -30,6 +30,7 @@ from rramalloc.page.section import FIGURE, Block, Detail, Fact, Note, Table, blo
 from rramalloc.page.timed import Timed
 from rramalloc.page.timeline import timeline_chart
 from rramalloc.timing.buffers import BufferedEdge
+from rramalloc.timing.metrics import energy_parts
 from rramalloc.units import area, counted, duration, energy, rounded, size, steps
 
 _LINEAR = 100
@@ -201,9 +202,8 @@ def makespan_fact(result: Allocation | Simulation) -> Fact:
 def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
     """Yield the energy and the area that the hardware gives."""
     if result.energy_pj is not None or result.dynamic_pj is not None or result.static_pj is not None:
-        parts = (("dynamic", result.dynamic_pj), ("static", result.static_pj))
-        words = ", ".join(f"{name} {'not given' if pj is None else energy(pj)}" for name, pj in parts)
-        yield Fact("Energy", "not given" if result.energy_pj is None else energy(result.energy_pj), words)
+        total = "not given" if result.energy_pj is None else energy(result.energy_pj)
+        yield Fact("Energy", total, energy_parts(result))
     if result.area_um2 is not None:
         whole = result.chip_area_um2
         words = "" if whole is None else f"in use, {area(whole)} of the whole chip"

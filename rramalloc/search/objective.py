@@ -38,7 +38,7 @@ from rramalloc.search.ranges import (
 )
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
-from rramalloc.timing.metrics import EnergyArea
+from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import Unit, duration
 
@@ -590,7 +590,7 @@ class LeastEnergy(RangedByArrays):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         model, step_time = problem.energy, problem.step_time
-        given = model is not None and None not in (model.energy.read_pj, model.energy.leakage_mw)
+        given = model is not None and None not in (model.energy.read_pj, model.leakage_mw)
         if model is None or step_time is None or not given:
             raise SpecError(
                 "objective",
@@ -601,7 +601,7 @@ class LeastEnergy(RangedByArrays):
 
     @override
     def value(self, found: Choice) -> float:
-        value = self._of(self.problem.measured(found.makespan, found.copies, found.blocks).total)
+        value = self._of(self.problem.measured(found.makespan, found.copies, found.blocks))
         if value is None:
             raise AssertionError("checked when the objective was made")
         return value
@@ -620,8 +620,8 @@ class LeastEnergy(RangedByArrays):
     def least(self, arrays: int, latency_ns: float) -> float:
         return self._floor.energy_pj(arrays, latency_ns)
 
-    def _of(self, total: EnergyArea) -> float | None:
-        return total.energy_pj
+    def _of(self, metrics: Metrics) -> float | None:
+        return metrics.energy_pj
 
 
 class LeastEdp(LeastEnergy):
@@ -634,8 +634,8 @@ class LeastEdp(LeastEnergy):
     def least(self, arrays: int, latency_ns: float) -> float:
         return self._floor.energy_pj(arrays, latency_ns) * latency_ns
 
-    def _of(self, total: EnergyArea) -> float | None:
-        return total.edp
+    def _of(self, metrics: Metrics) -> float | None:
+        return metrics.edp
 
 
 class Area(Quantity):
@@ -646,7 +646,7 @@ class Area(Quantity):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        if problem.energy is None or problem.energy.energy.area_um2 is None:
+        if problem.energy is None or problem.energy.array_nm2 is None:
             raise SpecError("objective", "'area' needs a hardware with area_um2 in [energy]")
         self._model = problem.energy
 

@@ -276,7 +276,7 @@ class Problem:
         step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.blocks)
         latency_ns, energy_pj = found.makespan * step_ns, 0.0
         if "energy_pj" in limits or "power_mw" in limits:
-            energy_pj = self.measured(found.makespan, found.copies, found.blocks).total.energy_pj or 0.0
+            energy_pj = self.measured(found.makespan, found.copies, found.blocks).energy_pj or 0.0
         interval = self.interval(found.copies, found.blocks)
         values = {
             "makespan": found.makespan, "interval": interval, "latency_ns": latency_ns,

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_nm2
 from rramalloc.hardware.hardware import Energy, Hardware
-from rramalloc.mapping.demand import Modes, active_lines
+from rramalloc.mapping.demand import Modes, active_lines, lines_of_copy
 from rramalloc.mapping.modes import Variant, block_of, precise
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
+from rramalloc.records import Record
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import energy
 
 Reals = npt.NDArray[np.float64]
 
 
-class EnergyArea(NamedTuple):
+class EnergyArea(Record):
     """Energy [pJ] for one input, its product with the latency [pJ ns], and area; None where not given.
 
-    area_um2: of the arrays and tiles in use; chip_area_um2: of the whole chip.
+    array_pj, adc_pj, row_pj: of reads, conversions and driven wordlines, 0 for a component that the hardware
+    counts within read_pj; moved_pj: of bytes between tiles; leakage_pj, which is also static_pj: of all that
+    leaks; dynamic_pj: the other four in sum; area_um2: of the arrays and tiles in use; chip_area_um2: of the
+    whole chip. In files they stand last, and only where the hardware gives one of them.
+    Source: docs/sources/model.md 12.
     """
 
+    array_pj: float | None = None
+    adc_pj: float | None = None
+    row_pj: float | None = None
+    moved_pj: float | None = None
+    leakage_pj: float | None = None
     dynamic_pj: float | None = None
     static_pj: float | None = None
     energy_pj: float | None = None
@@ -37,17 +50,36 @@ class EnergyArea(NamedTuple):
     area_um2: float | None = None
     chip_area_um2: float | None = None
 
+    @model_serializer(mode="wrap")
+    def _with_figures_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        figures = {name: document.pop(name) for name in EnergyArea.model_fields if name in document}
+        given = any(value is not None for value in figures.values())
+        return document | figures if given else document
+
+
+ENERGY_AREA = tuple(EnergyArea.model_fields)
+"""Names of the fields of energy and area."""
+
 
 def totals(metrics: Metrics | None) -> dict[str, float | None]:
     """Energy and area by the names of their fields in results, None where not given."""
-    return (EnergyArea() if metrics is None else metrics.total)._asdict()
+    area = EnergyArea() if metrics is None else metrics.total
+    return {name: getattr(area, name) for name in ENERGY_AREA}
 
 
-def without_missing(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document without the fields of energy and area if none of them is given."""
-    if any(document.get(name) is not None for name in EnergyArea._fields):
-        return document
-    return {name: value for name, value in document.items() if name not in EnergyArea._fields}
+def energy_parts(figures: EnergyArea) -> str:
+    """Return the parts of an energy in words: its components where the hardware gives some by themselves."""
+    parts = {"dynamic": figures.dynamic_pj, "static": figures.static_pj}
+    if figures.adc_pj or figures.row_pj:
+        parts = {
+            "array": figures.array_pj,
+            "ADC": figures.adc_pj,
+            "rows": figures.row_pj,
+            "moved": figures.moved_pj,
+            "leakage": figures.leakage_pj,
+        }
+    return ", ".join(f"{name}: {'not given' if pj is None else energy(pj)}" for name, pj in parts.items())
 
 
 def left_out(hardware: Hardware) -> tuple[str, ...]:
@@ -71,6 +103,7 @@ class EnergyModel:
     hardware: Hardware
     options: MappingOptions
     _slots: dict[tuple[int, Variant, int], int] = field(default_factory=dict, init=False, repr=False)
+    _lines: dict[tuple[int, Variant], Pair] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -110,13 +143,15 @@ class EnergyModel:
         """Energy of the bytes that every stage sends, 0 where it is not given."""
         return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
 
-    def pj_per_read(self, blocks: Sequence[Variant], copies: Replication) -> Reals | None:
-        """Energy of a step of one array of every stage in these modes: slots * read_pj."""
-        read_pj = self.energy.read_pj
-        if read_pj is None:
-            return None
-        modes = zip(blocks, copies.tolist(), strict=True)
-        return np.array([self.slots(stage, *mode) * read_pj for stage, mode in enumerate(modes)])
+    @cached_property
+    def leakage_mw(self) -> float | None:
+        """Leakage of one array with its converters; None where the hardware does not give it."""
+        return array_leakage_mw(self.hardware)
+
+    @cached_property
+    def array_nm2(self) -> int | None:
+        """Area of one array with its converters in nm2; None where the hardware does not give it."""
+        return array_area_nm2(self.hardware)
 
     def leaking_arrays(self, used: int) -> int:
         """Arrays that leak: those used without [chip], of tiles in use if others are gated, else all."""
@@ -129,11 +164,11 @@ class EnergyModel:
 
     def area_um2(self, used: int) -> float | None:
         """Return the area of `used` arrays, and of the periphery of the fewest tiles that hold them."""
-        energy, chip = self.energy, self.hardware.chip
-        if energy.area_um2 is None:
+        chip = self.hardware.chip
+        if self.array_nm2 is None:
             return None
         tiles = 0 if chip is None else -(-used // chip.arrays_per_tile)
-        return used * energy.area_um2 + tiles * (energy.periphery_um2 or 0.0)
+        return (used * self.array_nm2 + tiles * in_nm2(self.energy.periphery_um2 or 0.0)) / NM2_PER_UM2
 
     @property
     def chip_area_um2(self) -> float | None:
@@ -144,28 +179,62 @@ class EnergyModel:
         self, blocks: Sequence[Variant], copies: Replication, modes: Modes, latency_ns: float | None
     ) -> Metrics:
         """Energy and area of an allocation; latency_ns: of one input, None where no time is given."""
-        taken = modes.each(blocks, copies).astype(np.float64)
-        per_read, dynamic = self.pj_per_read(blocks, copies), None
-        if per_read is not None:
-            grids = zip(self.graph.grids, blocks, strict=True)
-            totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
-            reads = array_reads(totals, copies, partial(modes.stored, blocks)).astype(np.float64)
-            dynamic = reads * per_read + self.moved_pj
-        static, leak_mw = None, self.energy.leakage_mw
-        idle_pj = 0.0
-        if leak_mw is not None and latency_ns is not None:
-            static, used = leak_mw * taken * latency_ns, int(taken.sum())
-            idle_pj = leak_mw * (self.leaking_arrays(used) - used) * latency_ns
-        area = self.energy.area_um2
+        used = modes.each(blocks, copies)
+        taken, arrays = used.astype(np.float64), int(used.sum())
+        reading = self._reading(blocks, copies, modes)
+        leakage_pj, idle_pj = None, 0.0
+        if self.leakage_mw is not None and latency_ns is not None:
+            leakage_pj = self.leakage_mw * taken * latency_ns
+            idle_pj = self.leakage_mw * (self.leaking_arrays(arrays) - arrays) * latency_ns
         return Metrics(
-            dynamic,
-            static,
+            reading,
+            None if reading is None else self.moved_pj,
+            leakage_pj,
             idle_pj,
-            None if area is None else area * taken,
-            self.area_um2(int(taken.sum())),
+            None if self.array_nm2 is None else taken * (self.array_nm2 / NM2_PER_UM2),
+            self.area_um2(arrays),
             self.chip_area_um2,
             latency_ns,
         )
+
+    def _reading(self, blocks: Sequence[Variant], copies: Replication, modes: Modes) -> Reading | None:
+        """Return what reads of every stage take; None where the hardware does not give it."""
+        given = self.energy
+        if given.read_pj is None:
+            return None
+        grids = zip(self.graph.grids, blocks, strict=True)
+        totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
+        reads = array_reads(totals, copies, partial(modes.stored, blocks)).astype(np.float64)
+        each = list(enumerate(zip(blocks, copies.tolist(), strict=True)))
+        slots = np.array([self.slots(stage, *mode) for stage, mode in each])
+        of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in each], dtype=np.float64)
+        rows, columns = of_one.T
+        cycles = np.array([self.cycles(stage, block) for stage, (block, _) in each])
+        return Reading(
+            reads * (slots * given.read_pj),
+            totals * columns * (slots * (given.adc_pj or 0.0)),
+            totals * rows * (cycles * (given.row_pj or 0.0)),
+            (rows * copies).astype(np.int64),
+            (columns * copies).astype(np.int64),
+        )
+
+    def lines_used(self, stage: int, variant: Variant) -> Pair:
+        """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""
+        key = self.graph.kinds[stage], variant
+        if key not in self._lines:
+            node, lines = precise(self.graph.stages[stage], variant), (0, 0)
+            if isinstance(node, Stage):
+                own = self.hardware.of_layer(node)
+                lines = lines_of_copy(self.graph.network, node, own, self.options, block_of(variant))
+            self._lines[key] = lines
+        return self._lines[key]
+
+    def cycles(self, stage: int, variant: Variant) -> int:
+        """Return the inputs of a step that are fed one after another; 1 if a step is not cut into reads."""
+        node = precise(self.graph.stages[stage], variant)
+        if self.hardware.timing is None or not isinstance(node, Stage):
+            return 1
+        return self.hardware.timing.cycles(self.hardware.of_layer(node).precision.input_bits)
 
     def slots(self, stage: int, block: Variant, copies: int) -> int:
         """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
@@ -196,35 +265,92 @@ def array_reads(
     return reads
 
 
+class Reading(NamedTuple):
+    """Energy [pJ] of reads, conversions and driven wordlines of every stage, and the lines of a full batch.
+
+    rows_used, columns_used: of all arrays that a batch reads, int64.
+    """
+
+    array_pj: Reals
+    adc_pj: Reals
+    row_pj: Reals
+    rows_used: npt.NDArray[np.int64]
+    columns_used: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, eq=False)
 class Metrics:
     """Energy for one input and area of an allocation; None where the hardware does not give it.
 
-    dynamic_pj, static_pj, area_um2: of every stage, canonical order; idle_pj: static energy of the arrays of
-    the chips that are not used; total_um2: with the periphery of tiles; chip_um2: of the whole chip.
+    reading, moved_pj, leakage_pj, area_um2: of every stage, canonical order; idle_pj: leakage of the arrays
+    of the chips that are not used; total_um2: with the periphery of tiles; chip_um2: of the whole chip.
     """
 
-    dynamic_pj: Reals | None
-    static_pj: Reals | None
+    reading: Reading | None
+    moved_pj: Reals | None
+    leakage_pj: Reals | None
     idle_pj: float
     area_um2: Reals | None
     total_um2: float | None
     chip_um2: float | None
     latency_ns: float | None
 
+    @cached_property
+    def dynamic_pj(self) -> Reals | None:
+        """Energy of reads and of moved bytes of every stage."""
+        if self.reading is None or self.moved_pj is None:
+            return None
+        own: Reals = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
+        return own
+
+    @cached_property
+    def energy_pj(self) -> float | None:
+        """Energy of all stages and of arrays that are not used."""
+        if self.dynamic_pj is None or self.leakage_pj is None:
+            return None
+        return math.fsum(self.dynamic_pj.tolist()) + math.fsum([*self.leakage_pj.tolist(), self.idle_pj])
+
+    @cached_property
+    def edp(self) -> float | None:
+        """Energy times latency [pJ ns]."""
+        if self.energy_pj is None or self.latency_ns is None:
+            return None
+        return self.energy_pj * self.latency_ns
+
     @property
     def total(self) -> EnergyArea:
         """Sums over all stages, with the parts that belong to none of them."""
-        dynamic = None if self.dynamic_pj is None else math.fsum(self.dynamic_pj.tolist())
-        static = None if self.static_pj is None else math.fsum([*self.static_pj.tolist(), self.idle_pj])
-        energy = None if dynamic is None or static is None else dynamic + static
-        edp = None if energy is None or self.latency_ns is None else energy * self.latency_ns
-        return EnergyArea(dynamic, static, energy, edp, self.total_um2, self.chip_um2)
+        static = None
+        if self.leakage_pj is not None:
+            static = math.fsum([*self.leakage_pj.tolist(), self.idle_pj])
+        return EnergyArea(
+            **{name: math.fsum(own.tolist()) for name, own in self._parts() if name != "leakage_pj"},
+            leakage_pj=static,
+            dynamic_pj=None if self.dynamic_pj is None else math.fsum(self.dynamic_pj.tolist()),
+            static_pj=static,
+            energy_pj=self.energy_pj,
+            edp=self.edp,
+            area_um2=self.total_um2,
+            chip_area_um2=self.chip_um2,
+        )
 
-    def of_stage(self, stage: int) -> dict[str, float]:
-        """Energy and area of one stage by the names of their fields, what is not given left out."""
-        each = {"dynamic_pj": self.dynamic_pj, "static_pj": self.static_pj, "area_um2": self.area_um2}
-        given = {name: float(values[stage]) for name, values in each.items() if values is not None}
+    def _parts(self) -> Iterator[tuple[str, Reals]]:
+        """Yield name and energy of every stage of each part that is given."""
+        if self.reading is not None and self.moved_pj is not None:
+            for name in ("array_pj", "adc_pj", "row_pj"):
+                yield name, getattr(self.reading, name)
+            yield "moved_pj", self.moved_pj
+        if self.leakage_pj is not None:
+            yield "leakage_pj", self.leakage_pj
+
+    def of_stage(self, stage: int) -> dict[str, float | int]:
+        """Energy, area and lines of one stage by the names of their fields, what is not given left out."""
+        each = [*self._parts(), ("dynamic_pj", self.dynamic_pj), ("static_pj", self.leakage_pj)]
+        each.append(("area_um2", self.area_um2))
+        given: dict[str, float | int] = {name: float(own[stage]) for name, own in each if own is not None}
         if "dynamic_pj" in given and "static_pj" in given:
             given["energy_pj"] = given["dynamic_pj"] + given["static_pj"]
+        if self.reading is not None:
+            given["rows_used"] = int(self.reading.rows_used[stage])
+            given["columns_used"] = int(self.reading.columns_used[stage])
         return given

@@ -45,7 +45,12 @@ def test_with_crossbar_keeps_everything_else() -> None:
 
 def test_to_dict_leaves_out_what_is_not_given() -> None:
     document = load_hardware("isaac").to_dict()
-    assert document["timing"] == {"read_ns": 100.0, "dac_bits": 1}
+    assert document["timing"] == {
+        "read_ns": 100.0,
+        "dac_bits": 1,
+        "adc_ns": 0.78125,
+        "columns_per_adc": 128,
+    }
     assert document["chip"] == {"arrays_per_tile": 96, "straddle": True, "tiles": [16, 8], "chips": [1, 1]}
     assert "memory" not in document
     assert "pj_per_byte" not in document["energy"]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from rramalloc.hardware.components import array_area_nm2, array_leakage_mw
 from rramalloc.hardware.loader import load_hardware
 
 
@@ -78,15 +79,31 @@ class Tile(NamedTuple):
     ("name", "tile"), [("isaac", Tile(96, 330.0, 0.372)), ("puma", Tile(128, 373.8, 0.479))]
 )
 def test_power_and_area_of_a_published_tile(name: str, tile: Tile) -> None:
-    """A read of 301 pJ in 100 ns is 3.01 mW; 96 of them and 96 times 0.4255 mW are 329.8 mW."""
+    """A read of a whole array of 301 pJ in 100 ns is 3.01 mW; with 0.4255 mW 96 of them take 329.8 mW."""
     hardware = load_hardware(name)
     energy, timing, chip = hardware.energy, hardware.timing, hardware.chip
     assert energy is not None
     assert timing is not None
     assert chip is not None
     assert chip.arrays_per_tile == tile.arrays
-    values = (energy.read_pj, energy.leakage_mw, energy.area_um2, energy.periphery_um2, timing.read_ns)
-    read_pj, leakage_mw, area_um2, periphery_um2, read_ns = (value or 0.0 for value in values)
-    power_mw = tile.arrays * (read_pj / read_ns + leakage_mw)
+    array, area_nm2, leakage_mw = hardware.crossbar, array_area_nm2(hardware), array_leakage_mw(hardware)
+    assert area_nm2 is not None
+    assert leakage_mw is not None
+    values = (energy.read_pj, energy.adc_pj, energy.row_pj, energy.periphery_um2, timing.read_ns)
+    read_pj, adc_pj, row_pj, periphery_um2, read_ns = (value or 0.0 for value in values)
+    whole_pj = read_pj + array.bitlines * adc_pj + array.wordlines * row_pj
+    power_mw = tile.arrays * (whole_pj / read_ns + leakage_mw)
     assert power_mw == pytest.approx(tile.power_mw, rel=0.02)
-    assert (tile.arrays * area_um2 + periphery_um2) / 1e6 == pytest.approx(tile.area_mm2, rel=0.02)
+    area_mm2 = (tile.arrays * area_nm2 / 1e6 + periphery_um2) / 1e6
+    assert area_mm2 == pytest.approx(tile.area_mm2, rel=0.02)
+
+
+def test_an_array_of_isaac_takes_what_its_table_says() -> None:
+    """A read of 51 pJ, 128 conversions of 200 pJ in sum, 128 wordlines of 50 pJ in sum: 301 pJ."""
+    hardware = load_hardware("isaac")
+    assert hardware.energy is not None
+    assert hardware.energy.adc_pj == 200 / 128
+    assert hardware.energy.row_pj == 50 / 128
+    assert hardware.energy.read_pj == 301 - 200 - 50
+    assert array_area_nm2(hardware) == 1640 * 10**6
+    assert hardware.compute_ns == 1600.0

@@ -83,13 +83,13 @@ def compare(
 
 def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> None:
     from rramalloc.commands.compare.comparison import SCALARS
-    from rramalloc.timing.metrics import EnergyArea
+    from rramalloc.timing.metrics import ENERGY_AREA
 
     if output_format == "json":
         print_json(comparison.to_dict())
     elif output_format == "csv":
         measured = any("edp" in row.model_dump() for row in comparison.rows)
-        fields = [field for field in SCALARS if measured or field not in EnergyArea._fields]
+        fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
         print_csv(fields, [[getattr(row, field) for field in fields] for row in comparison.rows])
     else:
         rows = [_cells(row) for row in comparison.rows]

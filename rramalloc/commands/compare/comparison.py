@@ -16,6 +16,7 @@ from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
+from rramalloc.timing.metrics import ENERGY_AREA
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
@@ -53,8 +54,7 @@ class Row(LayerModes):
     and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
     method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
     published: steps by the models (docs/sources/model.md 5), published None unless the network is a chain it
-    covers; step_ns, latency_ns: None without [timing]; dynamic_pj, static_pj, energy_pj, edp, area_um2,
-    chip_area_um2: as in Allocation, None where not given; repaired: copies were taken away because what the
+    covers; step_ns, latency_ns: None without [timing]; repaired: copies were taken away because what the
     method asked for did not fit; runs: seeds tried; best, median, worst: makespans of the best, the middle
     (the lower of two) and the worst run; the row is of the middle one.
     """
@@ -75,12 +75,6 @@ class Row(LayerModes):
     published: Steps | None
     step_ns: float | None
     latency_ns: float | None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    edp: float | None = None
-    area_um2: float | None = None
-    chip_area_um2: float | None = None
     repaired: bool
     runs: Count
     best: Steps
@@ -89,7 +83,7 @@ class Row(LayerModes):
     proof: str
 
 
-SCALARS = tuple(name for name in Row.model_fields if name not in LayerModes.model_fields)
+SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA)
 """Fields of a row that fit in a cell of a table."""
 
 

@@ -40,9 +40,8 @@ class ParetoOptions(MappingOptions):
 class FrontPoint(LayerModes):
     """One allocation that no other known one dominates.
 
-    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; dynamic_pj,
-    static_pj, energy_pj, edp, area_um2, chip_area_um2: as in Allocation, None where not given; value: what is
-    minimised, in the front's unit; lower_bound: no allocation with fewer arrays than the next point has a
+    arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; value: what
+    is minimised, in the front's unit; lower_bound: no allocation with fewer arrays than the next point has a
     smaller value; gap: (value - lower_bound) / value; against_value: what it is put against, in the front's
     against_unit; None, and left out of files, where that is arrays.
     """
@@ -52,12 +51,6 @@ class FrontPoint(LayerModes):
     interval: Steps
     step_ns: float | None
     latency_ns: float | None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    edp: float | None = None
-    area_um2: float | None = None
-    chip_area_um2: float | None = None
     value: int | float
     lower_bound: int | float
     gap: float

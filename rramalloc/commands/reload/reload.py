@@ -253,10 +253,10 @@ def _energy(
     dynamic = math.fsum([*given, moved_pj]) if len(given) == len(parts) else None
     writing = None if write_pj is None else rows * write_pj / inputs
     static = None
-    if model.energy.leakage_mw is not None:
+    if model.leakage_mw is not None:
         most, gated = max(segment.arrays for segment in segments), model.energy.idle == "gated"
         leaking = [model.leaking_arrays(each.arrays if gated else most) * each.time_ns for each in segments]
-        static = model.energy.leakage_mw * math.fsum(leaking) / inputs
+        static = model.leakage_mw * math.fsum(leaking) / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:
         every = dynamic + writing + static

@@ -28,8 +28,8 @@ class SweepRow:
     hardware hold; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
-    `used` to `seconds` as in an allocation, all None with an error; dynamic_pj, static_pj, energy_pj, edp,
-    area_um2, chip_area_um2: as in an allocation, None where not given; utilisation: share of the cells of the
+    `used` to `seconds` as in an allocation, all None with an error; array_pj ... chip_area_um2: as in an
+    allocation, None where not given; utilisation: share of the cells of the
     arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
     not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
     depends on.
@@ -68,6 +68,11 @@ class SweepRow:
     step_ns: float | None = None
     latency_ns: float | None = None
     throughput_per_s: float | None = None
+    array_pj: float | None = None
+    adc_pj: float | None = None
+    row_pj: float | None = None
+    moved_pj: float | None = None
+    leakage_pj: float | None = None
     dynamic_pj: float | None = None
     static_pj: float | None = None
     energy_pj: float | None = None
