@@ -9,7 +9,8 @@ from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 if TYPE_CHECKING:
-    from rramalloc.hardware.loader import CrossbarLike, HardwareLike
+    from rramalloc.hardware.hardware import CrossbarLike
+    from rramalloc.hardware.loader import HardwareLike
     from rramalloc.importers import InputShapes
     from rramalloc.timing.measured_steps import LatencyTableLike
 

@@ -24,8 +24,8 @@ from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import AllocationArguments, Handoff, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, CrossbarLike, as_hardware, load_hardware
+from rramalloc.hardware.hardware import CrossbarLike, Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair

@@ -5,6 +5,8 @@ A table or value that a source does not give is left out; nothing is filled in s
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
 from rramalloc.records import Record, brief, fault, from_list
@@ -49,6 +52,8 @@ NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
 ZeroOrPositive = Annotated[NonNegative, AfterValidator(_not_tiny)]
 Grid = Annotated[tuple[Lines, Lines], from_list(list[Lines])]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+CrossbarLike = str | tuple[int, int]
+"""Wordlines and bitlines: "128x256", or (128, 256)."""
 FieldNames = Annotated[
     tuple[Text, ...],
     FailFast(),
@@ -486,6 +491,24 @@ class Hardware(ResultRecord):
             doubts += [f"energy.{name}" for name in of_arrays if f"energy.{name}" not in doubts]
         return self.model_copy(update={"crossbar": crossbar, "unconfirmed": tuple(doubts)})
 
+    def with_values(self, values: Mapping[str, object]) -> Hardware:
+        """Return the same hardware with values replaced by dotted name, None to take one away.
+
+        Parameters
+        ----------
+        values
+            Such as {"timing.columns_per_adc": 16, "crossbar": "64x64"}.
+
+        Raises
+        ------
+        SpecError
+            A name that no hardware has, a value that does not fit, or a new size of arrays whose area, energy
+            or leakage is not given with it.
+        """
+        from rramalloc.hardware.values import changed_hardware
+
+        return changed_hardware(self, values)
+
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return _given(handler(self))
@@ -524,3 +547,16 @@ def _given(document: dict[str, Any]) -> dict[str, Any]:
 
 def _ceil_div(value: int, by: int) -> int:
     return -(-value // by)
+
+
+def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
+    """Wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
+    text = crossbar if isinstance(crossbar, str) else "x".join(map(str, crossbar))
+    match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
+    if match is None:
+        raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")
+    wordlines, bitlines = int(match[1]), int(match[2])
+    for value, what in ((wordlines, "wordlines"), (bitlines, "bitlines")):
+        if not 1 <= value <= MAX_LINES:
+            raise SpecError("crossbar", f"{what} must be from 1 to {MAX_LINES}, got {value}")
+    return wordlines, bitlines

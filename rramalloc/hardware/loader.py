@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from rramalloc.errors import FileError, SpecError, UnknownNameError
+from rramalloc.errors import FileError, UnknownNameError
 from rramalloc.files import names_beside, read_toml
-from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.hardware import CrossbarLike, Hardware, parse_crossbar
 from rramalloc.hardware.preset_files import PRESETS, preset_names
-from rramalloc.records import brief, parse
+from rramalloc.records import parse
 from rramalloc.units import printable
 
 DEFAULT_PRESET = "plain"
-HardwareLike = Hardware | str | os.PathLike[str]
-CrossbarLike = str | tuple[int, int]
+HardwareLike = Hardware | Mapping[str, Any] | str | os.PathLike[str]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
 
 def as_hardware(hardware: HardwareLike, crossbar: CrossbarLike | None = None) -> Hardware:
     """Return the hardware itself, or the one that `load_hardware` finds.
 
-    crossbar: "256x256" or (256, 256) instead of its arrays.
+    A dict has the form of a file. crossbar: "256x256" or (256, 256) instead of its arrays.
     Raises FileError, SpecError, UnknownNameError.
     """
-    loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
+    if isinstance(hardware, Mapping):
+        loaded = parse(_HARDWARE, dict(hardware), "hardware")
+    else:
+        loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
     return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
 
 
@@ -49,16 +52,3 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         return parse(_HARDWARE, {"name": printable(path.stem), **read_toml(path)}, shown)
     except FileError as error:
         raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None
-
-
-def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
-    """Wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
-    text = crossbar if isinstance(crossbar, str) else "x".join(map(str, crossbar))
-    match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
-    if match is None:
-        raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")
-    wordlines, bitlines = int(match[1]), int(match[2])
-    for value, what in ((wordlines, "wordlines"), (bitlines, "bitlines")):
-        if not 1 <= value <= MAX_LINES:
-            raise SpecError("crossbar", f"{what} must be from 1 to {MAX_LINES}, got {value}")
-    return wordlines, bitlines

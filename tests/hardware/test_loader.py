@@ -8,8 +8,8 @@ import pytest
 
 import rramalloc
 from rramalloc.errors import BudgetError, FileError, SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Crossbar, Memory
-from rramalloc.hardware.loader import load_hardware, parse_crossbar
+from rramalloc.hardware.hardware import Crossbar, Memory, parse_crossbar
+from rramalloc.hardware.loader import load_hardware
 
 TABLES: dict[str, dict[str, str]] = {
     "": {"name": '"mine"', "source": '"bench"'},

@@ -31,8 +31,8 @@ from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch, lower_bound
 from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
-from rramalloc.hardware.hardware import Chip, Hardware
-from rramalloc.hardware.loader import CrossbarLike, HardwareLike, as_hardware
+from rramalloc.hardware.hardware import Chip, CrossbarLike, Hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.network.network import Network

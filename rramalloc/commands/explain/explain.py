@@ -21,7 +21,7 @@ from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
 from rramalloc.commands.explain.step_parts import layers_of, slowest_layer
 from rramalloc.errors import SpecError
-from rramalloc.hardware.loader import CrossbarLike
+from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network

@@ -19,8 +19,8 @@ from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, SweptObject
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
-from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware, parse_crossbar
+from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
+from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
 from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, is_whole, parse

@@ -1,0 +1,138 @@
+"""Values of a hardware by their dotted names, such as `timing.columns_per_adc` (docs/sources/model.md 19)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from rramalloc.errors import SpecError, suggestion
+from rramalloc.hardware.hardware import Hardware, parse_crossbar
+from rramalloc.records import Record, brief, parse
+
+HardwareValues = Mapping[str, object]
+"""Values by dotted name; `crossbar` is rows and columns together, None takes a value away."""
+_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+_LINES = ("crossbar.wordlines", "crossbar.bitlines")
+_OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
+"""Fields of [energy] that say nothing of an array of another size."""
+_DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+
+
+def dotted_names() -> tuple[str, ...]:
+    """Names of all values that a hardware file may give, in the order of the format."""
+    names = list[str]()
+    for table, field in Hardware.model_fields.items():
+        kinds = [kind for kind in getattr(field.annotation, "__args__", (field.annotation,)) if kind]
+        record = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)), None)
+        names += [f"{table}.{name}" for name in (record.model_fields if record else ())]
+    return tuple(names)
+
+
+def changed_hardware(
+    hardware: Hardware, values: HardwareValues, remedy: str = "give {fields} for the new size too"
+) -> Hardware:
+    """Return the hardware with some values replaced, all at once, and checked as a file is.
+
+    A value that is set is no longer unconfirmed. remedy: what helps where the size of an array is changed
+    and `fields` of [energy] are not.
+    Raises SpecError for a name that no hardware has, a value that does not fit, and a new size of arrays
+    whose area, energy or leakage is not given with it.
+    """
+    document, where = hardware.to_dict(), f"hardware {hardware.name[:60]!r}"
+    given = dict(_lines_apart(values))
+    for dotted, value in given.items():
+        _put(document, dotted, value)
+    document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in given]
+    changed: Hardware = parse(_HARDWARE, document, where)
+    if changed.crossbar.size != hardware.crossbar.size:
+        kept = [
+            f"energy.{name}"
+            for name in _OF_ONE_SIZE
+            if f"energy.{name}" not in given and getattr(changed.energy, name, None) is not None
+        ]
+        if kept:
+            words = (
+                f"is {hardware.crossbar.size} in {where}, and {' and '.join(kept)} of that size: an array "
+            )
+            words += f"of {changed.crossbar.size} has others: "
+            raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
+    return changed
+
+
+def values_of(texts: Iterable[str] | HardwareValues | None, option: str = "set") -> dict[str, object]:
+    """Return {"timing.read_ns": 5.0} from ["timing.read_ns=5.0"]; "none" takes a value away.
+
+    Values are those of TOML; what is none is a text, such as own in timing.clock=own. Raises SpecError for a
+    text of another form, and a name that stands twice.
+    """
+    if isinstance(texts, Mapping):
+        return dict(texts)
+    values = dict[str, object]()
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not _DOTTED.fullmatch(name):
+            raise SpecError(
+                option, f"must be SECTION.FIELD=VALUE such as timing.read_ns=5.0, got {brief(text)}"
+            )
+        if name in values:
+            raise SpecError(option, f"{brief(name)} is given twice: leave one out")
+        values[name] = _of_toml(value.strip())
+    return values
+
+
+def _of_toml(text: str) -> object:
+    """Return the value of a text of TOML, the text itself if it is none; None for "none"."""
+    if text == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
+    """Yield every value with `crossbar` as its wordlines and bitlines. Raises SpecError."""
+    for name, value in values.items():
+        if name != "crossbar":
+            yield name, value
+            continue
+        twice = [line for line in _LINES if line in values]
+        if twice:
+            raise SpecError("crossbar", f"gives {twice[0]} too: leave one of them out")
+        if not isinstance(value, str):
+            raise SpecError("crossbar", f"must be a text such as 128x128, got {brief(value)}")
+        yield from zip(_LINES, parse_crossbar(value), strict=True)
+
+
+def _put(document: dict[str, Any], dotted: str, value: object) -> None:
+    """Replace a value of a document, or take it away. Raises SpecError for a name that no hardware has."""
+    *tables, field = dotted.split(".")
+    if not tables or tables[0] not in Hardware.model_fields or not _is_known(dotted):
+        known = dotted_names()
+        hint = suggestion(dotted, known)
+        raise SpecError(
+            "set", f"no value of a hardware is called {brief(dotted)}{'; ' if hint else ''}{hint}"
+        )
+    inner = document
+    for table in tables:
+        inner = inner.setdefault(table, {})
+    if value is not None:
+        inner[field] = value
+        return
+    inner.pop(field, None)
+    for depth in range(len(tables), 0, -1):  # a table without values is not given
+        parent = document
+        for table in tables[: depth - 1]:
+            parent = parent[table]
+        if not parent[tables[depth - 1]]:
+            del parent[tables[depth - 1]]
+
+
+def _is_known(dotted: str) -> bool:
+    """Return True for a value of a table, and for a rate of an operator."""
+    return dotted in dotted_names() or dotted.startswith("digital.ns_per_pixel.")
