@@ -33,6 +33,21 @@ _FOR_CALLERS = re.compile(
 """What a docstring tells who calls the record from Python."""
 Schema = Mapping[str, Any]
 COMMON: Mapping[str, str] = {
+    "adc_mw": "power of one ADC",
+    "adc_pj": "energy of conversions; of one, where it is a value of the hardware",
+    "adc_um2": "area of one ADC",
+    "area_um2": "area of the arrays and tiles in use; of one array, where it is a value of the hardware",
+    "array_pj": "energy of reads of arrays",
+    "chip_area_um2": "area of the whole chip",
+    "columns_used": "bitlines in use of all arrays that a full batch reads",
+    "dynamic_pj": "energy of reads and of moved bytes",
+    "edp": "energy times latency in pJ ns",
+    "energy_pj": "energy for one input",
+    "leakage_pj": "energy of what leaks, as static_pj",
+    "moved_pj": "energy of bytes that move between tiles",
+    "row_pj": "energy of driving wordlines; of one once, where it is a value of the hardware",
+    "rows_used": "wordlines in use of all arrays that a full batch reads",
+    "static_pj": "energy of what leaks",
     "a_ns_per_byte": "time for each byte read",
     "adc_bits": "bits of the converter",
     "align": "to what folding aligns",
