@@ -1,15 +1,19 @@
 """PyTorch programs: torch.onnx writes them as ONNX, which the ONNX importer reads.
 
 No weight is copied or computed with. Of a `.pt2` archive only the graph, checked, and small whole numbers are
-handed to torch.export.load: no pickle in it is opened, and no text of it is evaluated.
+handed to torch.export.load: no pickle in it is opened, and no text of it is evaluated. torch writes Python
+code with the names of a graph and evaluates its sizes, so all of its text must be what the field holds: a
+name, the path of a module, an operator, plain arithmetic, words.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import io
 import json
+import keyword
 import logging
 import math
 import os
@@ -37,22 +41,13 @@ OPSET = 23  # the first with the operator Attention
 MOST_RULES = 40  # operators without a translation of torch.onnx: each takes another export, of seconds
 _LOCK = threading.RLock()
 SCHEMA_MAJOR = 8  # of torch.export.save, torch 2.6 on
-LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 200
+LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 500
+MOST_POWER = 8  # of a size: strides of images that are as high as wide have the fourth
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
 _WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
-_TARGET = re.compile(  # operators that write or read files are none of a network
-    r"torch\.ops\.(?:aten|prims|quantized_decomposed|torchao|torchvision)"
-    r"\.(?!from_file|save|load|open|read_|write)\w+\.[A-Za-z]\w*"
-    r"|torch\.ops\.higher_order\.(?:wrap_with_\w+|cond|while_loop|scan|map_impl)"
-    r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
-    r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"
-)
 _GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
 """Names of the JSON of a graph, the second in archives of torch 2.6."""
-_FUNCTIONS = frozenset(
-    "Symbol Integer Add Mul FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge".split()
-)
 _BROKEN = (RuntimeError, EOFError, ValueError, OverflowError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -434,16 +429,14 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
                 if len(graphs) != 1:
                     what = f"{len(graphs)} graphs" if graphs else "no graph"
                     raise FileError(where, f"holds {what}; save one program with torch.export.save")
-                with archive.open(graphs[0]) as text:
-                    content = text.read(JSON_LIMIT_BYTES + 1)
-                if len(content) > JSON_LIMIT_BYTES:
-                    raise FileError(where, f"its graph is larger than the limit of {JSON_LIMIT_BYTES} bytes")
+                entries = _Entries(archive, where)
                 try:
-                    graph = parse_json(content.decode("utf-8"), where)
+                    graph = parse_json(entries.read(graphs[0]).decode("utf-8"), where)
                 except UnicodeDecodeError as error:  # `open_to_read` would take it for a fault of the file
                     raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
-                _check_document(graph, where)
-                return _light_archive(graph, archive)
+                _check_version(graph, where)
+                known = dict(_whole_numbers(entries))
+                return _light_archive(_checked(graph, "program", where), known)
     except RramallocError:
         raise
     except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:
@@ -453,8 +446,27 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
         raise FileError(where, reason) from None
 
 
-def _check_document(document: Any, where: str) -> None:
-    """Raise RramallocError for another version, and for names that torch must not look up or evaluate."""
+class _Entries:
+    """Entries of an archive: those that are read have one limit together."""
+
+    def __init__(self, archive: zipfile.ZipFile, where: str) -> None:
+        self.by_name = {entry.filename: entry for entry in archive.infolist()}
+        self._archive = archive
+        self._where = where
+        self._left_bytes = JSON_LIMIT_BYTES
+
+    def read(self, entry: zipfile.ZipInfo) -> bytes:
+        """Return the content of an entry. Raises FileError beyond the limit."""
+        with self._archive.open(entry) as stream:
+            content = stream.read(self._left_bytes + 1)
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            what = "its graph, with the tables and whole numbers of its tensors,"
+            raise FileError(self._where, f"{what} is larger than the limit of {JSON_LIMIT_BYTES} bytes")
+        return content
+
+
+def _check_version(document: Any, where: str) -> None:
     version = document.get("schema_version", {}).get("major") if isinstance(document, dict) else None
     if version != SCHEMA_MAJOR:
         raise FileError(
@@ -462,47 +474,17 @@ def _check_document(document: Any, where: str) -> None:
             f"has the torch.export schema version {brief(version)}, this program reads {SCHEMA_MAJOR} "
             f"(torch 2.6 on): export again with such a torch",
         )
-    pending = [document]
-    while pending:
-        value = pending.pop()
-        pending += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        if not isinstance(value, dict):
-            continue
-        for key in value.keys() & {"target", "as_operator"}:
-            if isinstance(value[key], str) and not _TARGET.fullmatch(value[key]):
-                reason = "is no operator of PyTorch's own libraries: give the module itself to from_torch"
-                raise UnsupportedError(f"{where}: operator {brief(value[key])}", reason)
-        if "expr_str" in value and not _is_plain(value["expr_str"]):
-            raise SpecError(where, f"the dimension {brief(value['expr_str'])} is no plain arithmetic")
-        if {"type", "index"} == value.keys():  # a device, perhaps one that is absent here
-            value["type"], value["index"] = "cpu", None
-        if isinstance(value.get("metadata"), dict):
-            kept = value["metadata"].get("nn_module_stack")
-            value["metadata"] = {"nn_module_stack": kept} if isinstance(kept, str) else {}
-    ranges = document.get("range_constraints") or {}
-    document["range_constraints"] = {symbol: ranges[symbol] for symbol in ranges if symbol.isidentifier()}
-    for symbol in document["range_constraints"]:
-        if not re.fullmatch(r"[a-z_]+\d{1,6}", symbol):  # torch counts up to the numbers of some symbols
-            raise SpecError(where, f"range_constraints: got the symbol {brief(symbol)}")
 
 
-def _is_plain(expression: object) -> bool:
-    """Return True if a text is arithmetic on symbols: sympy evaluates it as Python code."""
-    if not isinstance(expression, str) or len(expression) > LONGEST_EXPRESSION:
-        return False
-    rest = re.sub(r"\bSymbol\('\w+'", "Symbol(", expression)
-    called = set(re.findall(r"(\w*)\s*\(", rest)) - {""}
-    safe = re.fullmatch(r"[\w\s+\-*/%(),<>=]*", rest) and not re.search(r"__|\*\s*\*|\)\s*\(", rest)
-    return bool(safe) and called <= _FUNCTIONS
+def _light_archive(document: Any, known: Mapping[tuple[str, str], bytes]) -> tuple[io.BytesIO, set[str]]:
+    """Return the archive that torch reads, and the tensors in it that store one element for all.
 
-
-def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO, set[str]]:
-    """Return the archive that torch reads, and the tensors in it that store one element for all."""
+    known: whole numbers of constants, by name with type and shape.
+    """
     module = document["graph_module"]
     specs, tensors = module["signature"]["input_specs"], module["graph"]["tensor_values"]
     stores: dict[str, dict[str, Any]] = {"weights": {}, "constants": {}}
     files, unknown = dict[str, bytes | str](), set[str]()
-    known = dict(_whole_numbers(archive))
     for number, (kind, fields) in enumerate(pair for spec in specs for pair in spec.items()):
         name = fields.get(f"{kind}_name") if kind in ("parameter", "buffer", "tensor_constant") else None
         if name is None:
@@ -542,23 +524,167 @@ def _light_archive(document: Any, archive: zipfile.ZipFile) -> tuple[io.BytesIO,
     return light, unknown
 
 
-def _whole_numbers(archive: zipfile.ZipFile) -> Iterator[tuple[tuple[str, str], bytes]]:
+def _whole_numbers(entries: _Entries) -> Iterator[tuple[tuple[str, str], bytes]]:
     """Yield the small constants of whole numbers, by name with type and shape, but for damaged ones."""
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    for config in entries.values():
+    for config in entries.by_name.values():
         if not config.filename.endswith(("model_weights_config.json", "model_constants_config.json")):
             continue
-        if config.file_size > JSON_LIMIT_BYTES:
-            continue
-        with contextlib.suppress(*_BROKEN, RramallocError, AttributeError, TypeError):
-            listed = parse_json(archive.read(config).decode("utf-8"), config.filename)["config"].items()
-            for name, fields in listed:
+        with contextlib.suppress(*_BROKEN, AttributeError, TypeError):
+            for name, fields in _listed_tensors(entries.read(config), config.filename):
                 meta, folder = fields["tensor_meta"], config.filename.rpartition("/")[0]
                 bytes_each = _WHOLE.get(meta["dtype"]) if fields["use_pickle"] is False else None
                 dims = [size["as_int"] for size in meta["sizes"]]
                 packed = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
                 if bytes_each is None or [stride["as_int"] for stride in meta["strides"]] != packed:
                     continue
-                stored = entries[f"{folder}/{fields['path_name']}"]
+                stored = entries.by_name[f"{folder}/{fields['path_name']}"]
                 if stored.file_size == math.prod(dims) * bytes_each <= MAX_STORED_BYTES:
-                    yield (name, json.dumps([meta["dtype"], meta["sizes"]])), archive.read(stored)
+                    yield (_path(name), json.dumps([meta["dtype"], meta["sizes"]])), entries.read(stored)
+
+
+def _listed_tensors(content: bytes, where: str) -> Collection[tuple[str, Any]]:
+    """Return the tensors of a table, none if it is damaged."""
+    try:
+        listed: dict[str, Any] = parse_json(content.decode("utf-8"), where)["config"]
+        return listed.items()
+    except (*_BROKEN, RramallocError, AttributeError, TypeError):
+        return ()
+
+
+# --- text of archives
+
+_KEYWORDS = "|".join(keyword.kwlist)
+_NAME = rf"(?!(?:{_KEYWORDS})\Z)[A-Za-z_][A-Za-z0-9_]*"
+_OPERATOR = (  # those that write or read files are none of a network
+    r"torch\.ops\.(?:aten|prims|quantized_decomposed|torchao|torchvision)"
+    r"\.(?!from_file|save|load|open|read_|write)\w+\.[A-Za-z]\w*"
+    r"|torch\.ops\.higher_order\.(?:wrap_with_\w+|cond|while_loop|scan|map_impl)"
+    r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
+    r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"
+)
+_TEXTS = {
+    field: re.compile(pattern, re.ASCII)
+    for fields, pattern in {
+        "name as_name user_input_name verifiers": _NAME,
+        "argument": rf"(?:{_NAME})?",
+        "target as_operator": _OPERATOR,
+        "symbol": r"[a-z_]+\d{1,6}",  # torch counts up to the numbers of some symbols
+        "as_float as_floats as_float_lists real imag": "-?Infinity|NaN",
+        "as_string as_strings": r"[\w ,.>+-]*",  # "bchw,cd->bdhw" of einsum
+        "torch_version": r"[\w.+<=-]*",
+        "nn_module_stack": r"[^\"'()\[\]\\\x00-\x1f]*",
+    }.items()
+    for field in fields.split()
+}
+"""What the text of a field may be."""
+_PATHS = frozenset("parameter_name buffer_name tensor_constant_name custom_obj_name class_fqn".split())
+_MISREAD = re.compile(rf"(?<![^.])(?:{_KEYWORDS})(?![^.])|[^A-Za-z0-9_.-]")
+"""Parts of the path of a module that Python would not take for a name, nor for plain text."""
+_BY_NAME = frozenset(
+    "tensor_values sym_int_values sym_float_values sym_bool_values custom_obj_values as_string_to_argument "
+    "opset_version".split()
+)
+"""Fields of values by name."""
+_FIELDS = _PATHS.union(
+    _TEXTS,
+    _BY_NAME,
+    "graph_module signature graph schema_version major minor range_constraints min_val max_val metadata "
+    "inputs outputs nodes is_single_tensor_return is_hop_single_tensor_return input_specs output_specs "
+    "user_input parameter buffer tensor_constant custom_obj token constant_input user_output loss_output "
+    "buffer_mutation parameter_mutation gradient_to_parameter gradient_to_user_input user_input_mutation "
+    "arg persistent kind value dtype sizes requires_grad device strides storage_offset layout expr_str hint "
+    "as_expr as_none as_tensor as_tensors as_nested_tensors as_optional_tensor as_optional_tensors as_int "
+    "as_ints as_int_lists as_sym_int as_sym_ints as_sym_float as_sym_floats as_sym_bool as_sym_bools "
+    "as_scalar_type as_memory_format as_layout as_device as_bool as_bools as_graph as_custom_obj "
+    "as_complex".split(),
+)
+"""Fields of a program that say what a network is: torch is not given any other."""
+_SYMBOL = re.compile(r"\bSymbol\('[A-Za-z_][A-Za-z0-9_]*'(?:, [a-z]+=(?:True|False))*\)")
+_SYMBOL_ALONE = re.compile("[a-z]+[0-9]+|true|false")
+_FUNCTIONS = frozenset(
+    "Integer Add Mul Pow FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge Equality "
+    "Unequality GreaterThan LessThan StrictGreaterThan StrictLessThan".split()
+)
+_ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.cmpop, ast.Load, ast.UAdd, ast.USub)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+
+
+def _checked(value: Any, field: str, where: str) -> Any:
+    """Return the value of a field with what a network needs of it.
+
+    Raises RramallocError for text that is not what its field holds.
+    """
+    if isinstance(value, list):
+        return [_checked(item, field, where) for item in value]
+    if isinstance(value, str):
+        return _checked_text(value, field, where)
+    if not isinstance(value, dict):
+        return value
+    if field in ("device", "as_device"):  # perhaps one that is absent here
+        return {"type": "cpu", "index": None}
+    if field == "metadata":
+        modules = value.get("nn_module_stack")
+        is_kept = isinstance(modules, str) and _TEXTS["nn_module_stack"].fullmatch(modules)
+        return {"nn_module_stack": modules} if is_kept else {}
+    if field == "range_constraints":
+        symbols = [symbol for symbol in value if symbol.isidentifier()]
+        return {_checked_text(key, "symbol", where): _checked(value[key], "", where) for key in symbols}
+    if field in _BY_NAME:
+        return {_checked_text(key, "name", where): _checked(item, "", where) for key, item in value.items()}
+    fields = {key: key for key in value if key in _FIELDS}
+    if "name" in fields and "arg" in fields:
+        fields["name"] = "argument"  # of an operator, perhaps without a name
+    return {key: _checked(value[key], rule, where) for key, rule in fields.items()}
+
+
+def _checked_text(text: str, field: str, where: str) -> str:
+    if field in _PATHS:
+        return _path(text)
+    if field == "expr_str" and not _is_plain(text):
+        raise SpecError(where, f"the dimension {brief(text)} is no plain arithmetic")
+    if field == "expr_str" or (field in _TEXTS and _TEXTS[field].fullmatch(text)):
+        return text
+    if field in ("as_string", "as_strings"):  # the message of an assertion
+        return ""
+    if field in ("target", "as_operator"):
+        reason = "is no operator of PyTorch's own libraries: give the module itself to from_torch"
+        raise UnsupportedError(f"{where}: operator {brief(text)}", reason)
+    what = f"its graph has {brief(text)} as {field or 'a value'}, which torch.export does not write"
+    raise SpecError(where, f"{what}: save it again with torch.export.save")
+
+
+def _path(text: str) -> str:
+    """Return the path of a module or parameter with other parts where Python would not read a name."""
+    return _MISREAD.sub(_spelled, text)
+
+
+def _spelled(misread: re.Match[str]) -> str:
+    part = misread[0]
+    return f"{part}_" if len(part) > 1 else f"_u{ord(part):04x}_"
+
+
+def _is_plain(expression: str) -> bool:
+    """Return True if a text is arithmetic on symbols: sympy evaluates it as Python code."""
+    rest = _SYMBOL.sub("(0)", expression)
+    if len(expression) > LONGEST_EXPRESSION or not re.fullmatch(r"[\w +\-*/%(),<>=!]*", rest, re.ASCII):
+        return False
+    try:
+        nodes = list(ast.walk(ast.parse(rest, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(_is_arithmetic(node) for node in nodes)
+
+
+def _is_arithmetic(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int)
+        case ast.Name(id=name):
+            return name in _FUNCTIONS or bool(_SYMBOL_ALONE.fullmatch(name))
+        case ast.Call(func=ast.Name(id="Pow"), args=[base, ast.Call(args=[ast.Constant(value=int(power))])]):
+            return power <= MOST_POWER and not any(
+                isinstance(inner, ast.Name) and inner.id == "Pow" for inner in ast.walk(base)
+            )
+        case ast.Call(func=ast.Name(id=function)):
+            return function in _FUNCTIONS and function != "Pow"
+    return isinstance(node, (*_ARITHMETIC, *_OPERATORS))

@@ -513,26 +513,6 @@ def test_any_change_gives_a_network_or_a_typed_error(
         assert isinstance(read_bytes(with_graph(archive, json.dumps(document).encode()), folder), Network)
 
 
-def bomb(graph: dict[str, Any], place: str) -> None:
-    """Put a call that must not happen where torch looks names up or evaluates text."""
-    code, node = "pytest.fail('code of the file was run')", graph["graph_module"]["graph"]["nodes"][0]
-    sizes = graph["graph_module"]["graph"]["tensor_values"]["inputs_0"]["sizes"]
-    match place:
-        case "operator":
-            node["target"] = "torch.os.system"
-            node["inputs"] = [{"name": "", "arg": {"as_string": "false"}, "kind": 1}]
-        case "library":
-            node["target"] = "torch.ops.load_library"
-        case "file":
-            node["target"] = "torch.ops.aten.from_file.default"
-        case "dimension":
-            sizes[2] = {"as_expr": {"expr_str": code, "hint": {"as_int": 8}}}
-        case "power":
-            sizes[2] = {"as_expr": {"expr_str": "9 ** 9 ** 9 ** 9", "hint": {"as_int": 8}}}
-        case "symbol":
-            graph["range_constraints"] = {"u99999999999": {"min_val": 2, "max_val": 9}}
-
-
 def test_names_of_modules_from_onnx(tmp_path: Path) -> None:
     """Both exporters name the weights after the modules; the newer one notes the modules of all nodes."""
 
