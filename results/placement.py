@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import rramalloc
-from rramalloc.errors import TileError
 from rramalloc.hardware.hardware import Chip, Hardware
 
 NETWORKS = ("vgg16", "resnet50", "densenet121", "mobilenet_v2")
@@ -24,24 +23,21 @@ traffic in millions of byte hops per input: as constructed, improved, and the lo
 4,096 tiles in reach nothing is improved. The seconds were taken while other programs used the cores, two to
 three times what free cores need. Regenerate with `python results/placement.py`.
 
-| network | tiles | straddle | arrays | s | constructed | improved | bound |
-|---|---|---|---|---|---|---|---|"""
+| network | tiles | arrays | s | constructed | improved | bound |
+|---|---|---|---|---|---|---|"""
 
 
-def hardware(arrays_per_tile: int, tiles: tuple[int, int], *, straddle: bool) -> Hardware:
+def hardware(arrays_per_tile: int, tiles: tuple[int, int]) -> Hardware:
     """The plain preset on one chip."""
-    chip = Chip(arrays_per_tile=arrays_per_tile, straddle=straddle, tiles=tiles, chips=(1, 1))
+    chip = Chip(arrays_per_tile=arrays_per_tile, tiles=tiles, chips=(1, 1))
     return rramalloc.load_hardware("plain").model_copy(update={"chip": chip})
 
 
-def row(network: str, arrays_per_tile: int, tiles: tuple[int, int], *, straddle: bool) -> str:
-    """One placement, timed; what is not there on this chip is told."""
-    machine = hardware(arrays_per_tile, tiles, straddle=straddle)
-    head = f"| {network} | {tiles[0]} x {tiles[1]} of {arrays_per_tile} | {'yes' if straddle else 'no'} |"
-    try:
-        allocation = rramalloc.optimize(network, ARRAYS, hardware=machine, method="lagrange", work=1)
-    except TileError as error:
-        return f"{head} {len(error.demands)} layers are larger than a tile |||||"
+def row(network: str, arrays_per_tile: int, tiles: tuple[int, int]) -> str:
+    """One placement, timed."""
+    machine = hardware(arrays_per_tile, tiles)
+    head = f"| {network} | {tiles[0]} x {tiles[1]} of {arrays_per_tile} |"
+    allocation = rramalloc.optimize(network, ARRAYS, hardware=machine, method="lagrange", work=1)
     begun = time.perf_counter()
     placement = rramalloc.place(network, allocation)
     seconds, traffic = time.perf_counter() - begun, placement.traffic
@@ -55,9 +51,8 @@ def main() -> None:
     lines = [HEAD]
     for network in NETWORKS:
         for arrays_per_tile, tiles in CHIPS:
-            for straddle in (True, False):
-                lines.append(row(network, arrays_per_tile, tiles, straddle=straddle))
-                print(lines[-1], flush=True)
+            lines.append(row(network, arrays_per_tile, tiles))
+            print(lines[-1], flush=True)
     RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -175,52 +175,12 @@ def _label(name: str, limit: int = 60) -> str:
     return name if len(name) <= limit else name[: limit - 3] + "..."
 
 
-class TileError(RramallocError):
-    """A single copy of a layer is larger than a tile, and copies may not straddle tiles.
-
-    tile: arrays of a tile; demands: (layer, arrays) of those too large, in network order.
-    """
-
-    def __init__(self, tile: int, demands: Sequence[tuple[str, int]]) -> None:
-        super().__init__(tile, tuple(demands))
-        self.tile, self.demands = tile, tuple(demands)
-
-    def __str__(self) -> str:
-        name, arrays = max(self.demands, key=lambda item: item[1])
-        return (
-            f"one copy must lie in one tile (straddle = false) of {self.tile} arrays: "
-            f"{len(self.demands)} layers need more, the largest is {_label(name)!r} with {arrays}; "
-            f"use larger tiles (arrays_per_tile), straddle = true, larger crossbars or more bits per cell"
-        )
-
-
-class PlacementError(RramallocError):
-    """One copy of every layer keeps to the budget, but does not fit the tiles of the chips.
-
-    need: arrays of one copy of everything; tiles, arrays: tiles there are, and arrays of each;
-    proven: whether no packing exists, rather than none was found.
-    """
-
-    def __init__(self, need: int, tiles: int, arrays: int, *, proven: bool = True) -> None:
-        super().__init__(need, tiles, arrays)
-        self.need, self.tiles, self.arrays, self.proven = need, tiles, arrays, proven
-
-    def __str__(self) -> str:
-        what = "cannot be placed" if self.proven else "could not be placed"
-        return (
-            f"one copy of every layer, {self.need} arrays, {what} in {self.tiles} tiles of {self.arrays} "
-            f"arrays with every copy in one tile: use more or larger tiles, more chips, straddle = true, "
-            f"larger crossbars or more bits per cell"
-        )
-
-
 class CapacityError(RramallocError):
     """An allocation does not fit the chips.
 
     need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
     arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
-    was found; row_blocks: whether row blocks of copies, and not copies, must lie in one tile; own_tiles:
-    whether a tile holds one layer only.
+    was found; own_tiles: whether a tile holds one layer only, else row blocks of copies must lie in one.
     """
 
     def __init__(
@@ -231,12 +191,11 @@ class CapacityError(RramallocError):
         largest: tuple[str, int, int],
         *,
         proven: bool = True,
-        row_blocks: bool = False,
         own_tiles: bool = False,
     ) -> None:
         super().__init__(need, tiles, arrays, largest)
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
-        self.proven, self.row_blocks, self.own_tiles = proven, row_blocks, own_tiles
+        self.proven, self.own_tiles = proven, own_tiles
 
     def __str__(self) -> str:
         have, (name, copies, demand) = self.tiles * self.arrays, self.largest
@@ -247,11 +206,9 @@ class CapacityError(RramallocError):
             what = f'of {have}, but every layer takes tiles of its own (sharing = "layer")'
             remedy = 'optimize with this --hardware, set sharing = "free", or use'
         else:
-            kept = "row block of a copy" if self.row_blocks else "copy"
             way = "no way" if self.proven else "found no way"
-            what = f"of {have}, but {way} to keep every {kept} in one tile"
-            loosened = 'counting.row_blocks = "anywhere"' if self.row_blocks else "straddle = true"
-            remedy = f"optimize with this --hardware, set {loosened}, or use"
+            what = f"of {have}, but {way} to keep every row block of a copy in one tile"
+            remedy = 'optimize with this --hardware, set counting.row_blocks = "anywhere", or use'
         return (
             f"the allocation needs {self.need} arrays, {what} ({self.tiles} tiles of {self.arrays}); the "
             f"largest layer is {_label(name)!r} with {copies} copies of {demand}: {remedy} more or larger "

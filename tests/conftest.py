@@ -31,12 +31,9 @@ HARDWARE = """
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
 plain = rramalloc.load_hardware("plain").to_dict()
-chip = {"chip": {"arrays_per_tile": 60, "straddle": False, "tiles": [1, 4], "chips": [1, 1]}}
-tiled = Hardware.model_validate(plain | chip)
 """
 COPIES = """
-for hardware in ("plain", tiled):
-    rramalloc.optimize("alexnet", 200, hardware=hardware, work=1, progress=False)
+rramalloc.optimize("alexnet", 200, work=1, progress=False)
 rramalloc.optimize("squeezenet", 432, work=10, progress=False)
 """
 MODES = """
@@ -51,7 +48,6 @@ ones = np.ones_like(graph.windows)
 problem = Problem(graph, ones, 20, CopyModes(ones))
 for name in ("gain", "annealing", "bottleneck", "published", "balance"):
     method_named(name).solve(problem, Work(work=1), 0)
-rramalloc.compare("alexnet", 200, hardware=tiled, methods=["gain"], work=1, progress=False)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
 clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
 rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
@@ -65,7 +61,7 @@ rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """
 """What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at
 its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
-are compiled by the first, the packing of tiles by the second."""
+are compiled by the first."""
 _HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ commands/tune/ cli/"
 LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
 """Where single tests take longest: they come first, so that no worker ends long after the others."""

@@ -141,9 +141,9 @@ class Case:
         return budgets(given, self.minimum)
 
     def problem(self, arrays: int) -> Problem:
-        """Return the search problem within a budget; with chips, of what can be placed on them.
+        """Return the search problem within a budget and the arrays of the chips.
 
-        Raises BudgetError, TileError, PlacementError, LimitError, SpecError.
+        Raises BudgetError, LimitError, SpecError.
         """
         check_arrays(arrays)
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
@@ -158,6 +158,8 @@ class Case:
             modes = ModeArrays(network, graph.stages, hardware, alone, self.divide, mapping)
         _check_chips(graph, hardware, taken)
         left = self._left_by_classifiers(taken, arrays)
+        if hardware.chip is not None:
+            left = min(left, hardware.chip.arrays)
         least, most = self._limits()
         problem = Problem(
             graph,
@@ -173,13 +175,6 @@ class Case:
         )
         if least is not None or not modes.is_chosen_freely:
             problem = replace(problem, once=cheapest_of_each(problem))
-        if hardware.own_tiles is not None:  # every mode takes whole tiles: the budget alone decides
-            problem = replace(problem, budget=min(left, hardware.own_tiles.arrays))
-        elif hardware.chip is not None:
-            tiles = Tiles.of(hardware.chip)
-            problem = replace(problem, tiles=None if hardware.chip.straddle else tiles)
-            usable = tiles.usable(sizes[:, graph.weighted].ravel())
-            problem = replace(problem, budget=min(left, usable))
         return under_limits(problem, self.at_most)
 
     def warnings(self, arrays: int) -> tuple[str, ...]:

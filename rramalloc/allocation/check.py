@@ -11,7 +11,6 @@ import numpy.typing as npt
 from rramalloc.choices import Handoff
 from rramalloc.errors import SolverError
 from rramalloc.mapping.modes import smallest_block
-from rramalloc.mapping.tiles import Tiles, faults
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.timing.simulate import ExactTiming, simulate
@@ -62,7 +61,7 @@ class CheckedTiming:
 
 
 def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> CheckedTiming:
-    """Simulate what a method proposes, and check its copies, arrays, tiles, timing and bound.
+    """Simulate what a method proposes, and check its copies, arrays, timing and bound.
 
     Raises SolverError, which names the method, if something does not hold.
     """
@@ -71,10 +70,6 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.arrays_of_stages(timing.replication, blocks)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
-    if problem.tiles is not None:
-        groups = problem.modes.groups(blocks, timing.replication)
-        sizes, counts = (each[fixed.graph.weighted] for each in groups)
-        recheck_placement(problem.tiles, sizes, counts, method)
     return CheckedTiming(timing, fixed, taken)
 
 
@@ -101,16 +96,6 @@ def recheck_bound(value: float, bound: float, unit: str, method: str) -> None:
     """Raise SolverError if a bound of the objective is above a value that an allocation reaches."""
     if bound > value:
         raise SolverError(f"{method} claims no less than {bound:.17g} {unit}, yet {value:.17g} are enough")
-
-
-def recheck_placement(
-    tiles: Tiles, demand: npt.NDArray[np.int64], replication: npt.NDArray[np.int64], method: str
-) -> None:
-    """Raise SolverError unless every copy has its place in one tile, shown by an actual packing."""
-    packing = tiles.pack(demand, replication)
-    wrong = faults(packing.fillings, demand, replication, tiles)
-    if packing.fit != "fits" or wrong:
-        raise SolverError(f"{method} gave copies that cannot be placed in tiles: {'; '.join(wrong[:3])}")
 
 
 def finish_by_cumulative_maximum(

@@ -127,7 +127,7 @@ def _from_start(problem: Problem, given: AllocationInput, request: Request, stop
 def start_choice(problem: Problem, given: AllocationInput) -> Choice:
     """Return an allocation to begin with, by layer name.
 
-    Raises SpecError for layers that are missing or unknown, and outside of budget, tiles or limits.
+    Raises SpecError for layers that are missing or unknown, and outside of budget or limits.
     """
     graph, where = problem.graph, given.where
     on_arrays = [name for name, weighted in zip(graph.names, graph.weighted, strict=True) if weighted]
@@ -157,8 +157,6 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
             f"start: takes {choice.arrays} arrays, the budget is {problem.budget}; {most[:60]!r} takes most, "
             f"{int(taken.max())}: raise --arrays, or begin with a smaller one",
         )
-    if not problem.holds(copies, blocks):
-        raise SpecError(where, "start: its copies cannot be placed in the tiles of this hardware")
     if problem.excess(choice):
         raise SpecError(where, "start: breaks a limit of --at-most: raise it, or begin with another one")
     return choice

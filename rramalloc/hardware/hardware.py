@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     FailFast,
     Field,
     SerializerFunctionWrapHandler,
@@ -54,11 +55,29 @@ Grid = Annotated[tuple[Lines, Lines], from_list(list[Lines])]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 CrossbarLike = str | tuple[int, int]
 """Wordlines and bitlines: "128x256", or (128, 256)."""
+
+
+def _gone(value: object) -> None:
+    """Return nothing for `straddle = true`, which files of earlier versions hold; raise for anything else."""
+    if value is False:
+        raise fault(
+            'is gone, a copy may lie in several tiles: leave it out. The nearest is sharing = "layer", '
+            "which is not the same: a tile then holds arrays of one layer, whose copies may span tiles"
+        )
+    if value is not True and value is not None:
+        raise fault("must be left out, or true as in files of earlier versions")
+
+
+def _without_gone(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name != "chip.straddle")
+
+
 FieldNames = Annotated[
     tuple[Text, ...],
     FailFast(),
     from_list(list[Text]),
     Field(max_length=100),
+    AfterValidator(_without_gone),
 ]
 
 
@@ -211,15 +230,13 @@ class Memory(Record):
 class Chip(Record):
     """Arrays in tiles, tiles in chips.
 
-    tiles: rows and columns of tiles of a chip; chips: rows and columns of chips; straddle: whether the
-    arrays of one copy may span tiles; sharing: "free", which None also means, if a tile may hold arrays of
-    several layers, "layer" if of one only; hop_ns_*: time of a hop between neighbouring tiles or chips;
-    bandwidth_*: of a link between neighbouring ones.
+    tiles: rows and columns of tiles of a chip; chips: rows and columns of chips; sharing: "free", which None
+    also means, if a tile may hold arrays of several layers, "layer" if of one only; hop_ns_*: time of a hop
+    between neighbouring tiles or chips; bandwidth_*: of a link between neighbouring ones.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
     """
 
     arrays_per_tile: Count
-    straddle: bool
     tiles: Grid
     chips: Grid
     sharing: Literal["free", "layer"] | None = None
@@ -227,6 +244,9 @@ class Chip(Record):
     hop_ns_chip: ZeroOrPositive | None = None
     bandwidth_tile_gb_s: Positive | None = None
     bandwidth_chip_gb_s: Positive | None = None
+    straddle: Annotated[
+        None, BeforeValidator(_gone, json_schema_input_type=Literal[True]), Field(exclude=True, repr=False)
+    ] = None
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

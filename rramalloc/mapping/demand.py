@@ -14,12 +14,11 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from rramalloc.choices import MAPPINGS, Divided, Mapping
-from rramalloc.errors import SpecError, TileError, UnknownNameError
+from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
 from rramalloc.mapping.modes import (
     NO_BLOCKS,
-    NO_TILE,
     SINGLE,
     ArrayCount,
     BlockArrays,
@@ -141,13 +140,6 @@ class Modes(ABC):
         """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
 
     @abstractmethod
-    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        """(arrays of a group that must lie together, number of such groups) of every stage, int64.
-
-        A copy that fits one block of weights may share it, so each block is a group; any other copy is one.
-        """
-
-    @abstractmethod
     def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
         """Return the modes of copies alone, of `demand` arrays each; always: whose bits are still chosen."""
 
@@ -193,10 +185,6 @@ class CopyModes(Modes):
     def most_copies(self, blocks: Sequence[Variant], arrays: Ints) -> Ints:
         most: Ints = np.where(self.demand > 0, arrays // np.maximum(self.demand, 1), 2**40)
         return most
-
-    @override
-    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        return self.demand, replication
 
     @override
     def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
@@ -289,13 +277,6 @@ class ModeArrays(Modes):
         modes = enumerate(zip(blocks, replication.tolist(), strict=True))
         taken = [self.count_stored(i, block).arrays(copies) for i, (block, copies) in modes]
         return np.array(taken, dtype=np.int64)
-
-    @override
-    def groups(self, blocks: Sequence[Variant], replication: Ints) -> tuple[Ints, Ints]:
-        own = [self.count_stored(stage, block) for stage, block in enumerate(blocks)]
-        taken = self.stored(blocks, replication)
-        sizes = [each.spread if each.sharing else each.groups * each.spread for each in own]
-        return np.array(sizes, dtype=np.int64), taken // sizes
 
 
 def modes_of_stages(
@@ -441,18 +422,10 @@ def least_arrays(
 def once(
     network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
-    """Arrays that one copy of each stage takes: whole tiles where a tile is of one stage.
-
-    Raises SpecError, and TileError where a copy that may not straddle tiles of its own is larger than one.
-    """
+    """Arrays that a copy of each stage takes: whole tiles where a tile is of one stage. Raises SpecError."""
     modes = modes_of_stages(network, tuple(stages), hardware, options)
     blocks, ones = [smallest_block(stage) for stage in stages], np.ones(len(stages), dtype=np.int64)
-    taken = modes.each(blocks, ones)
-    if (taken >= NO_TILE).any() and hardware.own_tiles is not None:
-        stored = modes.stored(blocks, ones)
-        large = [(stages[i].name, int(stored[i])) for i in np.flatnonzero(taken >= NO_TILE).tolist()]
-        raise TileError(hardware.own_tiles.arrays_per_tile, large)
-    return [int(arrays) for arrays in taken]
+    return [int(arrays) for arrays in modes.each(blocks, ones)]
 
 
 def row_block_widths(

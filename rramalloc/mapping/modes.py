@@ -140,10 +140,6 @@ def largest_block(stage: TimedNode, shape: Shape) -> Pair:
     return high, wide
 
 
-NO_TILE = 2**41
-"""Arrays of what fits no tile: above every budget."""
-
-
 class ArrayCount(NamedTuple):
     """Arrays that copies of a block take: ceil(ceil(copies * groups / sharing) * spread / tile) * tile.
 
@@ -167,19 +163,8 @@ class ArrayCount(NamedTuple):
         return int(blocks * max(self.sharing, 1) // self.groups) if self.groups else 2**40
 
     def in_own_tiles(self, chip: Chip) -> ArrayCount:
-        """Return the count of whole tiles where a tile holds arrays of one stage (docs/sources/model.md 15).
-
-        An item lies in one tile unless copies may straddle: a copy, or the arrays that several share. What is
-        larger than a tile takes NO_TILE arrays.
-        """
-        room = chip.arrays_per_tile
-        if chip.straddle:
-            return self._replace(tile=room)
-        shared = np.minimum(self.sharing, 1)
-        items = room // np.maximum(np.where(shared, self.spread, self.groups * self.spread), 1)
-        groups = np.where(shared, self.groups, np.minimum(self.groups, 1))
-        per_tile = np.maximum(self.sharing, 1) * np.maximum(items, 1)
-        return ArrayCount(groups, per_tile, np.where(items > 0, room, NO_TILE), np.ones_like(groups))
+        """Return the count of whole tiles, where a tile is of one stage (docs/sources/model.md 15)."""
+        return self._replace(tile=chip.arrays_per_tile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (CANDIDATES, 1)), np.full(CANDIDATES, value)
     heat = hot = _power_of_ten(value)
-    limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest, None)
+    limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest)
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = cost.ANNEALED_STAGE * len(start) * CANDIDATES * MOVES
     while value > 0 and heat > hot / RANGE and not stop.is_used_up:

@@ -20,10 +20,7 @@ from rramalloc.search.work import Work
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Return the best allocation on the way up from the fewest copies, or when the work allowed is done.
-
-    Tiles are not looked at: with a chip the allocation may have to be repaired.
-    """
+    """Return the best allocation on the way up from the fewest copies, or when the work allowed is done."""
     allowed, best = int(stop.work_s / cost.BATCH), problem.smallest.copy()
     edges = problem.graph.flat_binding
     schedule = Schedule.of_copies(edges)

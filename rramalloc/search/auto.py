@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.errors import BudgetError
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.bound.mode_prover import OVERTIME_S
 from rramalloc.search.bound.provers import has_boxes, prover_of
@@ -134,8 +134,6 @@ def solve_with_ties(problem: Problem, stop: Work, seed: int) -> Answer:
             trial = solve_to_target(replace(problem, budget=best.arrays - 1), share, seed, best.makespan)
         except BudgetError:  # no allocation has so few arrays
             return None, True
-        except (PlacementError, TileError):
-            return None, False
         finally:
             stop.charge(share.spent_s)
         if trial.choice.makespan > best.makespan:
@@ -199,7 +197,7 @@ class AutoSearch:
         """Return the side of the bounds after first allocations and bounds; None if the time is up."""
         problem, menu = self.problem, self.menu
         self.best = menu.choice(problem, menu.smallest)
-        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem, placed=False))
+        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem))
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
         if self.warm_start.replication is not None:
             starts.append(menu.state(problem.choice(self.warm_start.replication)))
@@ -245,7 +243,7 @@ class AutoSearch:
             self._improved_s, self._improved_bound = self.spent_s, self.bound
 
     def _keep(self, found: Choice) -> None:
-        """Make it the incumbent if it is better and can be placed."""
+        """Make it the incumbent if it is better and keeps to the budgets."""
         if found.key < self.best.key and self.problem.holds(found.copies, found.blocks):
             # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
             if found.makespan < self.best.makespan:

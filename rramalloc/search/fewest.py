@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, replace
 
 from rramalloc.errors import BudgetError, TargetError
-from rramalloc.mapping.modes import NO_TILE
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
@@ -139,19 +138,13 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
 def for_interval(problem: Problem, longest: int) -> Answer:
     """Fewest arrays with which no stage takes longer than `longest` steps or ticks, stage by stage.
 
-    Raises TargetError if the budget does not hold them, or its tiles hold nothing that was tried.
+    Raises TargetError if the budget does not hold them.
     """
     menu = Menu.of(problem)
     state, fewest = menu.cheapest(longest)
     if fewest > problem.budget:
-        least = menu.smallest_interval(problem, placed=False)
-        raise _unreachable(problem, longest, least)
+        raise _unreachable(problem, longest, menu.smallest_interval(problem))
     found = menu.choice(problem, state)
-    if not problem.holds(found.copies, found.blocks):
-        reached = menu.smallest_interval(problem)
-        if reached > longest:
-            raise TargetError(longest, reached, problem.time_unit, proven=False, goal="interval")
-        found = menu.choice(problem, menu.cheapest(reached)[0])
     words = fewest_words(fewest, found.arrays, f"an interval of {longest} {problem.time_unit}")
     return Answer(found, 1, words, objective_bound=fewest)
 
@@ -165,14 +158,14 @@ def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
         slowest = int(menu.stairs.length[ends].argmax())
         length = number_of(int(menu.stairs.length[ends][slowest]), problem.time_unit.removesuffix("s"))
         limit = f"{problem.graph.names[slowest]!r} alone takes {length} with all the copies that it can have"
-    known = need if need < NO_TILE else None
+    known = need if need < 2**60 else None
     return TargetError(longest, least, problem.time_unit, goal="interval", need=known, limit=limit)
 
 
 def unlimited(problem: Problem) -> Problem:
     """Return the problem with as many arrays as copies alone can use; modes never need more."""
     modes = problem.modes.of_copies(problem.demand, always=problem.bits is not None)
-    return replace(problem, modes=modes, once=None, tiles=None, budget=2**53)
+    return replace(problem, modes=modes, once=None, budget=2**53)
 
 
 def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:

@@ -273,7 +273,7 @@ def _of_intervals(along: Interval) -> Front:
     for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]])[::-1].tolist():
         state, arrays = menu.cheapest(length)
         found = menu.choice(problem, state)
-        if arrays > problem.budget or not problem.holds(found.copies, found.blocks):
+        if arrays > problem.budget:
             continue
         value = along.value(found)
         if points and value >= points[-1].value * (1 - _SAME):

@@ -152,7 +152,7 @@ class Improver:
         staircases = (False, True) if self.menu.has_low_stairs else (False,)
         self._tables = [self.menu.tables(self.problem, self.slots, low=low) for low in staircases]
         self._edges = self.problem.graph.flat_extents
-        self._scratch = Scratch.of(self._edges, self._tables[0].room)
+        self._scratch = Scratch.of(self._edges)
         self._beams = _Beams(self.problem, self.menu, self._tables[0], self._scratch)
 
     def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
@@ -259,7 +259,7 @@ class Improver:
     def _beam(self, best: Choice, enough: int, stop: Work) -> Choice:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
-        if trial is not None and not self._fits(trial):
+        if trial is not None and not self.problem.holds(trial.copies, trial.blocks):
             self._runs += 1
             target, current = max(enough, best.makespan - 1), self.menu.state(trial)
             most_s = stop.spent_s - begun_s
@@ -267,11 +267,6 @@ class Improver:
         found = best if trial is None or not self.problem.holds(trial.copies, trial.blocks) else trial
         self._beam_pace = _pace(self._beam_pace, best, found, stop.spent_s - begun_s)
         return found
-
-    def _fits(self, trial: Choice) -> bool:
-        """Return whether an allocation keeps to both budgets."""
-        bits = self.problem.bits
-        return trial.arrays <= self.problem.budget and (bits is None or bits.fits(trial.blocks))
 
     def _shorten(self, current: State, target: int, seconds: float, stop: Work) -> int:
         """Add arrays until a target is met: on critical chains in one run, on all stages in the next one.

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from rramalloc.errors import BudgetError, PlacementError, TileError
-from rramalloc.search import auto, cost
+from rramalloc.errors import BudgetError
+from rramalloc.search import cost
 from rramalloc.search.menu import (
     Menu,
     access_of_modes,
@@ -32,10 +32,6 @@ from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
 
-_PLACING = 0.3
-"""Part of the work allowed that may look for intervals whose cheapest modes tiles do not hold."""
-_PLACING_ONCE = 0.05
-"""Part of the work allowed for one such interval."""
 _SAME = 1e-12
 """A product that is longer than a target by less than this, relatively, meets it."""
 
@@ -91,11 +87,7 @@ class Intervals:
         least_ns = self.shortest_step_ns(longest)
         if self.incumbent.value <= longest * least_ns * (1 + _SAME):  # the bound is attained
             return least_ns
-        if not self.problem.holds(cheapest.copies, cheapest.blocks):
-            found = placed_within(self.problem, longest, self.stop)
-            if found is not None:
-                self.incumbent.offer(found)
-        limited = limited_to(replace(self.problem, tiles=None), longest)
+        limited = limited_to(self.problem, longest)
         if step_time_of(self.problem).shared:
             fed = least_access(limited, self.stop.nested(self.stop.work))
             self.incumbent.offer(fed.choice)
@@ -251,40 +243,6 @@ def fewest_words(least: int, found: int, target: str) -> str:
     return f"at least {least} arrays are needed for {target}{end}"
 
 
-def placed_within(problem: Problem, longest: int, stop: Work) -> Choice | None:
-    """Return an allocation with at most this interval that tiles hold, if a short search finds one."""
-    if stop.out_of_time or stop.spent_s >= _PLACING * stop.work_s:
-        return None
-    try:
-        limited = limited_to(problem, longest)
-    except (BudgetError, PlacementError, TileError):
-        return None
-    share = stop.nested(max(1, round(_PLACING_ONCE * stop.work)))
-    found = auto.solve(limited, share, 0).choice
-    stop.charge(share.spent_s)
-    short = problem.interval(found.copies, found.blocks) <= longest
-    return found if short and problem.holds(found.copies, found.blocks) else None
-
-
-def smallest_placed(problem: Problem, menu: Menu, stop: Work) -> tuple[int, Choice]:
-    """Return the smallest interval that was found of allocations that tiles hold, and one that has it."""
-    steps = menu.smallest_interval(problem)
-    best = menu.choice(problem, menu.cheapest(steps)[0])
-    if problem.tiles is None or problem.one_block:  # more copies than the fewest take more tiles
-        return steps, best
-    own = menu.intervals(problem)
-    own = own[own < steps]
-    low, high = 0, len(own)
-    while low < high:
-        middle = (low + high) // 2
-        found = placed_within(problem, int(own[middle]), stop)
-        if found is None:
-            low = middle + 1
-        else:
-            best, steps, high = found, problem.interval(found.copies, found.blocks), middle
-    return steps, best
-
-
 def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
 
@@ -310,7 +268,7 @@ def even_copies(problem: Problem) -> Replication:
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Fewest copies that reach the smallest interval. The interval itself bounds the makespan."""
     copies = even_copies(problem)
-    bound = Menu.of(problem).smallest_interval(problem, placed=False)
+    bound = Menu.of(problem).smallest_interval(problem)
     words = "interval: with this budget some stage needs that many batches"
     looks = int(problem.graph.windows.max()).bit_length()
     stop.charge(cost.INTERVAL_STAGE * looks * len(copies))

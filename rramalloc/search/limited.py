@@ -161,7 +161,7 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
         try:
             problem = limited_to(problem, max(1, steps_within(interval_ns, step_ns)))
         except BudgetError:
-            least = Menu.of(problem).smallest_interval(problem, placed=False)
+            least = Menu.of(problem).smallest_interval(problem)
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
     left = {name: limit for name, limit in limits.items() if name != "area_um2"}
     return replace(problem, at_most=left) if limits else problem  # empty: the area is in the budget

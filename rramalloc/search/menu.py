@@ -568,12 +568,11 @@ class Menu:
         slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
         climbed = len(self.stages) if low else 0
-        room = problem.limits.room if problem.graph.weighted.all() else None
         toll, excess = int(tolls(self.price, np.array(MOST_PARTS))), 0.0
         if self.by_bits is not None:
             excess = price_of_excess(self.price, problem.budget)
         blocks, stairs, budget = self.blocks, self.stairs, problem.budget
-        return MenuTables(blocks, stairs, climbed, self.clock, budget, room, slots, toll, excess)
+        return MenuTables(blocks, stairs, climbed, self.clock, budget, slots, toll, excess)
 
     def block(self, number: int) -> Variant:
         """Height and width of a block by its number, and its bits where they are chosen."""
@@ -597,32 +596,23 @@ class Menu:
         blocks = tuple(self.block(number) for number in state.block.tolist())
         return problem.choice(state.copies.copy(), blocks)
 
-    def smallest_interval(self, problem: Problem, *, placed: bool = True) -> int:
-        """Shortest length of all stages with which the cheapest modes fit the budget, by bisection.
-
-        placed: they fit the tiles too. Without that it is a bound: where tiles cannot hold the cheapest modes
-        for an interval, they may hold others.
-        """
+    def smallest_interval(self, problem: Problem) -> int:
+        """Shortest length of all stages with which the cheapest modes fit the budget, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         if self.by_bits is not None:
             high = max(int(own.length[0]) for some in self.by_bits for own in some)
         while low < high:
             middle = (low + high) // 2
-            state, arrays = self.cheapest(middle)
-            fits = arrays <= problem.budget
-            if fits and placed and problem.tiles is not None:
-                found = self.choice(problem, state)
-                fits = problem.holds(found.copies, found.blocks)
-            if fits:
+            if self.cheapest(middle)[1] <= problem.budget:
                 high = middle
             else:
                 low = middle + 1
         return low
 
     def intervals(self, problem: Problem) -> Ints:
-        """Return every length of a stage that can be the interval, whatever the tiles, the shortest first."""
+        """Return every length of a stage that can be the interval, the shortest first."""
         own = np.unique(np.concatenate([each.modes.length for each in self.stages]))
-        shortest = self.smallest_interval(problem, placed=False)
+        shortest = self.smallest_interval(problem)
         return np.unique(np.append(own[own >= shortest], shortest))
 
     def state(self, found: Choice) -> State:
@@ -722,7 +712,7 @@ class Menu:
         menu = cls._joined(stages, 0.0, by_bits=problem.bits is not None)
         if problem.bits is None:
             return menu
-        options = menu._options(menu.smallest_interval(problem, placed=False))
+        options = menu._options(menu.smallest_interval(problem))
         return cls._joined(stages, price_of_limit(options)[0], by_bits=True)
 
     @classmethod

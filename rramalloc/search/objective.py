@@ -297,7 +297,7 @@ class _LatencyByStep:
                 self.incumbent.offer(menu.choice(self.problem, start))
         least = quick_bound(within, self.stop)
         if self.inputs > 1:
-            least += (self.inputs - 1) * Menu.of(within).smallest_interval(within, placed=False)
+            least += (self.inputs - 1) * Menu.of(within).smallest_interval(within)
         return max(least, steps) * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
@@ -339,12 +339,12 @@ class Interval(TimeObjective):
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
             menu = Menu.of(problem)
-            steps, placed = interval.smallest_placed(problem, menu, stop)
+            steps = menu.smallest_interval(problem)
             limited, bound = limited_to(problem, steps), self._least(stop)
             answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.blocks
             if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
-                answer = replace(answer, choice=placed)
+                answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
             tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"
             words = (
                 f"{tried} by trying every one; makespan at that interval, at least "
@@ -365,7 +365,7 @@ class Interval(TimeObjective):
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        problem = replace(self.problem, budget=most_arrays, tiles=None)
+        problem = replace(self.problem, budget=most_arrays)
         if self.by_step is None:
             return Menu.of(problem).smallest_interval(problem)
         return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
@@ -375,14 +375,13 @@ class Interval(TimeObjective):
         return self._least(stop) if answer.objective_bound is None else answer.objective_bound
 
     def _least(self, stop: Work) -> float:
-        """Return the smallest value by trying every interval, of allocations that tiles need not hold."""
+        """Return the smallest value by trying every interval."""
         known = self.problem.root_bounds
         if self.name not in known:
-            problem = replace(self.problem, tiles=None)
             if self.by_step is None:
-                known[self.name] = Menu.of(problem).smallest_interval(problem)
+                known[self.name] = Menu.of(self.problem).smallest_interval(self.problem)
             else:
-                known[self.name] = interval.least_product(problem, stop.nested(stop.work, gap=0.0))[1]
+                known[self.name] = interval.least_product(self.problem, stop.nested(stop.work, gap=0.0))[1]
         bound = known[self.name]
         return bound if self.unit == "ns" else round(bound)
 

@@ -10,11 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.errors import BudgetError, PlacementError, TileError
+from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import Modes
 from rramalloc.mapping.modes import Variant, block_of, precise
-from rramalloc.mapping.tiles import Classes, Fit, Tiles
-from rramalloc.search.kernels.limits import Limits, TileRoom, packing_scratch, placeable
+from rramalloc.search.kernels.limits import Limits
 from rramalloc.search.sensitivity import BitModes
 from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
@@ -58,7 +57,6 @@ class Problem:
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     start: blocks and copies to begin a search with;
-    tiles: of the chips, if copies may not straddle them, None if only the budget counts;
     modes: arrays of every mode;
     energy: what the hardware says of energy and area, None if nothing;
     bits: the bits that stages choose from, None where they are given: then demand is with the fewest;
@@ -66,7 +64,7 @@ class Problem:
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
     at_most: limits of energy_pj, power_mw, latency_ns, interval_ns, makespan and interval.
-    Raises BudgetError, TileError or PlacementError if one copy of every stage does not fit.
+    Raises BudgetError if one copy of every stage does not fit.
     """
 
     graph: StageGraph
@@ -76,7 +74,6 @@ class Problem:
     step_time: StepTime | None = None
     least: Replication | None = None
     most: Replication | None = None
-    tiles: Tiles | None = None
     energy: EnergyModel | None = None
     at_most: Mapping[str, float] | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
@@ -94,16 +91,6 @@ class Problem:
         if self.minimum > self.budget:
             held = self.least is not None and bool((self.least > 1).any())
             raise BudgetError(self.minimum, self.budget, self._needs(), held=held)
-        if self.tiles is not None:
-            if self.tiles.too_large(self.demand):
-                each = zip(self.graph.names, self.demand.tolist(), strict=True)
-                large = [(name, demand) for name, demand in each if demand > self.tiles.arrays]
-                raise TileError(self.tiles.arrays, large)
-            once = self.smallest if self.one_block else np.ones_like(self.demand)
-            fit = self._fit(self.tiles, self.demand, once)
-            if fit != "fits":
-                proven = fit == "does not fit"
-                raise PlacementError(self.minimum, self.tiles.count, self.tiles.arrays, proven=proven)
 
     def _needs(self) -> list[tuple[str, int]]:
         """(layer, arrays of its fewest copies), in network order."""
@@ -155,7 +142,7 @@ class Problem:
         try:
             alone = self.modes.of_copies(self.demand, always=self.bits is not None)
             return replace(self, modes=alone, once=None)
-        except (BudgetError, PlacementError, TileError):
+        except BudgetError:
             return None
 
     def with_most(self, most: Replication) -> Problem:
@@ -319,7 +306,7 @@ class Problem:
         return simulate(self.in_blocks(choice.blocks).graph, choice.copies)
 
     def fits(self, replication: Replication) -> bool:
-        """Whether an allocation keeps to budget and tiles, and to the bounds of every stage."""
+        """Whether an allocation keeps to the budget and to the bounds of every stage."""
         in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
         return bool(in_range) and self.holds(replication)
 
@@ -335,23 +322,10 @@ class Problem:
         return self.choice(copies, blocks) if self.holds(copies, blocks) else None
 
     def holds(self, replication: Replication, blocks: Blocks | None = None) -> bool:
-        """Whether the arrays that an allocation needs are there, and its copies can be placed in tiles."""
+        """Whether an allocation keeps to the budget of arrays and, where bits are chosen, of sensitivity."""
         if self.arrays(replication, blocks) > self.budget:
             return False
-        if self.bits is not None and not self.bits.fits(blocks or self.graph.blocks):
-            return False
-        if self.tiles is None:
-            return True
-        room = self.limits.room
-        if room is not None and placeable(room, replication[self.graph.weighted], packing_scratch(room)):
-            return True
-        sizes, counts = self.modes.groups(blocks or self.graph.blocks, replication)
-        return bool((sizes <= self.tiles.arrays).all()) and self._fit(self.tiles, sizes, counts) == "fits"
-
-    def _fit(self, tiles: Tiles, sizes: Replication, counts: Replication) -> Fit:
-        """Return whether these groups of arrays fit the tiles; digital nodes take no place."""
-        placed = self.graph.weighted
-        return tiles.pack(sizes[placed], counts[placed]).fit
+        return self.bits is None or self.bits.fits(blocks or self.graph.blocks)
 
     @cached_property
     def on_arrays(self) -> Problem:
@@ -378,11 +352,7 @@ class Problem:
     @cached_property
     def limits(self) -> Limits:
         """The constraints in the form that compiled searches read."""
-        room = None
-        if self.tiles is not None and self.one_block:
-            classes = Classes.of(self.demand[self.graph.weighted])
-            room = TileRoom(classes.sizes, classes.kind, self.tiles.count, self.tiles.arrays)
-        return Limits(self.demand, self.budget, self.smallest, self.largest, room)
+        return Limits(self.demand, self.budget, self.smallest, self.largest)
 
 
 def variants_of(blocks: npt.NDArray[np.int64]) -> list[Variant]:

@@ -71,7 +71,7 @@ class Incumbent:
     best: Choice | None = None
 
     def offer(self, found: Choice) -> None:
-        """Keep an allocation that is better and can be placed."""
+        """Keep an allocation that is better and keeps to the budgets."""
         value = self.value_of(found)
         equal = (
             self.best is not None and value <= self.value * (1 + _SAME) and found.arrays < self.best.arrays
@@ -311,9 +311,7 @@ class StepRange:
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
                     modes = CopyModes(demand)
-                    relaxed.append(
-                        replace(fed, demand=demand, modes=modes, once=None, budget=budget, tiles=None)
-                    )
+                    relaxed.append(replace(fed, demand=demand, modes=modes, once=None, budget=budget))
         return relaxed
 
 

@@ -1,4 +1,4 @@
-"""Repair of an allocation: removes copies until budget and tiles of the chips hold the rest."""
+"""Repair of an allocation: removes copies until the budget holds the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rramalloc.timing.simulate import Replication
 
 
 def fitting(problem: Problem, replication: Replication, blocks: Blocks | None = None) -> Replication:
-    """Return the allocation itself if it keeps to budget and tiles, else one with fewer copies that does.
+    """Return the allocation itself if it keeps to the budget, else one with fewer copies that does.
 
     blocks: of its modes, which stay as they are. Every copy beyond the least is scaled down alike; how far is
     found by bisection.

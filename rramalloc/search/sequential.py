@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.modes import Variant, breakpoints
-from rramalloc.search import cost, repair
+from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
-from rramalloc.search.problem import Answer, Choice, Problem, variants_of
+from rramalloc.search.problem import Answer, Problem, variants_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
@@ -57,15 +57,8 @@ def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> A
 
 
 def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Answer:
-    """Minimise the sum of batches times each stage's own step, in ns, and in tiles.
-
-    `objective_bound` is of that sum.
-    """
-    answer = _solve(problem, stop, by_step, all_modes(problem))
-    if problem.holds(answer.choice.copies, answer.choice.blocks):
-        return answer
-    words = f"{answer.proof} in arrays without tiles; copies taken away until the tiles hold them"
-    return replace(answer, choice=_placed(problem, answer.choice), proof=words, repaired=True)
+    """Minimise the sum of batches times each stage's own step, in ns; `objective_bound` is of that sum."""
+    return _solve(problem, stop, by_step, all_modes(problem))
 
 
 def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Sequence[StageModes]) -> Answer:
@@ -107,14 +100,6 @@ def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: Stage
         carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.modes.low
         step_ns = np.maximum(step_ns, carried)
     return length * step_ns
-
-
-def _placed(problem: Problem, found: Choice) -> Choice:
-    """Fewer copies that tiles hold; of single windows if the blocks do not fit them in any number."""
-    fewer = repair.fitting(problem, found.copies, found.blocks)
-    return problem.choice(
-        *(fewer, found.blocks) if problem.holds(fewer, found.blocks) else (problem.smallest,)
-    )
 
 
 class StageChoices(NamedTuple):

@@ -10,9 +10,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
-from rramalloc.errors import PlacementError
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.descent import Descent
 from rramalloc.search.interval import Ints
@@ -50,10 +47,7 @@ class _ByInterval:
     def fastest(self, limit: int, work: int) -> FasterThan:
         """Return the least makespan with an interval that is not longer, as `LimitModel.fastest`."""
         problem, longest = self.incumbent.problem, int(self.lengths[limit])
-        try:
-            within = limited_to(problem, longest)
-        except PlacementError as error:
-            return FasterThan(None, math.inf if error.proven else 1)
+        within = limited_to(problem, longest)
         share = self.stop.nested(work)
         if share.time_limit_s is not None:  # other intervals follow: each search takes half of what is left
             share.time_limit_s -= max(0.0, share.time_limit_s - share.seconds) / 2
@@ -93,15 +87,14 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
     bound = model.floor(0, 1)
     if not stop.out_of_time:
         known, last = KnownTimes(model, incumbent), len(lengths) - 1
-        first = int(np.searchsorted(lengths, menu.smallest_interval(problem)))
-        known.search(first, stop.work)
-        ranges = [LimitRange(known, stop.work, -1, first)]
-        if first < last:
+        known.search(0, stop.work)
+        ranges = [LimitRange(known, stop.work, -1, 0)]
+        if last > 0:
             known.search(last, FIRST_WORK_OF_LIMIT)
-            beyond = LimitRange(known, stop.work, first, last)
+            beyond = LimitRange(known, stop.work, 0, last)
             if beyond.bound < incumbent.value:
                 known.search(last, stop.work)
-                beyond = LimitRange(known, stop.work, first, last)
+                beyond = LimitRange(known, stop.work, 0, last)
             ranges.append(beyond)
         stop.charge(share.taken())
         bound = close_ranges(ranges, incumbent, share)

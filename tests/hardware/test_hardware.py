@@ -51,7 +51,7 @@ def test_to_dict_leaves_out_what_is_not_given() -> None:
         "adc_ns": 0.78125,
         "columns_per_adc": 128,
     }
-    assert document["chip"] == {"arrays_per_tile": 96, "straddle": True, "tiles": [16, 8], "chips": [1, 1]}
+    assert document["chip"] == {"arrays_per_tile": 96, "tiles": [16, 8], "chips": [1, 1]}
     assert "memory" not in document
     assert "pj_per_byte" not in document["energy"]
     assert "energy" not in load_hardware("plain").to_dict()

@@ -8,7 +8,7 @@ import pytest
 
 import rramalloc
 from rramalloc.errors import BudgetError, FileError, SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Crossbar, Memory, parse_crossbar
+from rramalloc.hardware.hardware import Crossbar, Hardware, Memory, parse_crossbar
 from rramalloc.hardware.loader import load_hardware
 
 TABLES: dict[str, dict[str, str]] = {
@@ -19,7 +19,7 @@ TABLES: dict[str, dict[str, str]] = {
     "memory": {"bandwidth_gb_s": "128", "reuse": '"row"', "scope": '"shared"'},
     "chip": {
         "arrays_per_tile": "96",
-        "straddle": "false",
+        "straddle": "true",
         "tiles": "[16, 8]",
         "chips": "[1, 1]",
         "hop_ns_tile": "1",
@@ -50,6 +50,20 @@ def test_complete_file(tmp_path: Path) -> None:
     assert hardware.chip.hop_ns_tile == 1.0
 
 
+def test_straddle_is_gone(tmp_path: Path) -> None:
+    """`true` says nothing and is not written again; `false` names what is nearest."""
+    path = written(tmp_path / "mine.toml")
+    path.write_text('unconfirmed = ["chip.straddle", "chip.tiles"]\n' + path.read_text())
+    hardware = load_hardware(path)
+    without = load_hardware(written(tmp_path / "other.toml", "chip", "straddle", None))
+    assert hardware.to_dict() == without.to_dict() | {"unconfirmed": ["chip.tiles"]}
+    gone = r'(?s)chip.straddle.* gone.* sharing = "layer", which is not the same'
+    with pytest.raises(SpecError, match=gone):
+        load_hardware(written(tmp_path / "mine.toml", "chip", "straddle", "false"))
+    with pytest.raises(ValueError, match=gone):
+        Hardware.model_validate(without.to_dict() | {"chip": without.to_dict()["chip"] | {"straddle": False}})
+
+
 def test_a_value_without_effect_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.toml")
     path.write_text(path.read_text() + "\n[energy]\npj_per_byte = 0.5\n")
@@ -75,7 +89,7 @@ BAD = [
     ("memory", "reuse", '"column"'),
     ("memory", "scope", '"global"'),
     ("chip", "arrays_per_tile", "0"),
-    ("chip", "straddle", "1"),
+    *(("chip", "straddle", value) for value in ("1", "false", '"yes"')),
     *(
         ("chip", "tiles", value)
         for value in ("[16]", "[16, 8, 1]", "[0, 8]", "[16.0, 8]", "16", '"ab"', "[]")

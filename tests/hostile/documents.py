@@ -26,7 +26,6 @@ output_bits = 8
 signed = "offset"
 [chip]
 arrays_per_tile = 16
-straddle = true
 tiles = [4, 4]
 chips = [2, 1]
 hop_ns_tile = 1.0

@@ -21,7 +21,7 @@ PIMCOMP = load_hardware("pimcomp")
 
 
 def small(cores: int, arrays: int) -> Hardware:
-    chip = Chip(arrays_per_tile=arrays, straddle=True, tiles=(1, cores), chips=(1, 1))
+    chip = Chip(arrays_per_tile=arrays, tiles=(1, cores), chips=(1, 1))
     return PIMCOMP.model_copy(update={"chip": chip})
 
 

@@ -76,7 +76,7 @@ def test_emulated_layers_of_any_bits_are_equal(mapping: Any) -> None:
                 "output_bits": 6,
                 "signed": draw.choice(("offset", "differential")),
             },
-            chip={"arrays_per_tile": 16, "straddle": True, "tiles": [4, 4], "chips": [1, 1]},
+            chip={"arrays_per_tile": 16, "tiles": [4, 4], "chips": [1, 1]},
         )
         fc: Any = draw.choice(("host", "crossbar"))
         copies = {"replication": {"a": 2, "b": 1, "c": 3}}

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-import rramalloc
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
 
-def machine(slices: str, polarities: str | None, *, tile: int = 64, straddle: bool = True) -> Hardware:
+def machine(slices: str, polarities: str | None) -> Hardware:
     """20 x 16 cells of 2 bits, 4-bit weights: 2 slices; one polarity where `polarities` is None."""
     crossbar: dict[str, Any] = {"wordlines": 20, "bitlines": 16, "cell_bits": 2, "slices": slices}
     signed = "offset" if polarities is None else "differential"
@@ -23,7 +22,7 @@ def machine(slices: str, polarities: str | None, *, tile: int = 64, straddle: bo
         source="made for a test",
         crossbar=crossbar | ({} if polarities is None else {"polarities": polarities}),
         precision=precision,
-        chip=Chip(arrays_per_tile=tile, straddle=straddle, tiles=(16, 16), chips=(1, 1)),
+        chip=Chip(arrays_per_tile=64, tiles=(16, 16), chips=(1, 1)),
     )
 
 
@@ -80,19 +79,3 @@ def test_demand(slices: str, polarities: str, mapping: Any, arrays: list[int]) -
     network = small()
     hardware = machine(slices, polarities)
     assert demands(network, network.stages, hardware, MappingOptions(mapping=mapping)) == arrays
-
-
-def test_an_unstraddled_tile_holds_all_arrays_of_a_block() -> None:
-    """`sdk`: blocks that copies share, 4 arrays each, in tiles of 6: one a tile."""
-    hardware = machine("arrays", "arrays", tile=6, straddle=False)
-    nodes = [
-        {"name": "input", "op": "input", "shape": [4, 8, 8]},
-        {"name": "point", "op": "conv", "inputs": ["input"], "out_channels": 4, "kernel": 1},
-    ]
-    network = network_of("n", nodes)
-    allocation = {"replication": {"point": 8}, "block": {"point": [1, 1]}}  # 4 of 16 bitlines: 4 a block
-    placement = rramalloc.place(network, allocation, hardware=hardware, mapping="sdk")
-    assert sorted((array.row_block, array.plane) for array in placement.arrays) == [
-        (block, plane) for block in range(2) for plane in range(4)
-    ]
-    assert [tile.arrays for tile in placement.tiles] == [4, 4]

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_problem, randoms
 from methods.small import random_chain
 
@@ -19,7 +19,6 @@ from rramalloc.errors import PluginError, RramallocError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods import registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
@@ -106,21 +105,6 @@ def test_bounds_on_copies_are_kept(name: str, random: Random) -> None:
     small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=most))
     candidate = proposed(small.problem, name)
     assert (small.allocations == candidate.choice.copies).all(axis=1).any()
-
-
-@pytest.mark.parametrize("name", BASELINES)
-@settings(max_examples=15)
-@given(random=randoms)
-def test_copies_that_may_not_straddle_tiles(name: str, random: Random) -> None:
-    problem = small_case(random, name).problem
-    arrays = int(problem.demand.max()) + random.randint(0, 4)
-    tiles = Tiles(-(-random.randint(problem.minimum, problem.budget) // arrays), arrays)
-    assume(tiles.pack(problem.demand, problem.smallest).fit == "fits")
-    tiled = replace(problem, tiles=tiles)
-    candidate = proposed(tiled, name)
-    assert tiled.fits(candidate.choice.copies)
-    asked = method_named(name).solve(tiled, Work(work=LITTLE), 0).choice.copies
-    assert candidate.repaired == (not tiled.holds(asked))
 
 
 @pytest.mark.parametrize("name", BASELINES)

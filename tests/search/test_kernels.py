@@ -226,7 +226,7 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
         if archive is not None:
             drawn.tables = drawn.menu.tables(drawn.problem, archive.slots)
         edges, blocks = drawn.problem.graph.flat_extents, drawn.menu.blocks
-        scratch = moves.Scratch.of(edges, drawn.tables.room)
+        scratch = moves.Scratch.of(edges)
         wanted = max(1, int(drawn.makespan * random.choice((0.5, 0.9, 1.0))))
         unlimited, shortest, generator = (
             drawn.tables._replace(budget=2**60),
@@ -260,7 +260,7 @@ def test_annealed_arrays_meet_the_target(tick: int, copies_only: bool) -> None:
 def guided(drawn: DrawnModes) -> BeamSearch:
     """A beam search whose modes hold those of the state, which become random ones of them."""
     edges = drawn.problem.graph.flat_extents
-    scratch = moves.Scratch.of(edges, drawn.tables.room)
+    scratch = moves.Scratch.of(edges)
     search = BeamSearch(edges, drawn.menu, drawn.tables, scratch, 2**40, 0.15)
     for i in range(len(drawn.state.block)):
         row = drawn.random.randrange(int(search._modes.first[i]), int(search._modes.first[i + 1]))

@@ -17,6 +17,7 @@ from laws.strategies import Clocks, random_network, randoms
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
@@ -24,6 +25,7 @@ from rramalloc.network.network import Network
 from rramalloc.search import auto, sequential
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
+from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
@@ -307,3 +309,19 @@ def test_a_mode_outside_of_the_menu_has_one_that_stands_in_for_it() -> None:
             ).all()
     assert outside
     assert auto.solve(problem, Work(), 0).choice.makespan == 46
+
+
+def test_beams_whose_finds_pass_a_limit_leave_work_for_annealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beam finds the same again as long as its guide stays, so it must not be tried for ever."""
+    hardware = load_hardware("plain").with_crossbar(256, 256)
+    problem = Case(load("resnet18"), hardware, MappingOptions(mapping="sdk")).problem(386)
+    menu = Menu.of(problem)
+    improver = Improver(problem, menu, 0)
+    best = menu.choice(problem, menu.cheapest(menu.smallest_interval(problem))[0])
+    annealed = []
+    anneal = Improver._anneal
+    monkeypatch.setattr(Improver, "_anneal", lambda *given: annealed.append(1) or anneal(*given))
+    monkeypatch.setattr(Problem, "holds", lambda *_: False)
+    same = improver.run(best, 1, 3.0, Work())
+    assert same is best
+    assert len(annealed) > 5

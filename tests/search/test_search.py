@@ -240,7 +240,7 @@ def test_impossible_requests_are_refused(
 )
 def test_a_target_out_of_reach_says_what_the_limit_is(arrays: int | None, remedy: str) -> None:
     """AlexNet has 3025 windows in its first layer, of 3 arrays: more than 40 steps with 200 arrays."""
-    chip = Chip(arrays_per_tile=50, straddle=True, tiles=(1, 4), chips=(1, 1))
+    chip = Chip(arrays_per_tile=50, tiles=(1, 4), chips=(1, 1))
     hardware = load_hardware("plain").model_copy(update={"chip": chip})
     with pytest.raises(TargetError, match=f"target of 40 steps cannot be met.*{remedy}"):
         optimize("alexnet", arrays, hardware=hardware, objective="arrays", target=40, work=4)

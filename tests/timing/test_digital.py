@@ -181,6 +181,6 @@ def _arrays(problem: Any, stage: int, block: tuple[int, int], copies: int) -> in
 
 
 CHIP = {
-    "arrays_per_tile": 1, "straddle": True, "tiles": [3, 3], "chips": [1, 1], "hop_ns_tile": 8.0,
+    "arrays_per_tile": 1, "tiles": [3, 3], "chips": [1, 1], "hop_ns_tile": 8.0,
     "bandwidth_tile_gb_s": 4.0,
 }  # fmt: skip

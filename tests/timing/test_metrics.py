@@ -43,7 +43,7 @@ COPIES = {"a": 3, "b": 2}
 @pytest.mark.parametrize(("idle", "leaking"), [("on", 20), ("gated", 12)])
 def test_arrays_that_are_not_in_use(idle: str, leaking: int) -> None:
     """11 arrays in 3 tiles of 4, of a chip of 5 tiles; 180 ns; 100 um2 an array, 50 um2 a tile."""
-    tiles = {"arrays_per_tile": 4, "straddle": True, "tiles": [1, 5], "chips": [1, 1]}
+    tiles = {"arrays_per_tile": 4, "tiles": [1, 5], "chips": [1, 1]}
     energy = ENERGY | {"area_um2": 100.0, "periphery_um2": 50.0, "idle": idle}
     result = rramalloc.simulate(chain(), COPIES, hardware=machine(chip=tiles, energy=energy))
     assert result.static_pj == 0.5 * leaking * 180
@@ -55,7 +55,7 @@ def test_arrays_that_are_not_in_use(idle: str, leaking: int) -> None:
 @pytest.mark.parametrize("idle", ["on", "gated"])
 def test_least_energy_is_that_of_all_allocations(idle: str) -> None:
     """Gated, the arrays of tiles in use count: copies are worth a tile only where they save enough time."""
-    tiles = {"arrays_per_tile": 4, "straddle": True, "tiles": [1, 5], "chips": [1, 1]}
+    tiles = {"arrays_per_tile": 4, "tiles": [1, 5], "chips": [1, 1]}
     hardware = machine(chip=tiles, energy=ENERGY | {"idle": idle})
     every = [
         rramalloc.simulate(chain(), {"a": a, "b": b}, hardware=hardware).energy_pj
@@ -88,7 +88,7 @@ def test_every_term_by_hand() -> None:
 
 
 def test_chips_leak_whole_and_tiles_have_a_periphery() -> None:
-    chip = {"arrays_per_tile": 4, "straddle": True, "tiles": [2, 4], "chips": [1, 1]}
+    chip = {"arrays_per_tile": 4, "tiles": [2, 4], "chips": [1, 1]}
     result = rramalloc.simulate(
         chain(), COPIES, hardware=machine(chip=chip, energy=ENERGY | {"periphery_um2": 50.0})
     )

@@ -66,7 +66,7 @@ def compare(
     in a notebook; ending: set its `interrupted` to end early, with what is ready by then; the others are
     those of SearchArguments. `skipped` of the result lists methods that do not apply or find no
     allocation.
-    Raises RramallocError: BudgetError, FileError, PlacementError, TileError, SpecError, UnknownNameError
+    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError
     before anything runs; SolverError if an allocation does not survive the check.
     """
     check_known("objective", objective, COMPARED_OBJECTIVES)

@@ -18,7 +18,6 @@ from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neigh
 from rramalloc.commands.explain.step_parts import layers_of
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.mapping.modes import block_of
-from rramalloc.mapping.tiles import Tiles
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
@@ -50,11 +49,9 @@ class Neighbours:
     def of(
         cls, case: Case, timing: ExactTiming, objective: ExplainedObjective, stop: Work, seed: int
     ) -> Neighbours:
-        """Return the searches of a case. Raises BudgetError, SpecError, TileError."""
+        """Return the searches of a case. Raises BudgetError, SpecError."""
         problem = replace(case.problem(MAX_ARRAYS), budget=MAX_ARRAYS)
-        most = problem.arrays(problem.largest)  # a tile for each is as many as can be of use
-        tiles = None if problem.tiles is None else Tiles(most, problem.tiles.arrays)
-        problem = replace(problem, budget=most, tiles=tiles)
+        problem = replace(problem, budget=problem.arrays(problem.largest))
         return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed)
 
     @property
@@ -287,11 +284,4 @@ def _tiles(case: Case, checked: CheckedTiming) -> int | None:
     chip = case.hardware.chip
     if chip is None:
         return None
-    tiles = -(-checked.used // chip.arrays_per_tile)
-    if not (chip.straddle or checked.problem.in_whole_tiles):
-        graph = checked.timing.graph
-        sizes, counts = checked.problem.modes.groups(graph.blocks, checked.timing.replication)
-        placed = sizes[graph.weighted], counts[graph.weighted]
-        while Tiles(tiles, chip.arrays_per_tile).pack(*placed).fit != "fits":
-            tiles += 1
-    return tiles
+    return -(-checked.used // chip.arrays_per_tile)

@@ -3,9 +3,9 @@
 The constructive placement: tiles filled layer after layer, along a curve over the mesh.
 
 A copy is one piece if it fits a tile, else pieces that fill whole tiles and one for what is left. A piece
-goes to the latest tile with room for it, or opens the next tile; where copies may straddle and no tile is
-left, pieces are cut to fill what room there is. Pieces that would not fit in this order get a packing.
-Where copies may straddle but their row blocks may not, the row blocks are the pieces.
+goes to the latest tile with room for it, or opens the next tile. Pieces that would not fit in this order get
+a packing, and where there is none they are cut to fill what room there is. Where each row block of a copy
+must lie in one tile, the row blocks are the pieces, and none is cut.
 
 The bound: what must leave its tile, and how far at least.
 
@@ -41,8 +41,9 @@ import numpy.typing as npt
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Ints, Mesh
 from rramalloc.commands.place.move_pieces import improve
+from rramalloc.commands.place.packing import pack
 from rramalloc.commands.place.placement import MAX_PLACED
-from rramalloc.errors import CapacityError, SpecError, TileError
+from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
@@ -110,13 +111,17 @@ def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
     return sets
 
 
-def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> tuple[Filled | None, bool]:
-    """Place the copies of every stage in tiles, along a curve; None if no way is found, and if none exists.
+def construct(
+    demand: Ints, replication: Ints, tiles: Tiles, *, cut: bool = True
+) -> tuple[Filled | None, bool]:
+    """Place the sets of arrays of every stage in tiles, along a curve.
 
-    demand, replication: int64, in canonical order; tiles: of all chips, `count` of them, each with `arrays`.
+    demand, replication: int64, in canonical order, arrays of a set and number of sets; tiles: of all chips;
+    cut: a set may lie in several tiles, which copies may and row blocks under "first_fit" may not.
+    Returns None if no way is found, and whether it is proven that none exists.
     """
     too_many = int((demand * replication).sum()) > tiles.count * tiles.arrays
-    if too_many or (not straddle and (demand > tiles.arrays).any()):
+    if too_many or (not cut and (demand > tiles.arrays).any()):
         return None, True
     pieces: list[EqualPieces] = []  # of a stage those that do not fill a tile first
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
@@ -128,20 +133,19 @@ def construct(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) 
     if not any(count for *_, count in left):
         return Filled.of(filling.contents), False
     packed, proven = _packed(pieces, tiles)
-    if packed is None and straddle:
+    if packed is None and cut:
         for each in left:
             filling.cut(*each)
         packed = filling.contents
     return None if packed is None else Filled.of(packed), proven
 
 
-def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles, *, straddle: bool) -> Filled | None:
+def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles) -> Filled | None:
     """As `construct`, every stage in tiles of its own, as few as hold it; None: proven that there is none."""
     first, parts = 0, list[Filled]()
     for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
-        count = -(-arrays * copies // tiles.arrays) if straddle else -(-copies // (tiles.arrays // arrays))
-        own = Tiles(count, tiles.arrays)
-        filled, _ = construct(demand[[stage]], replication[[stage]], own, straddle=straddle)
+        count = -(-arrays * copies // tiles.arrays)
+        filled, _ = construct(demand[[stage]], replication[[stage]], Tiles(count, tiles.arrays))
         if filled is None or first + count > tiles.count:
             return None
         parts.append(Filled(filled.stage + stage, filled.arrays, filled.tile + first))
@@ -204,7 +208,7 @@ def _packed(pieces: list[EqualPieces], tiles: Tiles) -> tuple[list[list[EqualPie
     if spare.count < 1 or not smaller:
         return None, True
     _, arrays, counts = np.array(smaller, dtype=np.int64).T
-    packing = spare.pack(arrays, counts)
+    packing = pack(spare, arrays, counts)
     if packing.fit != "fits":
         return None, packing.fit == "does not fit"
     contents = [[(*each, 1)] for each in whole]
@@ -242,8 +246,8 @@ def chip_of(hardware: Hardware) -> Chip:
     if hardware.chip is None:
         raise SpecError(
             f"hardware {hardware.name[:60]!r}",
-            "has no [chip]: to place arrays, give arrays_per_tile, straddle, tiles and chips there, or use "
-            "a preset that has them (`rramalloc presets`)",
+            "has no [chip]: to place arrays, give arrays_per_tile, tiles and chips there, or use a preset "
+            "that has them (`rramalloc presets`)",
         )
     return hardware.chip
 
@@ -260,21 +264,21 @@ def arrange(
     """Place what the arrays of every stage hold, with little traffic.
 
     held: in canonical order; work: units of improvement, which the clock and token of `stop` end.
-    Raises SpecError, TileError or CapacityError if it cannot be placed.
+    Raises SpecError or CapacityError if it cannot be placed.
     """
     chip = chip_of(hardware)
     mesh, flows = Mesh.of(chip), Flows.of(graph, hardware)
     demand = np.array([each.together for each in held], dtype=np.int64)
     blocks = dict(zip(graph.names, graph.blocks, strict=True))
-    widths = row_block_widths(graph.network, hardware, blocks) if chip.straddle else None
+    widths = row_block_widths(graph.network, hardware, blocks)
     sets = np.array([len(each) for each in held], dtype=np.int64)
     filled = _filled(graph, demand, sets, hardware, widths)
     stage, arrays, number, tile = filled.dealt(demand.tolist())
     pieces = Pieces.of(held, flows, stage, arrays, number, by_rows=widths is not None)
     first = _on_best_curve(pieces, tile, flows, mesh)
     constructed = first.cost(flows, mesh)
-    sums = pieces.sum_bytes if chip.straddle else np.full(pieces.stages, np.inf)
-    bound = lower_bound(flows, Masses(pieces.given, pieces.taken, sums), mesh, chip.arrays_per_tile)
+    masses = Masses(pieces.given, pieces.taken, pieces.sum_bytes)
+    bound = lower_bound(flows, masses, mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
     best = improve(first, flows, mesh, chip, work, seed, stop or Work())
     cost = best.cost(flows, mesh)
@@ -296,19 +300,15 @@ def _filled(
     if sum(arrays) > MAX_PLACED:
         reason = f"the allocation has {sum(arrays)} arrays, the limit of one placement is {MAX_PLACED}"
         raise SpecError("placement", reason)
-    if not chip.straddle and (demand > tiles.arrays).any():
-        large = [(graph.names[s], int(demand[s])) for s in order if demand[s] > tiles.arrays]
-        raise TileError(tiles.arrays, large)
-    own = hardware.own_tiles is not None
-    if own:
-        filled, proven = _in_own_tiles(demand, replication, tiles, straddle=chip.straddle), True
+    if hardware.own_tiles is not None:
+        filled, proven = _in_own_tiles(demand, replication, tiles), True
     elif widths is None:
-        filled, proven = construct(demand, replication, tiles, straddle=chip.straddle)
+        filled, proven = construct(demand, replication, tiles)
     else:
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
-        filled, proven = construct(width, replication * demand // width, tiles, straddle=False)
+        filled, proven = construct(width, replication * demand // width, tiles, cut=False)
     if filled is None:
-        found = {"proven": proven, "row_blocks": widths is not None, "own_tiles": own}
+        found = {"proven": proven, "own_tiles": hardware.own_tiles is not None}
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
     return filled
 
@@ -336,7 +336,7 @@ _MOST_STEPS = 64  # levels of a bound beyond each hop between chips
 
 class Masses(NamedTuple):
     """Arrays of every stage that give results, and all, that take inputs; sum_bytes: float64, of the partial
-    sums of each if every column block sent one, infinite where copies lie in one tile each.
+    sums of each if every column block sent one.
     """
 
     given: Ints
@@ -345,10 +345,7 @@ class Masses(NamedTuple):
 
 
 def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
-    """Return the bytes x hops that no placement of these arrays undercuts.
-
-    It holds for any assignment of arrays to tiles, also of those that let copies straddle.
-    """
+    """Return the bytes x hops that no placement of these arrays undercuts, whichever tiles they lie in."""
     given, taken, sum_bytes = masses
     levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer
     least = cache(partial(_mean_hops, levels, arrays_per_tile))  # edges of equal stages are many

@@ -49,7 +49,7 @@ def check(
         _faults_of_places(placement, chip),
         _faults_of_layers(placement, needs, replication, blocks),
         _faults_of_blocks(placement, needs),
-        _faults_of_tiles(placement, chip, needs),
+        _faults_of_tiles(placement, chip),
     ):
         raise MisplacedError(where, entry, fault)
 
@@ -73,7 +73,6 @@ class _Need(NamedTuple):
     demand: int
     arrays: dict[At, Size]
     planes: int
-    shared: bool
 
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
@@ -140,7 +139,7 @@ def _need(
             for (i, high), (j, wide) in product(enumerate(row_cuts), enumerate(column_cuts)):
                 at = replica, unit * len(row_cuts) + i, unit * len(column_cuts) + j
                 arrays[at] = here * high, here * wide, 1
-    return _Need(most, smallest, block, demand * planes, arrays, planes, shared)
+    return _Need(most, smallest, block, demand * planes, arrays, planes)
 
 
 def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
@@ -260,30 +259,24 @@ def _faults_of_blocks(placement: Placement, needs: MappingOf[str, _Need]) -> Fau
                 yield f"layer {brief(name)}", f"{of}{block} is on no array"
 
 
-def _faults_of_tiles(placement: Placement, chip: Chip, needs: MappingOf[str, _Need]) -> Faults:
-    """Yield copies, or their row blocks, that leave a tile they must keep to, layers in a tile of another,
-    and tiles listed that are not those in use.
-
-    Blocks that copies share add nothing to each other's sums: each may lie in a tile of its own.
+def _faults_of_tiles(placement: Placement, chip: Chip) -> Faults:
+    """Yield row blocks that leave a tile they must keep to, layers in a tile of another, and tiles listed
+    that are not those in use.
     """
     counting, arrays = placement.hardware.counting, placement.arrays
     in_blocks = counting is not None and counting.row_blocks == "first_fit"
     owner, used = dict[tuple[int, ...], str](), Counter[tuple[int, ...]]()
-    first, blocks = dict[tuple[str, int], int](), dict[tuple[str, int, int], int]()
+    blocks = dict[tuple[str, int, int], int]()
     for number, array in enumerate(arrays):
         entry, tile = f"arrays[{number}]", (*array.chip, *array.tile)
-        replica = f"replica {array.replica} of {brief(array.layer)}"
         used[tile] += 1
         if chip.sharing == "layer" and owner.setdefault(tile, array.layer) != array.layer:
             yield entry, f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
-        together = array.row_block if needs[array.layer].shared else array.replica
-        other = arrays[first.setdefault((array.layer, together), number)]
-        if not chip.straddle and tile != (*other.chip, *other.tile):
-            yield entry, f"{replica} is in {_at(array)} and in {_at(other)}, but straddle = false"
         other = arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
         if in_blocks and tile != (*other.chip, *other.tile):
-            of, places = f"row block {array.row_block} of", f"in {_at(array)} and in {_at(other)}"
-            yield entry, f'{of} {replica} is {places}, but counting.row_blocks = "first_fit"'
+            of = f"row block {array.row_block} of replica {array.replica} of {brief(array.layer)}"
+            places = f"in {_at(array)} and in {_at(other)}"
+            yield entry, f'{of} is {places}, but counting.row_blocks = "first_fit"'
     for number, listed in enumerate(placement.tiles):
         if used.pop((*listed.chip, *listed.tile), 0) != listed.arrays:
             yield f"tiles[{number}]", f"does not hold the {listed.arrays} arrays told"

@@ -161,7 +161,7 @@ def place(
     given; latency_table: measured step times, or their file, to tell how busy links are, those of the
     allocation unless given; work: units of improvement (about 0.01 s each), 0 for the constructive placement
     alone.
-    Raises RramallocError: CapacityError, TileError, FileError, SpecError, UnknownNameError.
+    Raises RramallocError: CapacityError, FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)
@@ -176,7 +176,7 @@ def place(
 def place_network(network: Network, source: AllocationInput, *, work: int, seed: int) -> Placement:
     """Place every block of every copy on an array of the allocation's hardware, with little traffic; checked.
 
-    Raises SpecError, TileError, CapacityError; MisplacedError if the placement does not survive the check.
+    Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
     hardware, measured = source.hardware, source.measured
     chip_of(hardware)

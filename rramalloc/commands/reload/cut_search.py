@@ -37,7 +37,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck_bound
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
-from rramalloc.errors import BudgetError, PlacementError, SpecError, TileError, UnsupportedError
+from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Write
 from rramalloc.mapping.demand import ModeArrays, demands, modes_of_stages, once
 from rramalloc.network.geometry import Pair
@@ -441,7 +441,7 @@ class CutSearch:
         at = last - first - 1
         try:
             objective = self.objective(cut) if known is None else known.objective
-        except (BudgetError, TileError, PlacementError, UnsupportedError):
+        except (BudgetError, UnsupportedError):
             if last == first + 1 and self.graph.weighted[first]:
                 raise
             self.bounds[first][at] = math.inf
@@ -467,7 +467,7 @@ class CutSearch:
         self.bounds[first][at], self.values[first][at] = bound_ns, value_ns
 
     def objective(self, cut: Cut) -> LoadedRun:
-        """Return a segment's objective. Raises BudgetError, TileError, PlacementError, UnsupportedError."""
+        """Return a segment's objective. Raises BudgetError, UnsupportedError."""
         names, (first, last), network = self.graph.names, cut, self.case.network
         name = f"{network.name}/{first + 1}-{last}"
         case = replace(self.case, network=segment_network(network, set(names), names[first:last], name))

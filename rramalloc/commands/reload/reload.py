@@ -73,8 +73,8 @@ def optimize_reload(
     Raises
     ------
     RramallocError
-        SpecError, UnsupportedError, FileError; BudgetError, TileError or PlacementError if a layer does not
-        fit; SolverError if an allocation does not survive the check.
+        SpecError, UnsupportedError, FileError; BudgetError if a layer does not fit; SolverError if an
+        allocation does not survive the check.
 
     References
     ----------
@@ -100,8 +100,8 @@ def optimize_reload(
         chip, there, together = machine.chip, budget, budget
         if chip is not None:
             there = min(budget, chip.arrays)
-            together = there if chip.straddle else min(there, chip.arrays_per_tile)
-            if machine.own_tiles is not None and chip.straddle:
+            together = there
+            if machine.own_tiles is not None:
                 together = there // chip.arrays_per_tile * chip.arrays_per_tile
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here

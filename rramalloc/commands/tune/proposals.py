@@ -154,7 +154,7 @@ class Neighbourhood:
         for group in (others, list(kept)):
             while spare < 0 and (lowered := self._lower(copies, group)):
                 spare += lowered
-        while not self.problem.holds(np.array(copies)):  # the budget is kept: copies do not fit the tiles
+        while not self.problem.holds(np.array(copies)):  # copies that take whole tiles take more
             spare += self._lower(copies, others) or self._lower(copies, kept)
         fitted = np.array(copies)
         if not fill:

@@ -19,7 +19,7 @@ from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, LastBox, OpenBoxes, refute
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.timing.simulate import Replication
 
 _CACHED_STAGES = 200  # stages whose tables stay in the cache
 _NODES_PER_SWEEP = 15
@@ -287,20 +287,11 @@ class Bounder:
             if used < some:
                 break
         stop.charge(nodes * self.node_seconds + self.sweep_seconds)
-        if outcome == Outcome.UNDECIDED.value and self._placed_after_all(found, target):
-            outcome = Outcome.FOUND.value
         return Outcome(outcome), int(nodes), found
-
-    def _placed_after_all(self, found: Replication, target: int) -> bool:
-        """Whether the allocation that left a doubt can be placed, by the exact method."""
-        if self.problem.tiles is None or makespan_of(self.problem.graph, found) > target:
-            return False
-        return self.problem.fits(found)
 
     def _boxes(self, low: Replication, high: Replication, near: int, most_nodes: int) -> OpenBoxes:
         """Return a box to begin with. near: as of `shrunk`."""
-        windows, room = self.problem.graph.windows, self.problem.limits.room
-        return OpenBoxes.of(windows, low, high, near, room, most_nodes)
+        return OpenBoxes.of(self.problem.graph.windows, low, high, near, most_nodes)
 
     def _ask(
         self,
@@ -316,11 +307,11 @@ class Bounder:
 
         box: written over with the last one.
         """
-        rules, room = self._rules(intervals), self.problem.limits.room
+        rules = self._rules(intervals)
         low, high = box or (np.empty_like(found), np.empty_like(found))
         pricing = Pricing.of(self._stages, len(self._reach.producer), intervals)
         last = LastBox(low, high, found)
-        outcome, nodes, price = refute(rules, room, target, most_nodes, last, boxes, times, pricing)
+        outcome, nodes, price = refute(rules, target, most_nodes, last, boxes, times, pricing)
         return outcome, nodes, price
 
 

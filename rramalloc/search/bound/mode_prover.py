@@ -202,9 +202,7 @@ class ModeProver:
             return False
         for copies in product(*ranges):
             found = self.problem.choice(np.array(copies, dtype=np.int64), blocks)
-            if found.makespan <= target and found.arrays <= self.problem.budget:
-                if not self.problem.holds(found.copies, found.blocks):
-                    return self.problem.bits is not None and not self.problem.bits.fits(blocks)
+            if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
                 self._found.append(found)
                 return True
         return True

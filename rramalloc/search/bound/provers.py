@@ -39,4 +39,4 @@ def quick_bound(problem: Problem, stop: Work) -> int:
         return 1
     if has_boxes(problem):
         return bounder_of(problem).root_bound(stop)
-    return Menu.of(problem).smallest_interval(problem, placed=False)
+    return Menu.of(problem).smallest_interval(problem)

@@ -1,48 +1,19 @@
-"""Limits of compiled searches: copies of every stage, arrays, tiles; and steps between breakpoints."""
+"""Limits of compiled searches: copies of every stage and arrays; and steps between breakpoints."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rramalloc.compiled import compiled, compiled_part
-from rramalloc.mapping.packing_kernel import fits_quickly
-from rramalloc.mapping.packing_kernel import packing_scratch as scratch_of
-
-
-class TileRoom(NamedTuple):
-    """Tiles that no copy may straddle. sizes: distinct demands, falling; kind: class of each stage."""
-
-    sizes: Any
-    kind: Any
-    tiles: int
-    arrays: int
+from rramalloc.compiled import compiled_part
 
 
 class Limits(NamedTuple):
-    """The constraints of a Problem.
-
-    demand, smallest, largest: int64 of length n; room: TileRoom, None where any placement will do: then
-    nothing about tiles is compiled.
-    """
+    """The constraints of a Problem. demand, smallest, largest: int64 of length n."""
 
     demand: Any
     budget: int
     smallest: Any
     largest: Any
-    room: Any
-
-
-def packing_scratch(room: TileRoom | None) -> Any:
-    """Working memory of `placeable`."""
-    return None if room is None else scratch_of(room.sizes)
-
-
-@compiled
-def placeable(room: Any, copies: Any, scratch: Any) -> bool:
-    """Whether an allocation can certainly be placed in tiles."""
-    if room is None:
-        return True
-    return fits_quickly(room.sizes, room.kind, copies, room.tiles, room.arrays, scratch)
 
 
 @compiled_part

@@ -20,7 +20,7 @@ from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
-from rramalloc.search.kernels.limits import batches_of, copy_to, packing_scratch, placeable, with_batches
+from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
 from rramalloc.search.sensitivity import MOST_PARTS
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
@@ -179,10 +179,10 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
 class MenuTables(NamedTuple):
     """Tables that the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
 
-    climbed: number of the first stage's staircase among those that are climbed, see Stairs; room: TileRoom,
-    None where any placement will do; slots: of an archive that keeps what is fastest for its number of
-    arrays, of copies alone; toll: of the limit of sensitivities, whose tolls count as arrays; excess: arrays
-    for a part above that limit, 0 where bits are not chosen.
+    climbed: number of the first stage's staircase among those that are climbed, see Stairs; slots: of an
+    archive that keeps what is fastest for its number of arrays, of copies alone; toll: of the limit of
+    sensitivities, whose tolls count as arrays; excess: arrays for a part above that limit, 0 where bits are
+    not chosen.
     """
 
     blocks: Any
@@ -190,7 +190,6 @@ class MenuTables(NamedTuple):
     climbed: int
     clock: Any
     budget: int
-    room: Any
     slots: Any
     toll: int = 0
     excess: float = 0.0
@@ -200,7 +199,7 @@ class Scratch(NamedTuple):
     """Working memory of the searches over a menu: what they show to timing, and states between two changes.
 
     shapes, ticks: of the state that is timed; state, room, smooth, counts, first: by stage; changed: stages
-    that `retime` is to time again; packing: of `placeable`.
+    that `retime` is to time again.
     """
 
     shapes: Any
@@ -213,11 +212,10 @@ class Scratch(NamedTuple):
     counts: Any
     first: Any
     changed: Any
-    packing: Any
 
     @classmethod
-    def of(cls, edges: FlatEdges, room: Any) -> Scratch:
-        """For menus of a graph; room: as of MenuTables."""
+    def of(cls, edges: FlatEdges) -> Scratch:
+        """For menus of a graph."""
         n = len(edges.height)
         whole = np.empty((11, n), dtype=np.int64)
         return cls(
@@ -231,20 +229,19 @@ class Scratch(NamedTuple):
             whole[10],
             np.empty(n + 1, dtype=np.int64),
             np.zeros(n, dtype=np.bool_),
-            packing_scratch(room),
         )
 
 
 @compiled_part
-def _fits(menu: Any, used: int, state: Any, packing: Any) -> bool:
-    """Whether arrays and sensitivities keep to their limits, and copies can certainly be placed in tiles."""
+def _fits(menu: Any, used: int, state: Any) -> bool:
+    """Return True if arrays and sensitivities keep to their limits."""
     if used > menu.budget + menu.toll:  # tolls within the limit are no more than its own
         return False
     if menu.excess > 0.0:
         over, tolls = _excess(menu.blocks, state)
         if over > 0 or used - tolls > menu.budget:
             return False
-    return placeable(menu.room, state.copies, packing)
+    return True
 
 
 @compiled_part
@@ -258,9 +255,9 @@ def _excess(blocks: Any, state: Any) -> tuple[int, int]:
 
 
 @compiled_part
-def _keep(slots: Any, room: Any, used: int, makespan: int, copies: Any, packing: Any) -> None:
+def _keep(slots: Any, used: int, makespan: int, copies: Any) -> None:
     """Keep an allocation in the archive if it is the fastest of its slot."""
-    if would_keep(slots, used, makespan) and placeable(room, copies, packing):
+    if would_keep(slots, used, makespan):
         keep(slots, used, makespan, copies)
 
 
@@ -317,7 +314,7 @@ def _anneal(
     through the network.
     """
     shapes, ticks, schedule, deadlines = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
-    new, packing, target, n = scratch.state, scratch.packing, run.target, len(current.block)
+    new, target, n = scratch.state, run.target, len(current.block)
     show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
@@ -325,7 +322,7 @@ def _anneal(
     over, tolls = _excess(menu.blocks, current)
     cost, steps = used - tolls + menu.excess * max(over, 0), 0
     least = cost
-    fits = _fits(menu, used, current, packing)
+    fits = _fits(menu, used, current)
     _save(current, best)
     _save(current, new)
     while steps < run.rounds and not fits:
@@ -361,8 +358,8 @@ def _anneal(
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used, over, cost = used + added, over + sensitive, cost + dearer
         # The archive takes every state on the way, whether it fits the budget of this run or not.
-        _keep(menu.slots, menu.room, used, makespan, current.copies, packing)
-        fits = _fits(menu, used, current, packing)
+        _keep(menu.slots, used, makespan, current.copies)
+        fits = _fits(menu, used, current)
         if cost < least or fits:
             least = cost
             _save(current, best)
@@ -430,8 +427,8 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
         makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
         used = used_by(menu.blocks, current)
-        _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
-        if makespan < shortest and _fits(menu, used, current, scratch.packing):
+        _keep(menu.slots, used, makespan, current.copies)
+        if makespan < shortest and _fits(menu, used, current):
             shortest = makespan
             _save(current, best)
         set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, makespan, latest)
@@ -512,8 +509,8 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
     while work < run.most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
-        _keep(menu.slots, menu.room, used, makespan, current.copies, scratch.packing)
-        if makespan < shortest and _fits(menu, used, current, scratch.packing):
+        _keep(menu.slots, used, makespan, current.copies)
+        if makespan < shortest and _fits(menu, used, current):
             shortest = makespan
             _save(current, best)
         if makespan <= run.target:

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline
-from rramalloc.mapping.packing_kernel import cannot_fit
-from rramalloc.search.kernels.limits import copy_to, packing_scratch, placeable
+from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.kernels.propagate import least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 
@@ -31,8 +30,7 @@ class LastBox(NamedTuple):
 class OpenBoxes(NamedTuple):
     """Low and high of boxes still to be searched, and the price that bound best around each.
 
-    at: int64, how many there are, and the doubt so far: NO_ALLOCATION or UNDECIDED. Scratch are starts, first
-    of `batch_starts` and packing of `placeable`.
+    at: int64, one value, how many there are. Scratch are starts and first of `batch_starts`.
     """
 
     at: Any
@@ -40,7 +38,6 @@ class OpenBoxes(NamedTuple):
     near: Any
     starts: Any
     first: Any
-    packing: Any
 
     @classmethod
     def of(
@@ -49,33 +46,23 @@ class OpenBoxes(NamedTuple):
         low: npt.NDArray[np.int64],
         high: npt.NDArray[np.int64],
         near: int,
-        room: Any,
         most_nodes: int,
     ) -> OpenBoxes:
         """Return a box to begin with, and room for as many as that many nodes can leave open.
 
-        near: number of a price near which to look, -1 for all; room: TileRoom or None.
+        near: number of a price near which to look, -1 for all.
         """
         n = len(low)
         deepest = min(64 * n + 64, 1 + _MOST_ENTRIES // n, most_nodes + 3)
         boxes = cls(
-            np.array([1, NO_ALLOCATION]),
+            np.array([1]),
             np.empty((deepest, 2, n), dtype=np.int64),
             np.full(deepest, near),
             np.empty(int((-(-windows // low)).sum()), dtype=np.int64),
             np.empty(n + 1, dtype=np.int64),
-            packing_scratch(room),
         )
         boxes.stack[0] = low, high
         return boxes
-
-
-@compiled_inline
-def _never_placeable(room: Any, copies: Any, scratch: Any) -> bool:
-    """Whether an allocation certainly cannot be placed in tiles."""
-    if room is None:
-        return False
-    return cannot_fit(room.sizes, room.kind, copies, room.tiles, room.arrays, scratch)
 
 
 @compiled_inline
@@ -105,34 +92,32 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 
 @compiled
 def refute(
-    rules: Any, room: Any, target: int, most_nodes: int, box: Any, boxes: Any, times: Any, pricing: Any
+    rules: Any, target: int, most_nodes: int, box: Any, boxes: Any, times: Any, pricing: Any
 ) -> tuple[int, int, int]:
     """Depth-first search of the open boxes for an allocation that meets the target: (outcome, nodes, price).
 
     With most_nodes = 0 a box is not split: `box` is what propagation leaves of it, and `times` tells more;
     else it is scratch. price: number of the one that bounds the last box best.
 
-    room: TileRoom or None. Outcome: NO_ALLOCATION (proven), FOUND: one is in `box.found`, UNDECIDED after
-    most_nodes nodes, where another call goes on, or because it is not clear whether that one can be placed
-    in tiles. All allocations in a box have at least the copies of its lower corner: where that cannot
-    be placed none can.
+    Outcome: NO_ALLOCATION (proven), FOUND: one is in `box.found`, UNDECIDED after most_nodes nodes, where
+    another call goes on.
     """
     low, high, found = box
-    at, stack, near, starts, first, packing = boxes
-    depth, doubt = at
+    at, stack, near, starts, first = boxes
+    depth = at[0]
     nodes, price = 0, -1
     while depth:
         # Open boxes stay on the stack, so that the next call goes on where this one ends.
         if 0 < most_nodes <= nodes or depth + 2 > len(near):
-            at[0], at[1] = depth, doubt
+            at[0] = depth
             return UNDECIDED, nodes, price
         nodes += 1
         depth -= 1
         copy_to(low, stack[depth, 0])
         copy_to(high, stack[depth, 1])
         price = propagate(rules, target, near[depth], low, high, times, pricing)
-        # The box is refuted: no allocation in it meets target and budget, or none fits the tiles.
-        if price < 0 or _never_placeable(room, low, packing):
+        # The box is refuted: no allocation in it meets target and budget.
+        if price < 0:
             continue
         if most_nodes == 0:
             return UNDECIDED, nodes, price
@@ -140,19 +125,12 @@ def refute(
         # The lower corner takes the fewest arrays of the box: if it meets the target, it is an answer. Its
         # exact timing is a certificate, whatever the bounds said.
         if batch_starts(rules.graph, None, times.ticks, low, NEXT_STEP, starts, first) <= target:
-            placed = placeable(room, low, packing)
-            if placed or doubt == NO_ALLOCATION:
-                copy_to(found, low)
-            if placed:
-                return FOUND, nodes, price
-            # The target is met, but it is open whether the copies fit the tiles: the box is neither refuted
-            # nor an answer.
-            doubt = UNDECIDED
-            continue
+            copy_to(found, low)
+            return FOUND, nodes, price
         chosen = _most_at_stake(rules.demand, low, high)
         if chosen >= 0:
             near[depth], near[depth + 1] = price, price
             _split(stack, depth, low, high, chosen)
             depth += 2
     at[0] = 0
-    return doubt, nodes, price
+    return NO_ALLOCATION, nodes, price

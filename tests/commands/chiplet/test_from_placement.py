@@ -23,7 +23,7 @@ NETWORK = chain(4, 4, kernel=3)
 def hardware(**fields: Any) -> Hardware:
     """Three tiles of one array a chip, two chips."""
     links = {"hop_ns_tile": 1.0, "hop_ns_chip": 10.0, "bandwidth_tile_gb_s": 8.0, "bandwidth_chip_gb_s": 2.0}
-    board = chip(1, (1, 3), (1, 2), straddle=True, **(links | fields))
+    board = chip(1, (1, 3), (1, 2), **(links | fields))
     return machine(board, (16, 4), Timing(step_ns=100.0))
 
 

@@ -243,7 +243,6 @@ precision = {weight_bits = 16, input_bits = 16, output_bits = 16, signed = "offs
 timing = {step_ns = 100.0}
 [chip]
 arrays_per_tile = 4
-straddle = true
 tiles = [1, 2]
 chips = [1, 1]
 hop_ns_tile = 1.0

@@ -241,7 +241,6 @@ CHIP = """
 step_ns = 10.0
 [chip]
 arrays_per_tile = 1
-straddle = true
 tiles = [4, 4]
 chips = [1, 1]
 hop_ns_tile = 1.0

@@ -52,7 +52,7 @@ def test_no_core_holds_more_than_it_has(random: Random) -> None:
 
 def test_cores_of_an_export() -> None:
     """c2 has a copy of 1 x 10 arrays, fc one of 19: by node, group after group of each copy."""
-    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(1, 2), chips=(1, 1))
+    chip = Chip(arrays_per_tile=64, tiles=(1, 2), chips=(1, 1))
     made = pimcomp.export(subject(chain(), {"c1": 3, "c2": 2}, machine(chip=chip)))
     files = {file.name: json.loads(file.text) for file in made.files if file.name.endswith(".json")}
     nodes = files["network.json"]["node_list"]

@@ -48,7 +48,7 @@ def test_residual_network() -> None:
 
 def test_config_of_the_preset_is_that_of_the_tool() -> None:
     """256 x 256 cells of 2 levels; +/- arrays; 8 groups; 2 x 2 PEs of 16 arrays a tile; 64 x 64 tiles."""
-    chip = Chip(arrays_per_tile=64, straddle=True, tiles=(64, 64), chips=(1, 1))
+    chip = Chip(arrays_per_tile=64, tiles=(64, 64), chips=(1, 1))
     hardware = machine(256, 256, cell_bits=1, weight_bits=8, signed="differential", chip=chip)
     config, layers, _ = read(mnsim.export(subject(residual(), hardware=hardware)))
     assert config.get("Device level", "Device_Level") == "2"

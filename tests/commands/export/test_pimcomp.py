@@ -117,7 +117,7 @@ def test_networks_with_too_many_paths_are_refused() -> None:
 
 def test_what_the_cores_cannot_hold_is_refused() -> None:
     """c1: 1 array; c2: 36 x 300 on 64 x 32, 10 a copy; fc: 1200 rows of 64, 19 arrays: 60 in all."""
-    chip = Chip(arrays_per_tile=16, straddle=True, tiles=(1, 4), chips=(1, 1))
+    chip = Chip(arrays_per_tile=16, tiles=(1, 4), chips=(1, 1))
     pimcomp.export(subject(chain(), {"c2": 4}, machine(chip=chip)))
     less = chip.model_copy(update={"tiles": (1, 3)})
     with pytest.raises(UnsupportedError, match="do not fit 3 cores of 16"):

@@ -35,7 +35,6 @@ signed = "offset"
 step_ns = 100.0
 [chip]
 arrays_per_tile = 8
-straddle = true
 tiles = [3, 3]
 chips = [1, 1]
 hop_ns_tile = 1.0
@@ -47,11 +46,9 @@ def chip(
     arrays: int,
     tiles: tuple[int, int],
     chips: tuple[int, int] = (1, 1),
-    *,
-    straddle: bool = False,
     **hops: Any,
 ) -> Chip:
-    return Chip(arrays_per_tile=arrays, straddle=straddle, tiles=tiles, chips=chips, **hops)
+    return Chip(arrays_per_tile=arrays, tiles=tiles, chips=chips, **hops)
 
 
 def machine(
@@ -187,10 +184,9 @@ def laid_out(
     return Layout(pieces, site, np.array(sites, dtype=np.int64))
 
 
-def random_chip(random: Random, *, straddle: bool | None = None) -> Chip:
+def random_chip(random: Random) -> Chip:
     """Up to about a hundred arrays in all."""
     tiles = random.choice(((1, 1), (1, 3), (2, 2), (2, 3), (6, 1), (3, 3)))
     chips = random.choice(((1, 1), (1, 1), (1, 2), (2, 2)))
     hops = random.choice(({}, {"hop_ns_tile": 1.0, "hop_ns_chip": random.choice((3.0, 2.5, 10.0))}))
-    own = random.random() < 0.5 if straddle is None else straddle
-    return chip(random.randint(1, 9), tiles, chips, straddle=own, **hops)
+    return chip(random.randint(1, 9), tiles, chips, **hops)

@@ -47,12 +47,6 @@ def same_block_twice(document: dict[str, Any]) -> None:
     two["replica"] = one["replica"]
 
 
-def move_one_array(document: dict[str, Any]) -> None:
-    taken = {(*a["chip"], *a["tile"]) for a in document["arrays"]}
-    free = next((c, t) for c in range(2) for t in range(3) if (0, c, 0, t) not in taken)
-    first(document, "c2").update(chip=[0, free[0]], tile=[0, free[1]], index=0)
-
-
 def kernels_beyond_an_array(document: dict[str, Any]) -> None:
     document["options"]["mapping"] = "whole_kernel"
     document["hardware"]["crossbar"]["wordlines"] = 4
@@ -68,7 +62,6 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("rows", lambda d: first(d, "c1").update(rows=8), r"takes 8 x 2 lines, its block takes 9 x 2"),
     ("layer", lambda d: first(d, "c1").update(layer="c9"), r"layer 'c9' is no stage"),
     ("missing", lambda d: d["arrays"].remove(first(d, "c2")), r"layer 'c2': block \[\d, \d\] of replica"),
-    ("straddle", move_one_array, r"replica \d of 'c2' is in tile .* straddle = false"),
     ("told", lambda d: d["tiles"][0].update(arrays=3), r"tiles\[0\]: does not hold the 3 arrays told"),
     ("untold", lambda d: d["tiles"].pop(), r"tiles: 1 tiles in use are not told"),
     ("copies", lambda d: d["layers"][0].update(replication=2), r"layer 'c1': replication is 2, the allo"),
@@ -131,7 +124,6 @@ IN_MODES: list[tuple[str, Change, str]] = [
     ("replica", lambda d: first(d, "c1").update(replica=1), r"a copy of 'c1' has no block"),
     ("rows", lambda d: first(d, "c1").update(rows=12), r"takes 12 x 8 lines, its block takes 24 x 8"),
     ("missing", lambda d: d["arrays"].remove(first(d, "c1")), r"block \[0, 0\] of replica 0 is on no array"),
-    ("straddle", move_one_array, r"replica \d of 'c2' is in tile .* straddle = false"),
     ("none", lambda d: d["layers"][1].pop("block"), r"block is \(1, 1\), the allocation needs \(2, 2\)"),
     ("too tall", lambda d: d["layers"][1].update(block=[5, 1]), r"block \[5, 1\] is none that it can have"),
     ("mapping", lambda d: d["options"].update(mapping="im2col"), r"demand is|has a block with"),

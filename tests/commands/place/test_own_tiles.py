@@ -13,40 +13,29 @@ from laws.strategies import random_network, randoms
 import rramalloc
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.placement import Placement
-from rramalloc.errors import BudgetError, CapacityError, MisplacedError, SpecError, TileError
+from rramalloc.errors import BudgetError, CapacityError, MisplacedError, SpecError
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.mapping.modes import ArrayCount
 
 
-def own(arrays: int, tiles: int, *, straddle: bool, lines: tuple[int, int] = (16, 16)) -> Hardware:
+def own(arrays: int, tiles: int, lines: tuple[int, int] = (16, 16)) -> Hardware:
     """A chip of `tiles` tiles in a row, each of one layer."""
-    return machine(chip(arrays, (1, tiles), straddle=straddle, sharing="layer"), lines)
+    return machine(chip(arrays, (1, tiles), sharing="layer"), lines)
 
 
 def test_by_hand() -> None:
-    """Tiles of 8, three copies of 5 arrays: one a tile where they may not straddle, 16 where they may."""
-    copies = ArrayCount(1, 0, 5)
-    assert copies.in_own_tiles(chip(8, (1, 9), straddle=False)).arrays(3) == 24
-    assert copies.in_own_tiles(chip(8, (1, 9), straddle=True)).arrays(3) == 16
+    """Tiles of 8, three copies of 5 arrays: 15 arrays, two tiles."""
+    assert ArrayCount(1, 0, 5).in_own_tiles(chip(8, (1, 9))).arrays(3) == 16
 
 
 @settings(max_examples=200)
 @given(random=randoms)
-def test_tiles_of_one_layer_against_filling_them(random: Random) -> None:
-    """Items are laid into tiles one after the other, whole unless they may straddle."""
+def test_whole_tiles_hold_all_arrays_and_the_most_copies(random: Random) -> None:
     groups, sharing, spread = random.randint(1, 4), random.choice((0, 0, 1, 2, 3)), random.randint(1, 6)
-    room, copies, straddle = random.randint(1, 9), random.randint(1, 12), random.random() < 0.5
-    item = spread if sharing else groups * spread
-    items = -(-copies * groups // sharing) if sharing else copies
-    if straddle:
-        tiles = -(-items * item // room)
-    elif item > room:
-        return
-    else:
-        tiles, left = 0, 0
-        for _ in range(items):
-            tiles, left = (tiles, left - item) if left >= item else (tiles + 1, room - item)
-    count = ArrayCount(groups, sharing, spread).in_own_tiles(chip(room, (9, 9), straddle=straddle))
+    room, copies = random.randint(1, 9), random.randint(1, 12)
+    arrays = -(-copies * groups // sharing) * spread if sharing else copies * groups * spread
+    tiles = -(-arrays // room)
+    count = ArrayCount(groups, sharing, spread).in_own_tiles(chip(room, (9, 9)))
     assert count.arrays(copies) == tiles * room
     most = count.most_copies(tiles * room)
     assert count.arrays(most) <= tiles * room < count.arrays(most + 1)
@@ -57,14 +46,14 @@ def test_tiles_of_one_layer_against_filling_them(random: Random) -> None:
 def test_what_optimize_returns_is_placed(random: Random) -> None:
     """Every layer lies in as many tiles of its own as its arrays say, also after moves of pieces."""
     network = random_network(random, nodes=5, extent=5)
-    hardware = own(random.randint(1, 6), 10, straddle=random.random() < 0.5, lines=(8, 8))
+    hardware = own(random.randint(1, 6), 10, (8, 8))
     given: dict[str, Any] = {
         "hardware": hardware,
         "mapping": random.choice(("im2col", "kernel_split", "sdk")),
     }
     try:
         found = rramalloc.optimize(network, f"x{random.choice((1, 1.5, 2))}", work=2, **given)
-    except (BudgetError, TileError, SpecError):
+    except (BudgetError, SpecError):
         return
     placed = rramalloc.place(network, found, work=random.choice((0, 1)))
     room = hardware.chip.arrays_per_tile  # type: ignore[union-attr]
@@ -78,7 +67,7 @@ def test_a_tile_of_two_layers_is_refused() -> None:
     network = chain(3, 5)
     free = machine(chip(4, (1, 1)))
     placed = rramalloc.place(network, {}, hardware=free)
-    hardware = own(4, 1, straddle=False, lines=(128, 128))
+    hardware = own(4, 1, (128, 128))
     moved = Placement.model_validate(placed.model_dump() | {"hardware": hardware})
     with pytest.raises(MisplacedError, match=r'is in tile .* with arrays of .c1., but sharing = "layer"'):
         check(moved, network, {})
@@ -88,15 +77,10 @@ def test_a_tile_of_two_layers_is_refused() -> None:
         rramalloc.optimize(network, 4, hardware=hardware)
 
 
-def test_a_copy_larger_than_a_tile_is_named() -> None:
-    with pytest.raises(TileError, match="the largest is 'c2' with 2"):
-        rramalloc.optimize(chain(3, 32), 9, hardware=own(1, 9, straddle=False))
-
-
 def test_energy_is_of_the_arrays_that_are_read() -> None:
     """One array in a tile of four: one read a window, 16 windows; the area is of the whole tile."""
     energy = {"read_pj": 2.0, "area_um2": 3.0}
-    hardware = Hardware.model_validate(own(4, 2, straddle=True).model_dump() | {"energy": energy})
+    hardware = Hardware.model_validate(own(4, 2).model_dump() | {"energy": energy})
     found = rramalloc.optimize(chain(3), 4, hardware=hardware)
     assert (found.dynamic_pj, found.area_um2, found.arrays.used) == (16 * 2.0, 4 * 3.0, 4)
     assert [(layer.demand, layer.arrays) for layer in found.layers] == [(1, 4)]
@@ -105,10 +89,10 @@ def test_energy_is_of_the_arrays_that_are_read() -> None:
 def test_it_contradicts_tiles_that_are_filled_first_fit() -> None:
     counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
     with pytest.raises(ValueError, match="gives each layer its own"):
-        Hardware.model_validate(own(4, 2, straddle=True).model_dump() | {"counting": counting})
+        Hardware.model_validate(own(4, 2).model_dump() | {"counting": counting})
 
 
 def test_the_minimum_is_in_whole_tiles() -> None:
-    hardware = own(4, 9, straddle=True)
+    hardware = own(4, 9)
     assert rramalloc.inspect(chain(3, 5), hardware=hardware).minimum == 8
     assert rramalloc.optimize(chain(3, 5), "x2", hardware=hardware).arrays.budget == 16

@@ -141,7 +141,7 @@ def copies_and_transfer_ns(
 @pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])
 def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) -> None:
     more = {} if bandwidth is None else {"memory": memory(bandwidth)}
-    hardware = machine(chip(8, (3, 3), straddle=True, **SLOW), (64, 16), STEP, **more)
+    hardware = machine(chip(8, (3, 3), **SLOW), (64, 16), STEP, **more)
     allocation = rramalloc.optimize(NETWORK, 64, hardware=hardware, placed=True, work=4)
     assert allocation.placed is not None
     copies, transfer_ns = copies_and_transfer_ns(allocation, hardware)

@@ -29,7 +29,7 @@ CHAIN = {
 def machine(*, tick_ns: float = 1.0, **chip: float) -> Hardware:
     document = load_hardware("plain").to_dict()
     document["precision"] |= {"input_bits": 8, "output_bits": 8}
-    tiles = {"arrays_per_tile": 1, "straddle": True, "tiles": [1, 2], "chips": [1, 1]}
+    tiles = {"arrays_per_tile": 1, "tiles": [1, 2], "chips": [1, 1]}
     timing = {"step_ns": 10.0, "clock": "own", "tick_ns": tick_ns}
     return Hardware.model_validate(document | {"chip": tiles | chip, "timing": timing})
 
@@ -90,7 +90,7 @@ def test_the_bound_of_a_placed_answer_is_that_without_transfers() -> None:
         {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 1},
         {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 4, "kernel": 1},
     ]
-    tiles = {"arrays_per_tile": 3, "straddle": True, "tiles": [2, 3], "chips": [1, 1]}
+    tiles = {"arrays_per_tile": 3, "tiles": [2, 3], "chips": [1, 1]}
     hardware = Hardware.model_validate(
         {
             "name": "h",

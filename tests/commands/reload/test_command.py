@@ -25,7 +25,6 @@ parallel = 2
 CHIP = """
 [chip]
 arrays_per_tile = 20
-straddle = true
 tiles = [1, 1]
 chips = [1, 1]
 """

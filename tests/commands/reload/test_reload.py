@@ -347,7 +347,7 @@ class TestByHand:
         """A chip of 3 tiles of one array: one of them leaks at a time, not all three."""
         for idle, leaking in (("on", 3), ("gated", 1)):
             energy = {"leakage_mw": 2.0, "idle": idle}
-            tiles = {"arrays_per_tile": 1, "straddle": True, "tiles": [1, 3], "chips": [1, 1]}
+            tiles = {"arrays_per_tile": 1, "tiles": [1, 3], "chips": [1, 1]}
             hardware = machine(energy=energy, chip=tiles)
             plan = rramalloc.optimize_reload(self.NETWORK, 1, hardware=hardware)
             assert plan.static_pj == 2.0 * leaking * 334.0

@@ -23,7 +23,7 @@ def machine(**tables: Any) -> Hardware:
         "source": "test",
         "crossbar": {"wordlines": 16, "bitlines": 12, "cell_bits": 4},
         "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
-        "chip": {"arrays_per_tile": 10**6, "straddle": True, "tiles": [1, 1], "chips": [1, 1]},
+        "chip": {"arrays_per_tile": 10**6, "tiles": [1, 1], "chips": [1, 1]},
     }
     return Hardware.model_validate(given | tables)
 

@@ -24,7 +24,6 @@ read_ns = 10.0
 dac_bits = 1
 [chip]
 arrays_per_tile = 12
-straddle = true
 tiles = [4, 4]
 chips = [1, 1]
 """

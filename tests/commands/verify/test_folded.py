@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import pytest
 from commands.place.machines import chain, chip, machine
 from commands.verify.naive import random_conv, random_hardware, verified
 from hypothesis import given, settings
@@ -54,11 +53,10 @@ def test_any_fold_of_any_convolution_is_equal(random: Random) -> None:
     assert result.verdict == "equal", result.difference
 
 
-@pytest.mark.parametrize("straddle", [False, True])
-def test_optimize_fold_place_verify(straddle: bool, tmp_path: Path) -> None:
+def test_optimize_fold_place_verify(tmp_path: Path) -> None:
     """Through files: the fold travels from the allocation to the placement and to the arrays."""
     source = chain(6, 5, 7, kernel=3)
-    board = machine(chip(10, (3, 3), straddle=straddle))
+    board = machine(chip(10, (3, 3)))
     allocation = rramalloc.optimize(source, 40, hardware=board, mapping="kernel_split", fold=True)
     plain = rramalloc.optimize(source, 40, hardware=board, mapping="kernel_split")
     assert allocation.arrays.minimum < plain.arrays.minimum

@@ -49,7 +49,7 @@ def test_digital_nodes_take_their_time() -> None:
 
 
 def test_transfers_delay_what_reads() -> None:
-    board = chip(2, (2, 2), straddle=True, **LINKS)
+    board = chip(2, (2, 2), **LINKS)
     for hardware in (on(board), on(board, {"maxpool": 8.0})):
         allocation = rramalloc.optimize(pooled(), 6, hardware=hardware, placed=True, work=1)
         assert allocation.placed is not None

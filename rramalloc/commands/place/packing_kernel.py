@@ -1,58 +1,26 @@
 """Compiled tests of whether array groups fit tiles, and a way to place them; integers only.
 
-Groups of equal demand are one size class, so nothing here depends on how many copies there are: tiles that
-hold the same are one row. Sizes fall; `kind` gives each stage its class; `Tiles.classes` makes both.
-All sums stay below 2^63 as long as copies * demand of all stages together does.
+Groups of equal size are one class, so nothing here depends on how many there are: tiles that hold the same
+are one row. Sizes fall. All sums stay below 2^63 as long as all arrays together do.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rramalloc.compiled import compiled, compiled_inline
 
-SCRATCH_ROWS = 4  # counts of the sizes, and the three tables that `best_fit` writes
-
 
 @compiled
-def fits_quickly(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
-    """Return True if best-fit decreasing finds a packing. False says nothing.
+def cannot_fit(sizes: Any, counts: Any, tiles: int, arrays: int) -> bool:
+    """Return True if certainly no packing exists. False says nothing.
 
-    sizes: int64, distinct demands, falling; kind: class of each stage; copies: of each stage;
-    scratch: int64, (SCRATCH_ROWS, at least 2 * classes + 2), overwritten.
-    """
-    counts = scratch[0, : len(sizes)]
-    total = _tally(sizes, kind, copies, counts)
-    if total > tiles * arrays or sizes[0] > arrays:
-        return False
-    if total <= tiles * (arrays - sizes[0] + 1):  # a group is refused only if no tile has room for it
-        return True
-    nothing = scratch[:, :0]
-    return best_fit(sizes, counts, tiles, arrays, scratch[1], scratch[2], scratch[3], nothing) >= 0
-
-
-def packing_scratch(sizes: Any) -> Any:
-    """Working memory of the compiled tests for groups of these sizes."""
-    return np.zeros((SCRATCH_ROWS, 2 * len(sizes) + 2), dtype=np.int64)
-
-
-@compiled
-def placeable(packing: Any, copies: Any, scratch: Any) -> bool:
-    """Whether an allocation can certainly be placed; True if copies need not keep to tiles."""
-    sizes, kind, tiles, arrays = packing
-    return tiles == 0 or fits_quickly(sizes, kind, copies, tiles, arrays, scratch)
-
-
-@compiled
-def cannot_fit(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scratch: Any) -> bool:
-    """Return True if certainly no packing exists. False says nothing. Arguments as for `fits_quickly`.
-
+    sizes: int64, distinct and falling; counts: groups of each size.
     Source: L2 of Martello and Toth (1990); dual feasible functions of Carlier, Clautiaux and Moukrim (2007).
     """
-    counts = scratch[0, : len(sizes)]
-    total = _tally(sizes, kind, copies, counts)
+    total = 0
+    for j in range(len(sizes)):
+        total += sizes[j] * counts[j]
     if total > tiles * arrays or sizes[0] > arrays:
         return True
     for size in sizes:
@@ -65,17 +33,6 @@ def cannot_fit(sizes: Any, kind: Any, copies: Any, tiles: int, arrays: int, scra
         if 2 * large <= arrays and _rounded(sizes, counts, arrays, large) > 2 * tiles * (arrays // large):
             return True
     return False
-
-
-@compiled_inline
-def _tally(sizes: Any, kind: Any, copies: Any, counts: Any) -> int:
-    """Write the groups of each size into `counts` and return the arrays of all."""
-    counts[:] = 0
-    total = 0
-    for stage in range(len(kind)):
-        counts[kind[stage]] += copies[stage]
-        total += copies[stage] * sizes[kind[stage]]
-    return total
 
 
 @compiled_inline
