@@ -127,83 +127,196 @@ HEAD = [
     helper.make_node("Transpose", ["f"], ["t"], perm=[0, 2, 1]),
 ]
 """36 tokens of 4 values: a convolution of 3 * 3 * 3 * 4 weights on 6 x 6 pixels before them."""
-WITHOUT_VALUES = {  # operators on t; the inputs without values; weights of the layers behind the convolution
-    "the other side": ([("MatMul", "m t", {})], {"m": (5, 36)}, [180]),
+WITHOUT_VALUES = {
+    # operators on t; inputs without values; weights of the layers behind the convolution, and products of the
+    # operators where the inputs are data
+    "the other side": ([("MatMul", "m t", {})], {"m": (5, 36)}, [180], 5 * 36 * 4),
     "Cast, Reshape": (
         [("Cast", "m", {"to": FLOAT}), ("Reshape", "o q", {}), ("MatMul", "t o", {})],
         {"m": (2, 10)},
         [20],
+        36 * 4 * 5,
     ),
     "bias, scale": (
         [("MatMul", "t m", {}), ("Mul", "o b", {}), ("Add", "o d", {})],
         {"m": (4, 5), "b": (5,), "d": (1, 1, 5)},
         [20],
+        36 * 4 * 5,
     ),
-    "Gemm's first": ([("Flatten", "t", {}), ("Gemm", "m o", {"transB": 1})], {"m": (5, 144)}, [720]),
-    "Einsum": ([("Einsum", "t m", {"equation": "btc,chd->bthd"})], {"m": (4, 2, 5)}, [40]),
+    "Gemm's first": ([("Flatten", "t", {}), ("Gemm", "m o", {"transB": 1})], {"m": (5, 144)}, [720], 5 * 144),
+    "Einsum": ([("Einsum", "t m", {"equation": "btc,chd->bthd"})], {"m": (4, 2, 5)}, [40], 36 * 4 * 10),
     "stack": (
         [("Reshape", "t p", {}), ("Transpose", "o", {"perm": [0, 2, 1, 3]}), ("MatMul", "o m", {})],
         {"m": (2, 2, 5)},
         [20],
+        2 * 36 * 2 * 5,
     ),
     "LSTM": (
         [("Transpose", "t", {"perm": [1, 0, 2]}), ("LSTM", "o m r b", {"hidden_size": 8})],
         {"m": (1, 32, 4), "r": (1, 32, 8), "b": (1, 64)},
         [128, 256],
+        36 * (128 + 256),
     ),
     "layer normalisation": (
         [("LayerNormalization", "t b b", {}), ("MatMul", "o m", {})],
         {"m": (4, 5), "b": (4,)},
         [20],
+        36 * 4 * 5,
     ),
     "attention": (
         [("Attention", "t m b", {"domain": "com.microsoft", "num_heads": 2})],
         {"m": (4, 12), "b": (12,)},
         [48],
+        36 * 4 * 12 + 2 * 36 * 36 * 4,
     ),
 }
 
 
-@pytest.mark.parametrize("case", WITHOUT_VALUES)
-def test_weights_that_are_inputs_without_values(case: str) -> None:
-    """As in a file exported without parameters: a weight where an operator uses it as one."""
-    operators, inputs, behind = WITHOUT_VALUES[case]
+def in_order(operators: Any) -> list[Any]:
+    """HEAD and these operators on t, each a name, inputs (o: the last output) and attributes."""
     nodes = [*HEAD]
     for op, names, attributes in operators:
         taken = [nodes[-1].output[0] if name == "o" else name for name in names.split()]
         nodes.append(helper.make_node(op, taken, [f"o{len(nodes)}"], **attributes))
-    nodes.append(helper.make_node("Identity", nodes[-1].output[:1], ["y"]))
+    return [*nodes, helper.make_node("Identity", nodes[-1].output[:1], ["y"])]
+
+
+def inputs_and_products(network: Network) -> tuple[set[str], int]:
+    """Names of the inputs, and multiply-accumulates of products of two computed tensors."""
+    products = sum(getattr(node, "dynamic_macs", None) or 0 for node in network.nodes)
+    return {node.name for node in network.nodes if node.op == "input"}, products
+
+
+@pytest.mark.parametrize("case", WITHOUT_VALUES)
+def test_inputs_without_values_are_weights_where_the_file_stores_none(case: str) -> None:
+    """As in a file exported without parameters: a weight where an operator uses it as one, with a note."""
+    operators, inputs, behind, products = WITHOUT_VALUES[case]
+    nodes = in_order(operators)
     constants = [ints("s", 1, 4, 36), ints("p", 1, 36, 2, 2), ints("q", 4, 5)]
-    given = [
-        info("x", 1, 3, 8, 8),
-        info("w", 4, 3, 3, 3),
-        *(info(name, *dims) for name, dims in inputs.items()),
-    ]
+    own = [info(name, *dims) for name, dims in inputs.items()]
+    given = [info("x", 1, 3, 8, 8), info("w", 4, 3, 3, 3), *own]
     for order in (given, given[::-1]):  # whichever stands first
         network = load(model(nodes, order, constants))
         assert [weights(network, stage) for stage in network.stages] == [108, *behind]
-        assert [node.name for node in network.nodes if node.op == "input"] == ["x"]
+        assert inputs_and_products(network)[0] == {"x"}
+        assert "the file stores no weights; where one is data" in network.warnings[0]
+    network = load(model(nodes, [given[0], *own], [W, *constants]))
+    assert inputs_and_products(network)[1] == products
+    assert [weights(network, stage) for stage in network.stages] == [108]
+    assert {"x", "m"} <= inputs_and_products(network)[0]
+    assert "taken as data, not as weights, because the file stores" in network.warnings[0]
+
+
+KERNELS = {  # operators on c, 4 x 6 x 6, with a kernel or a matrix m that is an input; its shape; products
+    "depthwise": ([("Conv", "c m", {"group": 4})], (4, 1, 3, 3), 4 * 4 * 4 * 9),
+    "strided": ([("Conv", "c m", {"strides": [2, 2], "pads": [1] * 4})], (5, 4, 3, 3), 5 * 3 * 3 * 36),
+    "transposed": ([("ConvTranspose", "c m", {"strides": [2, 2]})], (4, 2, 3, 3), 36 * 4 * 2 * 9),
+    "fused": (
+        [("FusedConv", "c m", {"activation": "Relu", "domain": "com.microsoft"})],
+        (2, 4, 3, 3),
+        2 * 16 * 36,
+    ),
+    "quantised": ([("QLinearConv", "c u z m u z u z", {})], (2, 4, 3, 3), 2 * 16 * 36),
+    "whole numbers": ([("ConvInteger", "c m", {})], (2, 4, 3, 3), 2 * 16 * 36),
+    "few bits": (
+        [("MatMulNBits", "t m u", {"N": 5, "K": 4, "bits": 4, "domain": "com.microsoft"})],
+        (5, 1, 8),
+        36 * 4 * 5,
+    ),
+    "quantised product": ([("QLinearMatMul", "t u z m u z u z", {})], (4, 5), 36 * 4 * 5),
+    "product of whole numbers": ([("MatMulInteger", "t m", {})], (4, 5), 36 * 4 * 5),
+    "Gemm, both turned": (
+        [("Flatten", "c", {"axis": 2}), ("Gemm", "o m", {"transA": 1, "transB": 1})],
+        (5, 4),
+        36 * 4 * 5,
+    ),
+    "one of stacked caches": (
+        [("Gather", "m first", {}), ("Transpose", "o", {"perm": [0, 2, 1]}), ("MatMul", "t o", {})],
+        (3, 1, 7, 4),
+        36 * 4 * 7,
+    ),
+    "a slice of stacked caches": (
+        [("Slice", "m zero one zero", {}), ("Reshape", "o cache", {}), ("MatMul", "t o", {})],
+        (3, 4, 7),
+        36 * 4 * 7,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KERNELS)
+def test_a_kernel_that_is_an_input_is_data_beside_stored_weights(case: str) -> None:
+    """A tracker's kernel, prototypes, caches: its product is dynamic, and all of its axes count."""
+    operators, dims, products = KERNELS[case]
+    constants = [W, ints("s", 1, 4, 36), weight("u"), ints("zero", 0), ints("one", 1), ints("cache", 1, 4, 7)]
+    constants += [numpy_helper.from_array(np.array(0), "first"), numpy_helper.from_array(np.uint8(0), "z")]
+    network = load(model(in_order(operators), [info("x", 1, 3, 8, 8), info("m", *dims)], constants))
+    assert [weights(network, stage) for stage in network.stages] == [108]
+    assert inputs_and_products(network) == ({"x", "m"}, products)
+    assert network.shapes["m"].channels * network.shapes["m"].pixels == np.prod(dims)
+
+
+STORED = {  # nodes that make w, the inputs and the constants, and a function or a branch that holds the layer
+    "initializer": ([], [], [W]),
+    "initializer and input": ([], [info("w", 4, 3, 3, 3)], [W]),
+    "Constant": ([constant("w", W)], [], []),
+    "dequantised": WEIGHTS["DequantizeLinear"],
+    "scaled": WEIGHTS["scaled"],
+}
+
+
+@pytest.mark.parametrize("place", [*STORED, "sparse", "function", "branch"])
+def test_where_weights_are_stored(place: str) -> None:
+    """Wherever a layer has its stored weights, an input that is multiplied with computed values is data."""
+    made, inputs, constants = STORED.get(place, ([], [], [W]))
+    nodes = [*made, *in_order([("MatMul", "t m", {})])]
+    proto = model(nodes, [info("x", 1, 3, 8, 8), info("m", 4, 5), *inputs], [*constants, ints("s", 1, 4, 36)])
+    if place == "sparse":
+        values = helper.make_tensor("w", FLOAT, [1], [1.0])
+        del proto.graph.initializer[0]
+        sparse = helper.make_sparse_tensor(values, ints("at", 5), [4, 3, 3, 3])
+        proto.graph.sparse_initializer.append(sparse)
+    elif place == "function":
+        body = [constant("b", weight("b", 4, 3, 3, 3)), helper.make_node("Conv", ["a", "b"], ["c"])]
+        own = helper.make_function("own", "Layer", ["a"], ["c"], body, [helper.make_opsetid("", 17)])
+        proto.functions.append(own)
+        proto.graph.node[0].CopyFrom(helper.make_node("Layer", ["x"], ["c"], domain="own"))
+        proto.opset_import.append(helper.make_opsetid("own", 1))
+    elif place == "branch":
+        out = helper.make_empty_tensor_value_info("inner")
+        layer = helper.make_node("Conv", ["x", "w"], ["inner"])
+        branch = helper.make_graph([layer], "branch", [], [out], [W])
+        del proto.graph.initializer[0]
+        choice = helper.make_node("If", ["yes"], ["c"], then_branch=branch, else_branch=branch)
+        proto.graph.node[0].CopyFrom(choice)
+        proto.graph.initializer.append(helper.make_tensor("yes", TensorProto.BOOL, [], [True]))
+    network = load(proto)
+    assert [weights(network, stage) for stage in network.stages] == [108]
+    assert inputs_and_products(network) == ({"x", "m"}, 36 * 4 * 5)
+
+
+def test_the_only_input_is_data_on_either_side_of_a_product() -> None:
+    """W^T (32 x 64) times x (64 x 8): eight columns of 64 values."""
+    inputs, stored = [info("x", 64, 8)], [weight("w", 64, 32)]
+    network = load(model([helper.make_node("Gemm", ["w", "x"], ["y"], transA=1)], inputs, stored))
+    assert [counts.windows(network, stage) for stage in network.stages] == [8]
+    assert network.warnings == ()
 
 
 def test_a_second_input_is_no_weight() -> None:
-    """What stored weights multiply is data, and so is what has a shape of its own from the user."""
+    """What stored weights multiply is data, and so is what computed values are multiplied with."""
     nodes = [
         helper.make_node("MatMul", ["x", "m"], ["a"]),
         helper.make_node("MatMul", ["z", "m"], ["b"]),
-        helper.make_node("MatMul", ["a", "b"], ["y"]),
+        helper.make_node("Transpose", ["b"], ["bt"], perm=[1, 0]),
+        helper.make_node("MatMul", ["a", "bt"], ["y"]),
     ]
     inputs = [info("x", 1, 5, 4), info("z", 6, 4)]
-    nodes[2:2] = [helper.make_node("Transpose", ["b"], ["bt"], perm=[1, 0])]
-    nodes[3].input[1] = "bt"
     assert len(load(model(nodes, inputs, [weight("m", 4, 4)])).stages) == 2
     product = [helper.make_node("MatMul", ["x", "m"], ["a"]), helper.make_node("MatMul", ["z", "a"], ["y"])]
     inputs = [info("x", 1, 5, 4), info("z", 6, 5)]
-    graph = load(model(product, inputs, [weight("m", 4, 4)]))
-    assert "'z': taken as weights" in graph.warnings[0]
-    assert [
-        len(graph.stages),
-        len(load(model(product, inputs, [weight("m", 4, 4)]), {"z": (6, 5)}).stages),
-    ] == [2, 1]
+    network = load(model(product, inputs, [weight("m", 4, 4)]))
+    assert network.warnings[0].startswith("input 'z': taken as data")
+    assert inputs_and_products(network) == ({"x", "z"}, 6 * 5 * 4)
 
 
 @pytest.mark.parametrize("kind", [FLOAT, TensorProto.INT64, TensorProto.BOOL])
@@ -342,6 +455,24 @@ def test_an_axis_is_a_batch_where_the_model_treats_it_as_one(case: str) -> None:
     assert network.shapes[network.stages[-1].name].pixels == expected
     is_batch = dims[0] in (7, 8)
     assert any("has a batch of" in text for text in network.warnings) == is_batch
+
+
+def test_stacks_that_the_other_operand_does_not_have() -> None:
+    """Three adjacencies of 6 x 6 over one input of 6 x 4, and six cameras of 4 x 4 over 4 x 9 points each."""
+    stacked = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("MatMul", ["m", "a"], ["y"])]
+    network = load(model(stacked, [info("x", 1, 6, 4), info("m", 3, 6, 6)], [weight("w", 4, 4)]))
+    assert inputs_and_products(network) == ({"x", "m"}, 3 * 6 * 6 * 4)
+    summed = helper.make_node("Einsum", ["m", "a"], ["y"], equation="rij,bjf->bif")
+    network = load(model([stacked[0], summed], [info("x", 1, 6, 4), info("m", 3, 6, 6)], [weight("w", 4, 4)]))
+    assert inputs_and_products(network) == ({"x", "m"}, 6 * 6 * 4)
+    cameras = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Reshape", ["a", "s"], ["p"]),
+        helper.make_node("MatMul", ["m", "p"], ["y"]),
+    ]
+    constants = [weight("w", 36, 36), ints("s", 6, 4, 9)]
+    network = load(model(cameras, [info("x", 1, 6, 36), info("m", 6, 4, 4)], constants))
+    assert inputs_and_products(network)[1] == 6 * 4 * 4 * 9
 
 
 def test_first_axes_of_several_inputs() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,12 +52,40 @@ _FACTORS = {"Einsum": (0, 1), "Gemm": (0,), "QLinearMatMul": (0, 3), "Gather": (
     ("MatMul", "MatMulInteger", "MatMulIntegerToFloat", "FusedMatMul"), (0, 1)
 )
 """Input positions that hold data or a matrix of weights (Gather: a table)."""
+_KERNELS: Mapping[str, tuple[int, ...]] = {
+    op: places
+    for places, ops in {
+        (1,): "Attention CausalConvWithState Conv ConvInteger ConvTranspose DecoderMaskedSelfAttention "
+        "DeformConv DynamicQuantizeMatMul FusedConv MatMulBnb4 MatMulNBits QAttention",
+        (3,): "QLinearConv",
+        (1, 2): "DynamicQuantizeLSTM GRU LSTM RNN",
+    }.items()
+    for op in ops.split()
+}
+"""Input positions of layers that hold nothing but weights."""
+_MATRICES: Mapping[str, tuple[int, ...]] = {
+    op: places
+    for places, ops in {
+        (0, 1): "FusedGemm FusedMatMul FusedMatMulActivation Gemm MatMul MatMulInteger MatMulIntegerToFloat "
+        "TransposeMatMul",
+        (0, 3): "QGemm QLinearMatMul",
+    }.items()
+    for op in ops.split()
+}
+"""Input positions of layers that hold data or a matrix of weights; those of Einsum are all."""
 _MOVES = frozenset(
     "Cast Concat DequantizeLinear Flatten Identity QuantizeLinear Reshape Slice Split Squeeze Transpose "
     "Unsqueeze".split()
 )
 _COMBINED = frozenset((*SUMS, *PRODUCTS))
 
+_AS_DATA = (
+    "not as weights, because the file stores the weights of other layers: products with it are dynamic, "
+    "beside the arrays"
+)
+_AS_WEIGHTS = (
+    "as operators use them and the file stores no weights; where one is data, give its shape by --input-shape"
+)
 _NO_WEIGHTS = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
 """Element types of tokens, places and masks."""
 
@@ -91,6 +120,12 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
     declared = {info.name: _axes(info, graph.where) for info in infos if info.name in graph.uses}
     free = _free(graph)
     weights = _weights(graph, {n: () if n in given else axes for n, axes in declared.items()}, free)
+    matrices, note = [name for name in weights if _is_matrix(declared[name])], ""
+    if weights and _stores_weights(graph.nodes, ChainMap(_stored_matrices(graph.proto))):
+        note = _note(matrices, "data", _AS_DATA) if len(weights) < len(declared) else ""
+        weights = []
+    elif weights:
+        note = _note(list(dict.fromkeys((*matrices, *weights))), "weights", _AS_WEIGHTS)
     data = {name: axes for name, axes in declared.items() if name not in weights}
     if not data:
         raise SpecError(graph.where, "graph.input: no output of the model depends on an input")
@@ -106,13 +141,6 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
         if axes and isinstance(axes[0], str):
             opened[name] = axes[0]
     fixed = {name: declared[name] or () for name in weights}
-    guessed, note = [name for name in weights if name in free], ""
-    if guessed:
-        more = f" and {len(guessed) - 1} more" if len(guessed) > 1 else ""
-        note = (
-            f"input {brief(guessed[0])}{more}: taken as weights, as computed values are multiplied with them"
-            f"; where one is data, give its shape by --input-shape"
-        )
     return Inputs(
         data=shapes,
         weights={n: tuple(size for size in axes if isinstance(size, int)) for n, axes in fixed.items()},
@@ -120,6 +148,14 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
         given=frozenset(given),
         notes=(note,) if note else (),
     )
+
+
+def _note(names: Sequence[str], kind: str, why: str) -> str:
+    """Return what was assumed of inputs without a stored value that stand where weights may, "" of none."""
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"input {brief(names[0])}{more}: taken as {kind}, {why}"
 
 
 def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
@@ -130,6 +166,11 @@ def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
     """
     data, notes, batch = dict(inputs.data), list(inputs.notes), 1
     proven = [name for name, verdict in verdicts.items() if verdict]
+    ones = {
+        name
+        for name, dims in inputs.data.items()
+        if len(dims) > 1 and dims[0] == 1 and name not in inputs.given and name not in inputs.open
+    }
     sizes = {inputs.data[name][0] for name in proven if name not in inputs.open}
     names = {inputs.open[name] for name in proven if name in inputs.open} - {""}
     for name, dims in inputs.data.items():
@@ -150,7 +191,8 @@ def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
             data[name] = (1, *dims[1:])
         elif dims and dims[0] > 1:
             if verdict is None and name not in inputs.given and len(dims) > 1:
-                verdict = dims[0] in sizes or len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
+                is_usual = len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
+                verdict = dims[0] in sizes or (is_usual and not ones)
                 if not verdict:
                     notes.append(
                         f"input {brief(name)}: no operator treats the first axis of {dims[0]} as a batch: "
@@ -231,9 +273,9 @@ def _weights(
         held, op = _held(node), node.op_type
         sources = [made.get(name, frozenset()) for name in node.input]
         moves = op in _MOVES
+        partners = list(range(len(sources)))
         for at, own in reversed(list(enumerate(sources))):
-            others = [source for k, source in enumerate(sources) if k != at]
-            meets = any(source is None or source - weights for source in others)
+            meets = not moves and _meets_data(partners, at, sources, weights)
             moves |= op in _COMBINED and not meets
             if not own or (moves and at not in held):
                 continue
@@ -249,6 +291,64 @@ def _weights(
     return [name for name in declared if name in weights - data]
 
 
+def _meets_data(
+    partners: list[int], at: int, sources: Sequence[frozenset[str] | None], weights: Collection[str]
+) -> bool:
+    """Return True if an operator combines its input number `at` with another one that is data.
+
+    partners: inputs that may be data; those known to be weights are dropped, as they stay weights, so that
+    an operator with many inputs takes time in proportion.
+    """
+
+    def is_data(index: int) -> bool:
+        source = sources[index]
+        return source is None or any(name not in weights for name in source)
+
+    for place in (-1, -2):
+        while len(partners) >= -place and not is_data(partners[place]):
+            del partners[place]
+        if len(partners) >= -place and partners[place] != at:
+            return True
+    return False
+
+
+def _is_matrix(axes: Sequence[Axis] | None) -> bool:
+    """Return True if at least two axes are longer than 1."""
+    return sum(axis != 1 for axis in axes or ()) > 1
+
+
+def _stored_matrices(proto: Any) -> dict[str, bool]:
+    """Return the tensors that a graph stores, and whether each is a matrix."""
+    stored = {tensor.name: _is_matrix(tensor.dims) for tensor in proto.initializer}
+    return stored | {tensor.values.name: _is_matrix(tensor.dims) for tensor in proto.sparse_initializer}
+
+
+def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> bool:
+    """Return True if a layer has a stored matrix as its weights, or one that is made of stored ones alone.
+
+    known: tensors that no input changes, and whether they are matrices; those of the nodes are added.
+    """
+    for node in nodes:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                inner = ChainMap(_stored_matrices(body), known)
+                if body.node and _stores_weights(body.node, inner):
+                    return True
+        sources = [known.get(name) for name in node.input if name]
+        if node.op_type == "Constant":
+            values = [each.t if each.HasField("t") else each.sparse_tensor for each in node.attribute]
+            sources = [any(_is_matrix(value.dims) for value in values)]
+        if None not in sources:
+            known.update(dict.fromkeys(node.output, any(sources)))
+            continue
+        read = dict(enumerate(known.get(name) for name in node.input))
+        kernels = _kernels(node)
+        matrices = read if node.op_type == "Einsum" else _MATRICES.get(node.op_type, ())
+        if any(read.get(at) is not None for at in kernels) or any(read.get(at) for at in matrices):
+            return True
+    return False
+
+
 def _free(graph: Graph) -> set[str]:
     """Return the tensors that some operator reads where it may take data."""
     reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(node.input))
@@ -258,6 +358,11 @@ def _free(graph: Graph) -> set[str]:
 def _held(node: Any) -> tuple[int, ...]:
     """Return the input positions of an operator that hold weights; the standard Attention has none."""
     return () if node.op_type == "Attention" and not node.domain else _SLOTS.get(node.op_type, ())
+
+
+def _kernels(node: Any) -> tuple[int, ...]:
+    """Return the positions among those that hold the weights of a layer, no biases or factors."""
+    return () if node.op_type == "Attention" and not node.domain else _KERNELS.get(node.op_type, ())
 
 
 def _is_fixed(axes: Sequence[Axis]) -> bool:
@@ -390,20 +495,30 @@ class FirstAxes:
 
     def _verdict(self, step: Step, index: int, place: int) -> bool | None:
         rank, op = len(step.dims(index)), step.op
+        if index in _kernels(step.proto):
+            return False
         if op in _FRONT and (index == 0 or (op.endswith("Attention") and index < 3)):
             return place == 0
         if op in _RECURRENT:
             return place == (0 if step.integer("layout", 0) else 1)
         if op == "RoiAlign":
             return False
-        if op in ("MatMul", "Gemm"):
-            other = step.need(1 - index) if index < 2 else None
-            inner = (rank - 1, rank - 2)[index % 2]
-            if op == "Gemm" and step.integer(("transA", "transB")[index % 2], 0):
+        pair = _MATRICES.get(op, ())
+        if index in pair:
+            second = index == pair[1]
+            inner = rank - 2 if second else rank - 1
+            if op == "Gemm" and step.integer("transB" if second else "transA", 0):
                 inner = 1 - inner
-            if isinstance(other, Tensor):
-                return rank > 2 and place < rank - 2
-            return False if place == inner and index < 2 else None
+            partner = step.need(pair[0] if second else pair[1])
+            if not isinstance(partner, Tensor):
+                return False if place == inner else None
+            if place >= rank - 2:
+                return False
+            behind = rank - place
+            shared = len(partner.dims) >= behind and partner.dims[-behind] == step.dims(index)[place]
+            return True if shared else None
+        if op == "Einsum":
+            return _of_equation(step, index, place)
         if op in _ALONG and not (op == "Gather" and index):
             return False if place == step.axis(step.integer("axis", _ALONG[op]), rank) else None
         if op.endswith("LayerNormalization"):
@@ -420,6 +535,19 @@ class FirstAxes:
             if dims and behind <= len(dims) and dims[-behind] > 1:
                 return False
         return None
+
+
+def _of_equation(step: Step, index: int, place: int) -> bool | None:
+    """Return False for an axis that Einsum sums over, True for one that computed operands share."""
+    left, _, wanted = step.text("equation", "").replace(" ", "").partition("->")
+    terms = left.split(",")
+    if "." in left or len(terms) != len(step.values) or place >= len(terms[index]):
+        return None
+    letter = terms[index][place]
+    if letter not in wanted:
+        return False
+    others = [step.need(at) for at, term in enumerate(terms) if at != index and letter in term]
+    return True if any(isinstance(value, Tensor) for value in others) else None
 
 
 def _carried(step: Step, index: int, place: int, out: Dims) -> int | None:

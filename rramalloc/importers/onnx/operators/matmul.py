@@ -15,7 +15,7 @@ from typing import Any
 from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, lettered, shape_of
 from rramalloc.importers.onnx.operators.elementwise import combine, over, reduced
 from rramalloc.importers.onnx.operators.rearrange import reshape_to
-from rramalloc.importers.onnx.operators.windowed import weights_of
+from rramalloc.importers.onnx.operators.windowed import computed_weights, weights_of
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, arranged, dropped, gridded, tensor
@@ -178,8 +178,10 @@ def few_bits(step: Step) -> Sequence[Value]:
     if not x.dims or x.dims[-1] != inner or not 1 <= features <= MAX_EXTENT or not 1 <= bits <= 16:
         weights = f"{brief(inner)} x {brief(features)} weights of {brief(bits)} bits"
         raise step.mismatch("K", f"{weights} on data of {shown(x.dims)}")
-    origin = packed.origin if isinstance(packed, Constant) else ""
-    constant = Constant(dims=(inner, features), origin=origin, bits=bits)
+    if isinstance(packed, Tensor):
+        dims = (*x.dims[:-1], features)
+        return [computed_weights(step, [x, packed], dims, math.prod(dims) * inner)]
+    constant = Constant(dims=(inner, features), origin=packed.origin, bits=bits)
     return [linear(step, x, len(x.dims) - 1, features, constant)]
 
 
@@ -194,12 +196,10 @@ def attention(step: Step) -> Sequence[Value]:
     projects = step.op == "QAttention" or (step.proto.domain == "com.microsoft" and step.op == "Attention")
     past: Dims = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
     if projects:
-        weight, constant, past = step.dims(1), step.need(1), ()
-        if isinstance(constant, Tensor):
-            raise step.unsupported("its weights (input 1) are computed from data")
+        weight, past = step.dims(1), ()
         if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
             raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
-        x = linear(step, step.data(), 2, weight[-1], constant)
+        x = _product(step, step.data(), step.need(1))
         parts = _projections(step, x, step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3)
     elif step.op == "GroupQueryAttention" and step.value(1) is None:
         width = step.dims(0)[-1] // max(counts[0] + 2 * counts[1], 1)
@@ -379,7 +379,7 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
     Raises NetworkError, UnsupportedError.
     """
     x, first = step.data(), bool(step.integer("layout", 0))
-    (weight, kept), (state, kept_state) = weights_of(step, 1), weights_of(step, 2)
+    weight, state = step.dims(1), step.dims(2)
     ways = _DIRECTIONS.get(step.text("direction", "forward"), ())
     if not ways:
         raise step.fault("direction", f"must be one of {', '.join(_DIRECTIONS)}")
@@ -393,6 +393,12 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
     if x.dims[batch] != 1:
         raise step.unsupported(f"it gets a batch of {x.dims[batch]}; only one sequence can be expressed")
     length, states, last = x.dims[time], list[Tensor](), list[Tensor]()
+    ended = (1, len(ways), hidden) if first else (len(ways), 1, hidden)
+    if isinstance(step.need(1), Tensor) and isinstance(step.need(2), Tensor):
+        macs = length * (math.prod(weight) + math.prod(state))
+        y = computed_weights(step, step.values[:3], (length, len(ways), 1, hidden), macs)
+        return [arranged(y, (2, 0, 1, 3)) if first else y, step.barrier([y], ended, ((),) * 3, "last")]
+    (_, kept), (_, kept_state) = weights_of(step, 1), weights_of(step, 2)
     for number, way in enumerate(ways):
         suffix, turns = "" if way == 1 else "reverse", way == -1 and length > 1
         ordered = step.relayout(x, lettered(x.dims, "1YC" if first else "Y1C"), f"{suffix}order")
@@ -414,7 +420,6 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
         last.append(step.take(y, 0, [length - 1], f"{suffix}last") if length > 1 else y)
         states.append(step.take(y, 0, range(length)[::-1], "reverse_out") if turns else y)
     every, ends = _joined(step, states, "both"), _joined(step, last, "ends")
-    ended = (1, len(ways), hidden) if first else (len(ways), 1, hidden)
     return [arranged(every, (2, 0, 1, 3)) if first else every, tensor(ends.node, ended, ((),) * 3)]
 
 

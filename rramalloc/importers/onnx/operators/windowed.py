@@ -13,7 +13,7 @@ import onnx
 
 from rramalloc.importers.axes import Atom, Dims, Layout, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
-from rramalloc.importers.onnx.shapes import outputs_of, shown
+from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, Step
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor, usual
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
@@ -151,8 +151,8 @@ def _placed(step: Step, name: str, roles: str) -> Tensor:
 def conv(step: Step, weights: int = 1) -> Sequence[Value]:
     """Translate Conv and its kin, whose weights are input number `weights`; FusedConv adds its input 3."""
     kernel = step.need(weights)
-    if isinstance(kernel, Tensor) and weights == 1:
-        return [_computed_kernel(step, step.data(), kernel)]
+    if isinstance(kernel, Tensor):
+        return [_computed_kernel(step, kernel)]
     x, roles = on_grid(step, step.data())
     weight, kept = weights_of(step, weights)
     groups = step.integer("group", 1)
@@ -166,14 +166,40 @@ def conv(step: Step, weights: int = 1) -> Sequence[Value]:
     return [y if added is None else combine(step, "add", [y, added], "sum")]
 
 
-def _computed_kernel(step: Step, x: Tensor, kernel: Tensor) -> Tensor:
-    """Return a convolution of two computed tensors: its products take no arrays."""
-    dims = outputs_of(step)[0]
-    if dims is None:
-        raise step.unsupported("its weights (input 1) are computed from data, its output shape is not known")
-    macs = math.prod(dims) * math.prod(kernel.dims[1:])
+def _computed_kernel(step: Step, kernel: Tensor) -> Tensor:
+    """Return a convolution, transposed or not, with a computed kernel: its products take no arrays."""
+    x = step.need(0)
+    size, weight, groups = step.size(x), kernel.dims, step.integer("group", 1)
+    is_transposed = step.op == "ConvTranspose"
+    channels = weight[0] if is_transposed else weight[1] * groups
+    if len(weight) != len(size) or len(size) < 3 or groups < 1 or channels != size[1]:
+        what = f"weights {shown(weight)} in {brief(groups)} groups do not fit data of {shown(size)}"
+        raise step.mismatch("W", what)
+    windows, extents = windows_of(step, _kernel_of(step, weight), size[2:]), list[int]()
+    if is_transposed:
+        windows, added = _cut(step, windows, size[2:])
+        for axis, extent in enumerate(size[2:]):
+            full = windows.stride[axis] * (extent - 1) + windows.span(axis) + added[axis]
+            extents.append(full - sum(windows.pads[axis]))
+        dims = (size[0], weight[1] * groups, *extents)
+    else:
+        for axis, extent in enumerate(size[2:]):
+            pads = windows.pads[axis]
+            stride = windows.stride[axis]
+            extents.append(pooled_extent(extent, windows.span(axis), stride, pads, ceil_mode=False))
+        dims = (size[0], weight[0], *extents)
+    if min(extents) < 1:
+        raise step.mismatch("W", f"weights {shown(weight)} are larger than data of {shown(size)}")
+    streamed = size if is_transposed else dims
+    macs = math.prod(streamed) * math.prod(weight[1:])
+    return computed_weights(step, [x, kernel], dims, macs)
+
+
+def computed_weights(step: Step, operands: Sequence[Value | None], dims: Dims, macs: int) -> Tensor:
+    """Return what a layer makes of data and computed weights: a product beside the arrays."""
+    data = [value for value in operands if isinstance(value, Tensor)]
     because = "has computed weights, which take no arrays"
-    return step.barrier([x, kernel], dims, usual(dims), because=because, macs=macs)
+    return step.barrier(data, dims, usual(dims), because=because, macs=macs)
 
 
 def pool(step: Step, op: str) -> Sequence[Value]:
@@ -201,6 +227,9 @@ def pool(step: Step, op: str) -> Sequence[Value]:
 
 def transposed_conv(step: Step) -> Sequence[Value]:
     """Translate ConvTranspose. Source: ONNX operator ConvTranspose."""
+    kernel = step.need(1)
+    if isinstance(kernel, Tensor):
+        return [_computed_kernel(step, kernel)]
     x, roles = on_grid(step, step.data())
     weight, kept = weights_of(step, 1)
     groups = step.integer("group", 1)
