@@ -28,8 +28,8 @@ if not hasattr(compute, "whole"):  # a preload is run twice
 compute.results_of = lambda point: compute.whole(point) if point.seed != 13 else os.abort()
 """
 OTHER_VERSION = "from rramalloc.commands.sweep import compute; compute.__version__ = '0.0.1'"
-SECOND_DEATH = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
-"""A batch is lost with the second worker that dies over it, not the fourth: each start takes a second."""
+FIRST_DEATH = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+"""A batch is lost with the first worker that dies over it, not the fourth: each start takes a second."""
 NO_PACKAGE = "import sys; sys.modules['rramalloc.commands.sweep.compute'] = None"
 
 
@@ -55,7 +55,7 @@ def cluster(tmp_path: Path, start: Started) -> Cluster:
         "--scheduler-file",
         file,
         **quiet,
-        env=os.environ | SECOND_DEATH,
+        env=os.environ | FIRST_DEATH,
     )
     for _ in range(PATIENCE_S * 20):
         if file.exists() and file.read_text().endswith("}"):
@@ -80,16 +80,16 @@ def test_killed_worker_killed_driver_and_lost_scheduler(
     workers = [cluster.worker(*slow), cluster.worker(*slow)]
     folder = tmp_path / "rows"
     first = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
-    assert wait_for_rows(folder, 50, first)
+    assert wait_for_rows(folder, 20, first)
     workers[0].send_signal(signal.SIGKILL)
-    assert wait_for_rows(folder, 200, first)
+    assert wait_for_rows(folder, 60, first)
     first.send_signal(signal.SIGKILL)
     first.wait()
     kept = rows_on_disk(folder)
     workers[1].send_signal(signal.SIGKILL)
     cluster.worker(*slow)
     second = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
-    assert wait_for_rows(folder, kept + 100, second)
+    assert wait_for_rows(folder, kept + 30, second)
     cluster.scheduler.send_signal(signal.SIGKILL)
     out, err = second.communicate(timeout=PATIENCE_S)
     assert (second.returncode, out) == (1, "")
@@ -110,8 +110,7 @@ def few(folder: Path, seeds: int = 20) -> dict[str, Any]:
 def test_a_point_that_kills_every_worker_is_a_row(cluster: Cluster, tmp_path: Path) -> None:
     """The same row as on this machine."""
     (tmp_path / "poison.py").write_text(POISON)
-    for _ in range(2):
-        cluster.worker("--preload", tmp_path / "poison.py")
+    cluster.worker("--nworkers", 2, "--preload", tmp_path / "poison.py")
     result = rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=cluster.address)
     assert [row["seed"] for row in result.rows() if row["error"]] == [13]
     assert result.reasons() == [

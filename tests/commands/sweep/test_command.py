@@ -41,6 +41,7 @@ def test_table_and_notes(spec: Path, tmp_path: Path, run: Run) -> None:
     assert any("BudgetError: needs 3 arrays" in line for line in rest)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_status(spec: Path, tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "rows"
     before = run("sweep", spec, "-o", folder, "--status")

@@ -193,6 +193,7 @@ def _parquet(spec: dict[str, Any], folder: Path) -> pd.DataFrame:
     return pd.read_parquet(folder / "rows.parquet")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_result(tmp_path: Path, tiny: Path) -> None:
     spec = {"networks": [str(tiny), "alexnet"], "arrays": ["x1", 2], "methods": "none", "name": "<b>"}
     result = rramalloc.sweep(spec, tmp_path / "rows", jobs=1)
