@@ -193,7 +193,9 @@ def case_of(number: int) -> Enumerated:
     return random_case(Random(number))
 
 
-EACH_CASE = pytest.mark.parametrize("number", range(20))
+LIKE_OTHERS = (2, 16)
+"""Copies alone, a shared memory, three stages and no more than 9 allocations, as number 0."""
+EACH_CASE = pytest.mark.parametrize("number", [n for n in range(20) if n not in LIKE_OTHERS])
 VALUES = {"latency": "latency_ns", "interval": "interval_ns", "energy": "energy", "edp": "edp"}
 """Objectives, and what they minimise."""
 NOT_FOUND = {(6, "edp"): 1.06}
@@ -212,7 +214,7 @@ def test_the_best_allocation_is_found_and_no_bound_is_above_it(number: int) -> N
     """Ties: of equal intervals the least latency, whatever the step; of all else the fewest arrays."""
     case = case_of(number)
     for objective, named in VALUES.items():
-        found = rramalloc.optimize(case.network, case.budget, objective=objective, work=20, **case.options())
+        found = rramalloc.optimize(case.network, case.budget, objective=objective, work=5, **case.options())
         value, bound = in_ns(found)
         best = best_of(case.ways, named)[named]
         assert bound <= best * (1 + SAME), objective
@@ -248,7 +250,7 @@ def test_bounds_that_are_known_without_a_search(number: int) -> None:
 def test_the_time_of_inputs_that_stream(number: int) -> None:
     """makespan + (N - 1) * interval: the least of all is found, and neither other objective is better."""
     case, inputs = case_of(number), (2, 3, 10, 100)[number % 4]
-    found = rramalloc.optimize(case.network, case.budget, inputs=inputs, work=20, **case.options())
+    found = rramalloc.optimize(case.network, case.budget, inputs=inputs, work=5, **case.options())
     best = min(way["latency_ns"] + (inputs - 1) * way["interval_ns"] for way in case.ways)
     value, bound = in_ns(found)
     step_ns = found.step_ns or found.tick_ns or 0.0
@@ -278,7 +280,7 @@ def test_limits_of_quantities_are_kept_and_bounds_hold_under_them(number: int) -
             values = sorted({way[LIMITED[name]] for way in case.ways if way[LIMITED[name]]})
             limits[name] = random.choice(values or [1.0]) * random.choice((1.0, 1.0, 1.0, 0.999))
         kept = [w for w in case.ways if all(w[LIMITED[n]] <= x * (1 + SAME) for n, x in limits.items())]
-        options = case.options() | {"at_most": limits, "objective": objective, "work": 20}
+        options = case.options() | {"at_most": limits, "objective": objective, "work": 5}
         found, proven = None, False
         try:
             found = rramalloc.optimize(case.network, case.budget, **options)
@@ -298,7 +300,7 @@ def test_fewest_arrays_for_a_latency(number: int) -> None:
     case = case_of(number)
     target_ns = Random(number).choice(case.ways)["latency_ns"]
     fewest = best_of([w for w in case.ways if w["latency_ns"] <= target_ns * (1 + SAME)], "arrays")["arrays"]
-    options = case.options() | {"objective": "arrays", "target_ns": target_ns, "work": 20}
+    options = case.options() | {"objective": "arrays", "target_ns": target_ns, "work": 5}
     found = rramalloc.optimize(case.network, case.budget, **options)
     assert found.latency_ns is not None
     assert found.latency_ns <= target_ns * (1 + SAME)
@@ -350,7 +352,7 @@ def test_fronts_of_any_two_quantities(number: int, turn: int) -> None:
         [pair for pair in permutations(QUANTITIES, 2) if pair[1] != "arrays" and pair[0] != "makespan"]
     )
     front = rramalloc.pareto(
-        case.network, case.budget, objective=along, against=across, work=100, **case.options()
+        case.network, case.budget, objective=along, against=across, work=25, **case.options()
     )
     units = {across: front.against_unit, along: front.unit}
     named = {q: "interval_ns" if q == "interval" and unit == "ns" else q for q, unit in units.items()}

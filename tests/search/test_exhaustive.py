@@ -62,7 +62,7 @@ def test_fast_makespans_are_those_of_the_walk(tick: int, data: st.DataObject) ->
 
 
 @PROBLEMS
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
@@ -76,7 +76,7 @@ def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataOb
 
 
 @AND_LONG_TIMES
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """The box of a target holds every allocation that meets it; none meets a target without a box."""
@@ -95,7 +95,7 @@ def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, dat
 
 
 @PROBLEMS
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
@@ -139,11 +139,11 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
     bounder = Bounder(case.problem)
     one, two = (case.allocations[data.draw(st.integers(0, len(case.allocations) - 1))] for _ in range(2))
     some = np.minimum(one, two), np.maximum(one, two)
-    diagrams = [diagram.Diagram(bounder, points) for points in (1, 3, 256)]
-    for box, most_choices, one_of_them in product((bounder.widest, some), (1, 3, 100), diagrams):
+    one_of_them = diagram.Diagram(bounder, data.draw(st.sampled_from((1, 3, 256))))
+    for box, most_choices in product((bounder.widest, some), (1, 3, 100)):
         inside = ((case.allocations >= box[0]) & (case.allocations <= box[1])).all(axis=1)
         best = int(case.makespans[inside].min())
-        for target, width in product({max(1, best - 1), best, 2 * best}, (1, 4, 300)):
+        for target, width in product({max(1, best - 1), best}, (1, 4, 300)):
             left = bounder.shrunk(target, box)
             if left is None:
                 assert target < best
@@ -156,7 +156,7 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
 
 
 @PROBLEMS
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_diagrams_of_single_allocations_are_exact(
     ops: tuple[str, ...], tick: int, data: st.DataObject
@@ -173,7 +173,7 @@ def test_diagrams_of_single_allocations_are_exact(
         assert refuted == (target < makespan_of_row)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     """The bound rests on the multipliers as numbers, not on the solver that found them."""
@@ -198,7 +198,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     assert ((best >= relaxed.box[0]) & (best <= relaxed.box[1])).all()
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(case=enumerated(ops=ANY + ALL_PIXELS))
 def test_interval_is_the_smallest(case: Enumerated) -> None:
     batches = -(-case.problem.graph.windows // case.allocations)
@@ -212,7 +212,7 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
 
 
 @PROBLEMS
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """docs/sources/model.md 8, objective `arrays`."""

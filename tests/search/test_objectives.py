@@ -69,8 +69,11 @@ def step_times(case: Enumerated) -> npt.NDArray[np.float64]:
     return np.array([case.problem.step_time.step_ns(row) for row in case.allocations])
 
 
+METHODS = ("none", "proportional", "bottleneck", "interval", "recurrence", "gain", "published", "milp")
+
+
 @MEMORIES
-@settings(max_examples=4)
+@settings(max_examples=5)
 @given(random=randoms)
 def test_a_bound_is_of_the_objective_whatever_the_method_minimises(
     memory: dict[str, Any] | None, random: Random
@@ -79,16 +82,7 @@ def test_a_bound_is_of_the_objective_whatever_the_method_minimises(
     case = case_of(random, machine(memory))
     network, budget = case.problem.graph.network, case.problem.budget
     best = float((case.makespans * (1.0 if memory is None else step_times(case))).min())
-    for method in (
-        "none",
-        "proportional",
-        "bottleneck",
-        "interval",
-        "recurrence",
-        "gain",
-        "published",
-        "milp",
-    ):
+    for method in random.sample(METHODS, 3):
         try:
             found = optimize(network, budget, hardware=machine(memory), method=method, work=2)
         except UnsupportedError:
@@ -123,16 +117,16 @@ class NoBound:
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["per layer", "shared"])
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(random=randoms)
 def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -> None:
     """Ranges hold the step of every allocation; of all these the search finds the least latency."""
-    case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 4), shared=shared)
+    case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 3), shared=shared)
     problem, optimum = case.problem, float((case.makespans * steps_ns).min())
     ranges = StepRange.all_of(problem, NoBound(), 1, STEP_RANGES)
     held = [(steps_ns >= each.first * (1 - 1e-9)) & (steps_ns <= each.last * (1 + 1e-9)) for each in ranges]
     assert np.any(held, axis=0).all()
-    answer = Latency(problem).solve(Work(work=30), 0)
+    answer = Latency(problem).solve(Work(work=10), 0)
     number = int(np.flatnonzero((case.allocations == answer.choice.copies).all(axis=1))[0])
     assert case.makespans[number] * steps_ns[number] == pytest.approx(optimum, rel=1e-3)
     assert answer.objective_bound is not None
