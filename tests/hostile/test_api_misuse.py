@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands.sweep.conftest import InThisProcess
 
 import rramalloc
 from rramalloc.errors import RramallocError
@@ -133,7 +134,7 @@ def test_every_wrong_value_works_or_raises_its_error(
     if name in ("convert", "load"):
         required.pop("target", None)
     if name == "sweep" and argument != "jobs":
-        required["jobs"] = 1
+        monkeypatch.setattr("rramalloc.commands.sweep.sweep.LocalWorkers", InThisProcess)
     if "arrays" in names and name == "compare":
         required["methods"] = ["none"]
     faults = []
