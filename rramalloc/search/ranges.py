@@ -94,6 +94,8 @@ def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> f
     closed = math.inf
     while heap and stop.is_open(incumbent.value, min(closed, heap[0][0])):
         bound, _, first = heapq.heappop(heap)
+        if bound > incumbent.value or math.isinf(bound):  # no range left holds a better one
+            return min(incumbent.value, closed)
         parts = list(first.parts())
         if not parts:
             closed = min(closed, bound)
