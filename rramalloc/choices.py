@@ -130,6 +130,8 @@ class AllocationArguments(NetworkArguments, total=False):
     fc: FullyConnected | None
 
 
+MAX_ARRAYS = 2**40
+"""Arrays of a budget at most: far above any chip, and more than all copies of a network can use."""
 DEFAULT_WORK = 100
 """Units of search: 5 s of a reference core."""
 DEFAULTS: SearchArguments = {

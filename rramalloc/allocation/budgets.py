@@ -9,7 +9,6 @@ from fractions import Fraction
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 
-MAX_ARRAYS = 2**40  # of a budget: far above any chip
 MOST_INPUTS = 10**9  # that stream, or of a loading with --reload: far above any batch
 _NUMBER = re.compile(r"[0-9]{1,20}")  # 20 digits hold every budget; longer texts are refused before int()
 _MULTIPLE = re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")  # "x1.5"; few digits keep the Fraction small

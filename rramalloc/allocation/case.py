@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from rramalloc.allocation.budgets import MAX_ARRAYS, budget, budgets
+from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
-from rramalloc.choices import DEFAULTS, Divided, MappedArguments, SearchArguments
+from rramalloc.choices import DEFAULTS, MAX_ARRAYS, Divided, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import as_hardware

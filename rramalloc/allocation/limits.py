@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from rramalloc.allocation.budgets import MAX_ARRAYS
-from rramalloc.choices import AtMostLike, CopiesLike
+from rramalloc.choices import MAX_ARRAYS, AtMostLike, CopiesLike
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.mapping.modes import divisors
 from rramalloc.records import brief, check_known

@@ -16,11 +16,11 @@ from rramalloc.allocation.allocation import (
     layer_bits,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
-from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS
+from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import MAX_ARRAYS, ObjectiveName
 from rramalloc.errors import BudgetError, LimitError, SolverError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (

@@ -14,7 +14,7 @@ from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import Menu, unlimited
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import SECONDS_PER_WORK, Work
@@ -160,12 +160,6 @@ def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
         limit = f"{problem.graph.names[slowest]!r} alone takes {length} with all the copies that it can have"
     known = need if need < 2**60 else None
     return TargetError(longest, least, problem.time_unit, goal="interval", need=known, limit=limit)
-
-
-def unlimited(problem: Problem) -> Problem:
-    """Return the problem with as many arrays as copies alone can use; modes never need more."""
-    modes = problem.modes.of_copies(problem.demand, always=problem.bits is not None)
-    return replace(problem, modes=modes, once=None, budget=2**53)
 
 
 def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:

@@ -102,6 +102,15 @@ def test_copies_divide_by_hand(arrays: int, divide: Any, copies: int, steps: int
     assert divide is None or whole % blocks.replication == 0
 
 
+def test_larger_blocks_may_have_the_divisors() -> None:
+    """3 windows in a row: 2 copies divide the 2 blocks of 1 x 2, and not the 3 windows."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [1, 1, 3]}]
+    nodes.append({"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1, "out_channels": 2})
+    limits: dict[str, Any] = {"copies": ["c=2"], "copies_divide": "width", "mapping": "sdk"}
+    found = rramalloc.optimize(Network.build("one", nodes), 1, **limits)
+    assert (found.layers[0].block, found.makespan) == ((1, 2), 1)
+
+
 def test_copies_that_divide_nothing_are_named() -> None:
     with pytest.raises(SpecError, match=r"'conv1' is to have 3\.\.3 copies that divide 55: no number does"):
         rramalloc.optimize("alexnet", 500, copies=["conv1=3"], copies_divide="width")

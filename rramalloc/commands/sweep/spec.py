@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
-from rramalloc.allocation.budgets import MAX_ARRAYS, MOST_INPUTS, multiple
+from rramalloc.allocation.budgets import MOST_INPUTS, multiple
 from rramalloc.allocation.limits import at_most_of
-from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, SweptObjective
+from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected, SweptObjective
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import read_toml
