@@ -21,7 +21,7 @@ from rramalloc.allocation.allocation import (
     NetworkId,
 )
 from rramalloc.allocation.limits import CopyLimits
-from rramalloc.choices import AllocationArguments, Handoff, ObjectiveName
+from rramalloc.choices import AllocationArguments, Divided, Handoff, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import CrossbarLike, Hardware
@@ -63,8 +63,9 @@ class AllocationInput:
     of transfer between layers, and time in which the outputs of a step of each layer reach their readers'
     tiles, by the placement that it was optimised for; where: how messages call it; measured: step times that
     replace those of the hardware; network: the one it was made for, None where it is not said; objective:
-    what it was optimised for, "interval" also of a target of it; limits, at_most: the fewest and the most
-    copies of layers that were held or limited, and limits of other quantities.
+    what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the fewest and the
+    most copies of layers that were held or limited, of what copies had to be divisors, and limits of other
+    quantities.
     """
 
     replication: MappingOf[str, int]
@@ -78,6 +79,7 @@ class AllocationInput:
     network: NetworkId | None = None
     objective: ObjectiveName = "latency"
     limits: CopyLimits = field(default_factory=dict)
+    divide: Divided | None = None
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
 
@@ -216,6 +218,7 @@ class _FilePlaced(_Lenient):
 class _FileOptions(MappingOptions, _Lenient):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = None
+    copies_divide: Divided | None = None
     target_interval: Count | None = None
     target_interval_ns: float | None = None
     target_throughput: float | None = None
@@ -280,6 +283,7 @@ def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
         network=whole.network,
         objective="interval" if of_interval else whole.objective,
         limits=whole.options.copies or {},
+        divide=whole.options.copies_divide,
         at_most=whole.options.at_most or {},
         transfer_ns=placed.transfer_ns,
     )

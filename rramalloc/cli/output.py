@@ -15,6 +15,7 @@ from rramalloc.cli.terminal import shortened, width_of, wrapped
 from rramalloc.columns import Column, columns_of, with_values
 from rramalloc.csv_rows import csv_cell
 from rramalloc.files import to_json
+from rramalloc.timing.metrics import energy_parts
 from rramalloc.units import area, edp, energy, in_table, printable, rounded
 
 if TYPE_CHECKING:
@@ -202,8 +203,6 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
             yield "energy", "not given by the hardware"
         return
     total = "not given" if result.energy_pj is None else energy(result.energy_pj)
-    from rramalloc.timing.metrics import energy_parts  # the kernels with it: not at every start
-
     yield "energy", f"{total} an input ({energy_parts(result)})"
     yield "EDP", "not given" if result.edp is None else edp(result.edp)
     whole = "" if result.chip_area_um2 is None else f" in use, {area(result.chip_area_um2)} of the whole chip"

@@ -6,7 +6,7 @@ from typing import Annotated, Unpack
 
 import typer
 
-from rramalloc.choices import AllocationArguments, ExplainedObjective
+from rramalloc.choices import AllocationArguments, Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
@@ -42,6 +42,7 @@ def explain(
     ] = None,
     latency_table: str | None = None,
     copies: list[str] | None = None,
+    copies_divide: Divided | None = None,
     objective: ExplainedObjective | None = None,
     speedup: float | None = None,
     seed: int = 0,

@@ -15,6 +15,7 @@ from rramalloc.choices import (
     EXPLAINED_OBJECTIVES,
     AllocationArguments,
     CopiesLike,
+    Divided,
     ExplainedObjective,
 )
 from rramalloc.commands.explain.explanation import Explanation
@@ -47,6 +48,7 @@ def explain(
     fold: bool | None = None,
     latency_table: LatencyTableLike | None = None,
     copies: CopiesLike | None = None,
+    copies_divide: Divided | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -56,9 +58,9 @@ def explain(
     """Say what holds an allocation back: layers and parts of a step, its neighbours, and what faster takes.
 
     arrays: a budget, for which an allocation is searched; allocation: instead of it, an Allocation, its file,
-    or copies by name, whose hardware, mapping, fc, fold, latency table, copies and objective hold unless they
-    are given; speedup: a factor, for which the fewest arrays are searched; objective: what faster means;
-    work: of every search; stop: replaces work and time_limit_s.
+    or copies by name, whose hardware, mapping, fc, fold, latency table, limits of copies and objective hold
+    unless they are given; speedup: a factor, for which the fewest arrays are searched; objective: what faster
+    means; work: of every search; stop: replaces work and time_limit_s.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError.
     Source: docs/sources/model.md 4, 7, 8 and 11.
 
@@ -73,16 +75,16 @@ def explain(
     source = network_of(network, given)
     if allocation is None:
         every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
-        every |= {"copies": copies, "objective": objective}
+        every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
         asked = {name: value for name, value in every.items() if value is not None}
         allocation = optimize(source, arrays, seed=seed, stop=ending, **asked)
-        given, crossbar, fold, latency_table, copies = {}, None, None, None, None
+        given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
     own = read_allocation(allocation).with_arguments(source, given, crossbar, fold, latency_table)
     if own.blocks:
         own = own.changed(mapping="sdk")
-    case, timing = _case(source, own, copies), own.timing(own.graph(source))
+    case, timing = _case(source, own, copies, copies_divide), own.timing(own.graph(source))
     if objective is None:
         objective = "interval" if own.objective == "interval" else "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed)
@@ -124,11 +126,14 @@ def explain(
     )
 
 
-def _case(network: Network, own: AllocationInput, copies: CopiesLike | None) -> Case:
+def _case(
+    network: Network, own: AllocationInput, copies: CopiesLike | None, copies_divide: Divided | None
+) -> Case:
     """Return the case that an allocation is of. Raises SpecError."""
     own.made_for(network)
     if own.cycles and not own.hardware.own_clock:
         reason = "has cycles, which only hardware with clocks of its own explains: leave cycles out"
         raise SpecError(own.where, reason)
-    case = Case(network, own.hardware, own.options, own.measured, own.limits)
+    divide = own.divide if copies_divide is None else copies_divide
+    case = Case(network, own.hardware, own.options, own.measured, own.limits, divide=divide)
     return case if copies is None else replace(case, copies=copy_limits(copies, case.stages))

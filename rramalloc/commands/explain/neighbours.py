@@ -10,18 +10,17 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.allocation.budgets import MAX_ARRAYS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer
-from rramalloc.choices import ExplainedObjective
+from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import layers_of
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.mapping.modes import block_of
 from rramalloc.search.fewest import Target
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Answer, Problem, variants_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
@@ -37,7 +36,7 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Searches around one allocation. objective: over all arrays that are of use, on as many chips."""
+    """Searches around one allocation. objective: over any number of arrays, on as many chips."""
 
     case: Case
     timing: ExactTiming
@@ -50,8 +49,7 @@ class Neighbours:
         cls, case: Case, timing: ExactTiming, objective: ExplainedObjective, stop: Work, seed: int
     ) -> Neighbours:
         """Return the searches of a case. Raises BudgetError, SpecError."""
-        problem = replace(case.problem(MAX_ARRAYS), budget=MAX_ARRAYS)
-        problem = replace(problem, budget=problem.arrays(problem.largest))
+        problem = unlimited(case.problem(MAX_ARRAYS))
         return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed)
 
     @property
@@ -75,27 +73,32 @@ class Neighbours:
         return self.objective.value_of(self.timing)
 
     def cheaper(self) -> Neighbour:
-        """Return the fastest point with fewer arrays."""
+        """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
         try:
-            fewer = replace(self.case.problem(MAX_ARRAYS), budget=self.arrays - 1)
+            fewer = replace(self.problem, budget=self.arrays - 1)
         except BudgetError as error:
             words = f"none: with fewer than {error.need} arrays the network is not stored once"
             return Neighbour(point=None, proven=True, words=words)
-        objective, stop = type(self.objective)(fewer), self.stop.nested(self.stop.work)
-        found = objective.solve(stop, self.seed)
-        bound = objective.bound(found, stop)
-        point = self._point(fewer, found, value_bound=bound)
-        words = "proven the fastest with fewer arrays"
-        if not (proven := point.value_bound == point.value):
-            words = f"at least {plain_quantity(bound, self.objective.unit)} with fewer arrays"
-        return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
+        point = self._fastest(fewer)
+        try:
+            fewest = self._fewest(replace(fewer, budget=point.arrays), point.value)
+            point = fewest.model_copy(update={"value_bound": point.value_bound})
+        except TargetError:  # not found again within the work
+            point = point.model_copy(update={"arrays_bound": fewer.minimum})
+        if self._is_fastest(point):
+            words = "proven the fastest with fewer arrays"
+        else:
+            words = f"{self._at_least(point)} with fewer arrays"
+        if not self._is_fewest(point):
+            words += f", at least {point.arrays_bound} are needed for it"
+        return self._neighbour(point, words)
 
     def faster(self) -> Neighbour:
         """Return the point with the fewest arrays that is faster, and as fast as they allow."""
         ns = self.objective.unit == "ns"
         target = self.value * _LESS if ns else self.value - 1
         try:
-            first = self._fewest(target)
+            first = self._fewest(self.problem, target)
         except TargetError as error:
             least = max(error.bound, self.objective.in_unit(self._least()[0]), self._moved_ns() if ns else 0)
             proven, words = error.proven or least > target, "no number of arrays is faster"
@@ -103,30 +106,53 @@ class Neighbours:
                 words = "none was found within the work, and none takes less than "
                 words += plain_quantity(least, self.objective.unit)
             return Neighbour(point=None, proven=proven, words=words)
-        allowed = replace(self.problem, budget=first.arrays)
-        objective, stop = type(self.objective)(allowed), self.stop.nested(self.stop.work)
-        found = objective.solve(stop, self.seed)
-        point = self._point(allowed, found, first.arrays_bound, objective.bound(found, stop))
-        if point.value > first.value:
-            point = first.model_copy(update={"value_bound": point.value_bound})
-        return self._fewest_of(point)
+        fastest = self._fastest(replace(self.problem, budget=first.arrays))
+        point = fastest if fastest.value <= first.value else first
+        bounds = {"arrays_bound": first.arrays_bound, "value_bound": fastest.value_bound}
+        point = point.model_copy(update=bounds)
+        words = self._fewest_words(point)
+        if not self._is_fastest(point):
+            words += f", {self._at_least(point)} with as many"
+        return self._neighbour(point, words)
 
     def speedup(self, factor: float) -> Neighbour:
         """Return the fewest arrays with which the objective is `factor` times as small, or the reason."""
         target: float = self.value / factor
         try:
-            made = self._fewest_of(self._fewest(target))
+            point = self._fewest(self.problem, target)
+            made = self._neighbour(point, self._fewest_words(point))
         except TargetError as error:
             made = self._refused(target, error)
         return made.model_copy(update={"factor": factor, "target": target})
 
-    def _fewest_of(self, point: ExplainedPoint) -> Neighbour:
-        proven = point.arrays_bound == point.arrays
-        words = "proven the fewest" if proven else f"at least {point.arrays_bound} are needed"
+    def _neighbour(self, point: ExplainedPoint, words: str) -> Neighbour:
+        """Return a point with what is proven of it: both of its values, where both were searched."""
+        proven = self._is_fewest(point) and (point.value_bound is None or self._is_fastest(point))
         return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
 
-    def _fewest(self, target: float) -> ExplainedPoint:
-        """Return the fewest arrays with which the objective is at most `target`. Raises TargetError."""
+    def _is_fewest(self, point: ExplainedPoint) -> bool:
+        return point.arrays_bound == point.arrays
+
+    def _is_fastest(self, point: ExplainedPoint) -> bool:
+        return point.value_bound is not None and point.value_bound >= point.value * _LESS
+
+    def _fewest_words(self, point: ExplainedPoint) -> str:
+        return "proven the fewest" if self._is_fewest(point) else f"at least {point.arrays_bound} are needed"
+
+    def _at_least(self, point: ExplainedPoint) -> str:
+        return f"at least {plain_quantity(point.value_bound or 0, self.objective.unit)}"
+
+    def _fastest(self, problem: Problem) -> ExplainedPoint:
+        """Return the fastest point of a problem, with the bound of its value."""
+        objective, stop = type(self.objective)(problem), self.stop.nested(self.stop.work)
+        found = objective.solve(stop, self.seed)
+        return self._point(problem, found, value_bound=objective.bound(found, stop))
+
+    def _fewest(self, problem: Problem, target: float) -> ExplainedPoint:
+        """Return the fewest arrays with which the objective is at most `target`, with their bound.
+
+        Raises TargetError.
+        """
         unit = self.objective.unit
         steps = int(target * (1 + 1e-12))  # of a quotient that rounding put below a whole number
         if unit != "ns" and steps < 1:
@@ -135,8 +161,8 @@ class Neighbours:
             goal = Target(target_interval_ns=target) if unit == "ns" else Target(target_interval=steps)
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
-        found = FewestArrays(self.problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
-        return self._point(self.problem, found, math.ceil(found.objective_bound or 1))
+        found = FewestArrays(problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
+        return self._point(problem, found, arrays_bound=math.ceil(found.objective_bound or 1))
 
     def _point(
         self,
@@ -267,10 +293,9 @@ class Neighbours:
         problem, hardware, graph = self.problem, self.case.hardware, self.problem.graph
         if hardware.memory is None or problem.step_time is None:
             return 0.0
-        menu, each = Menu.of(problem), list[float]()
-        for stage, node in enumerate(graph.stages):
-            first, end = menu.blocks.first[stage : stage + 2].tolist()
-            blocks = [block_of(menu.block(at)) for at in range(first, end)]
+        each = list[float]()
+        for stage, (node, modes) in enumerate(zip(graph.stages, all_modes(problem), strict=True)):
+            blocks = {block_of(variant) for variant in variants_of(modes.blocks)}
             each.append(
                 min(problem.total(stage, b) * access_ns(graph.network, node, b, hardware) for b in blocks)
             )

@@ -204,8 +204,7 @@ class BoxProver:
     _other_s: float = 0.0
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
-    _resisted: bool = False
-    """Whether a target resisted branch and bound: small networks are proven without a linear program."""
+    _begun: bool = False
     _found: list[Choice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -230,6 +229,10 @@ class BoxProver:
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
+        if not self._begun:
+            self._begun = True
+            bound = self._tighten(bound, makespan - 1, end_s, stop)
+            self._other_s += stop.spent_s - begun_s
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
             if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
@@ -253,20 +256,15 @@ class BoxProver:
     def _climb(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
         """Refute or meet one more target by tightening and branch and bound; the bound.
 
-        Nothing is tightened before a target resists branch and bound. Targets go up in growing strides as
-        long as they are refuted, and in shorter ones when one resists; not in single ticks where stages have
-        their own clocks and times are long.
+        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
+        not in single ticks where stages have their own clocks and times are long.
         """
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
-        if self._resisted:
-            bound = self._tighten(bound, target, end_s, stop)
+        bound = self._tighten(bound, target, end_s, stop)
         outcome = Outcome.REFUTED
         if bound <= target:
             outcome = self._decide(target, end_s - stop.spent_s, stop)
-        if outcome is Outcome.UNDECIDED and not self._resisted:
-            self._resisted = True
-            bound = self._tighten(bound, makespan - 1, end_s, stop)
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
