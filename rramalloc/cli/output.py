@@ -15,7 +15,6 @@ from rramalloc.cli.terminal import shortened, width_of, wrapped
 from rramalloc.columns import Column, columns_of, with_values
 from rramalloc.csv_rows import csv_cell
 from rramalloc.files import to_json
-from rramalloc.timing.metrics import energy_parts
 from rramalloc.units import area, edp, energy, in_table, printable, rounded
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:
         if result.hardware.timing is not None:
             yield "energy", "not given by the hardware"
         return
+    from rramalloc.timing.metrics import energy_parts  # imports numba, which most commands begin without
+
     total = "not given" if result.energy_pj is None else energy(result.energy_pj)
     yield "energy", f"{total} an input ({energy_parts(result)})"
     yield "EDP", "not given" if result.edp is None else edp(result.edp)
