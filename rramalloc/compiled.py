@@ -1,4 +1,4 @@
-"""The one way functions are compiled: without Python's lock, and kept on disk for later runs where possible.
+"""The one way functions are compiled: without Python's lock, and kept on disk for later runs where safe.
 
 `rramalloc.numba_inside` extends inner classes of numba: with them a first run compiles in half the time, and
 later ones start by a quarter sooner. Where anything of them is not as expected, `njit(cache=True)` does.
@@ -7,14 +7,17 @@ later ones start by a quarter sooner. Where anything of them is not as expected,
 from __future__ import annotations
 
 import gc
+import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
+
+from rramalloc.cache_folder import cache_folder, is_private_file, private_folder
+from rramalloc.errors import FileError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -68,21 +71,30 @@ def clock() -> float:
     return time.monotonic() - compilation.seconds
 
 
-def _warn(folder: Path) -> None:
+def _warn_of_damage(folder: Path) -> None:
     warnings.warn(f"compiled code in {folder} is damaged: it is compiled again", stacklevel=2)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
 
 
 class Compilation:
     """Compilation in this process of functions that no file holds yet.
 
     functions: how many so far; on_change: called from any thread with True when one begins, and with False
-    when none is being compiled; on_damage: called with the folder of damaged files that were removed.
+    when none is being compiled; on_damage: called with the folder of damaged files that were removed;
+    on_unkept: called once with a sentence when one begins whose code is not kept on disk; is_reported: numba
+    says when one begins.
     """
 
     def __init__(self) -> None:
         self.functions = 0
         self.on_change: Callable[[bool], object] = bool
-        self.on_damage: Callable[[Path], object] = _warn
+        self.on_damage: Callable[[Path], object] = _warn_of_damage
+        self.on_unkept: Callable[[str], object] = _warn
+        self.is_reported = True
+        self._unkept, self._is_said = "", False
         self._seconds, self._depth, self._begun_s = 0.0, 0, 0.0
 
     @property
@@ -92,11 +104,34 @@ class Compilation:
 
     def begin(self) -> None:
         """Note that a function is compiled now, perhaps within another: numba compiles in one thread."""
+        self._say_unkept()
         if not self._depth:
             self._begun_s = time.monotonic()
         self._depth += 1
         self.functions += 1
         self.on_change(True)
+
+    def leave_unkept(self, reason: str) -> None:
+        """Note that what is compiled later cannot be kept on disk."""
+        self._unkept = self._unkept or reason
+        if not self.is_reported:
+            self._say_unkept()
+
+    def _say_unkept(self) -> None:
+        if self._unkept and not self._is_said:
+            self._is_said = True
+            remedy = "make a folder with mkdir -m 700 and name it in NUMBA_CACHE_DIR"
+            self.on_unkept(
+                f"every run compiles for about {EXPECTED_S} s, its code is not kept: {self._unkept}; {remedy}"
+            )
+
+    def speak_for_workers(self) -> None:
+        """Note it once for processes that this one starts, which are silent about it."""
+        try:
+            cache_folder(Path(__file__), os.environ.get("NUMBA_CACHE_DIR", ""))
+        except FileError as error:
+            self.leave_unkept(str(error))
+        self._say_unkept()
 
     def end(self) -> None:
         """Note that a function is compiled; numba writes its files next."""
@@ -111,11 +146,22 @@ compilation = Compilation()
 
 @cache
 def _numba() -> Any:
-    """Return numba, which reports to `compilation` what it compiles."""
+    """Return numba, which reports to `compilation` what it compiles, unless it has other events."""
     import numba
-    from numba.core import event
 
-    class Compiles(event.Listener):  # type: ignore[misc]
+    try:
+        from numba.core import event
+
+        event.register("numba:compile", _listener(event.Listener))
+    except (ImportError, AttributeError):
+        compilation.is_reported = False
+    return numba
+
+
+def _listener(base: Any) -> Any:
+    """Return what numba calls when it begins and ends to compile a function."""
+
+    class Compiles(base):  # type: ignore[misc]
         """Under numba's lock, so that no other compilation comes between."""
 
         def __init__(self) -> None:
@@ -131,8 +177,7 @@ def _numba() -> Any:
                 gc.enable()
             compilation.end()
 
-    event.register("numba:compile", Compiles())
-    return numba
+    return Compiles()
 
 
 @cache
@@ -147,15 +192,36 @@ def _inside() -> ModuleType | None:
 
 def _compile(function: Function, *, inline: str = "never", **inner: bool) -> Function:
     settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", "inline": inline}
-    inside, njit = _inside(), _numba().njit
-    made: Function
+    inside = _inside()
     if inside is None:
-        try:
-            made = njit(cache=True, **settings)(function)
-        except RuntimeError:  # neither the package's folder nor the user's cache can be written
-            made = njit(**settings)(function)
-        return made
-    made = njit(no_cfunc_wrapper=True, pipeline_class=inside.Light, **settings, **inner)(function)
-    with suppress(RuntimeError):  # as above
+        return _kept_by_numba(function, settings)
+    made: Function = _numba().njit(no_cfunc_wrapper=True, pipeline_class=inside.Light, **settings, **inner)(
+        function
+    )
+    try:
         inside.keep_on_disk(made, compilation.on_damage)
+    except (
+        FileError,
+        RuntimeError,
+    ) as error:  # RuntimeError: numba has no source file, or a folder of its own
+        compilation.leave_unkept(str(error))
+    return made
+
+
+def _kept_by_numba(function: Function, settings: dict[str, Any]) -> Function:
+    """Compile as numba does, which chooses the folder itself: without one if others can write there."""
+    numba = _numba()
+    made: Function
+    try:
+        cache_folder(Path(function.__code__.co_filename), numba.config.CACHE_DIR)
+        made = numba.njit(cache=True, **settings)(function)
+        chosen = Path(made.stats.cache_path)  # type: ignore[attr-defined]
+        if private_folder(chosen) != chosen:
+            raise FileError(str(chosen), "lies behind a link")
+        for file in chosen.glob("*.nb[ic]"):
+            if not is_private_file(file):
+                raise FileError(str(file), "belongs to another user or can be written by others")
+    except (FileError, RuntimeError) as error:  # RuntimeError: numba finds no folder
+        compilation.leave_unkept(str(error))
+        made = numba.njit(**settings)(function)
     return made

@@ -1,29 +1,39 @@
 """Extensions of numba's inner classes: less work for its compiler, and checked files of compiled code.
 
-numba keeps compiled code in files beside the sources, and fails on a damaged one, or runs what is in it. So
-each folder also has the checksums of all files that were written whole. A file without one is removed before
-numba reads it, and its function is compiled again. Checksums are only ever added: processes that compile at
-the same time need no lock.
+numba keeps compiled code in files, and fails on a damaged one, or runs what is in it. So folders and files
+are the user's own (`rramalloc.cache_folder`), and each folder also has the checksums of all files that were
+written whole. A file without one, or that others can write, is removed before numba reads it, and its
+function is compiled again. Checksums are only ever added: processes that compile at the same time need no
+lock.
 
 To import this module fails where numba has other classes; `rramalloc.compiled` does without it then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from numba.core import config
-from numba.core.caching import FunctionCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import InlineOverloads, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes
+
+from rramalloc.cache_folder import cache_folder, is_private_file
 
 CHECKSUMS = "rramalloc.sums"
 _LEVEL = 1
@@ -35,10 +45,13 @@ THOROUGHLY: set[Any] = set()
 _LEFT_OUT = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
 """Passes that rewrite closures and expressions over whole arrays, which functions here do not have."""
 _EXTENDED = (
+    CompileResultCacheImpl._locator_classes,
     Compiler.define_pipelines,
     FunctionCache._guard_against_spurious_io_errors,
     FunctionCache._load_overload,
     FunctionCache.save_overload,
+    InTreeCacheLocator.ensure_cache_path,
+    IndexDataCacheFile._open_for_write,
     JITCodeLibrary._optimize_final_module,
     JITCodeLibrary._optimize_functions,
     rtsys.initialize,
@@ -77,15 +90,57 @@ class Light(Compiler):  # type: ignore[misc]
         return pipelines  # type: ignore[no-any-return]
 
 
+class Locator(InTreeCacheLocator):  # type: ignore[misc]
+    """The user's own folder for the files of a function."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(cache_folder(Path(py_file), config.CACHE_DIR))
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: it was made when it was chosen."""
+
+
+class OwnFolder(CompileResultCacheImpl):  # type: ignore[misc]
+    """As numba keeps what it compiles, in no other folder."""
+
+    _locator_classes = (Locator,)
+
+
+class OwnFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """The files of a function, which no other user can write, whatever the umask allows."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[Any]:
+        number, draft = tempfile.mkstemp(".tmp", dir=self._cache_path)
+        try:
+            with open(number, "wb") as stream:
+                yield stream
+            os.replace(draft, filepath)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+
+
 class Files(FunctionCache):  # type: ignore[misc]
     """The files of a function: with checksums, and loaded before the compiler is prepared."""
+
+    _impl_class = OwnFolder
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        locator = self._impl.locator
+        if not isinstance(locator, Locator):
+            raise RuntimeError("NUMBA_CACHE_LOCATOR_CLASSES names another place for it")
+        stamp = locator.get_source_stamp()
+        self._cache_file = OwnFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write a compiled function and its checksums."""
         with suppress(OSError):  # a full disk, a limit of files: it is compiled again next time
             super().save_overload(sig, data)
             own = Path(self.cache_path).glob(f"{self._impl.filename_base}.*")
-            with (Path(self.cache_path) / CHECKSUMS).open("ab") as sums:
+            with open(Path(self.cache_path) / CHECKSUMS, "ab", opener=_own) as sums:
                 sums.write(b"".join(_checksum(file) + b"\n" for file in own))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -100,8 +155,9 @@ class Files(FunctionCache):  # type: ignore[misc]
 
 
 def keep_on_disk(made: Any, on_damage: Callable[[Path], object]) -> None:
-    """Load a function from its file and write it there. Raises RuntimeError if no folder can be written.
+    """Load a function from its file and write it there.
 
+    Raises FileError or RuntimeError if there is no folder that only the user can write.
     on_damage: called with a folder of which damaged files were removed.
     """
     files = Files(made.py_func)
@@ -111,21 +167,30 @@ def keep_on_disk(made: Any, on_damage: Callable[[Path], object]) -> None:
 
 @cache
 def _is_whole(folder: Path, on_damage: Callable[[Path], object]) -> bool:
-    """Remove the files of a folder that were not written whole; return False if they cannot be removed."""
-    try:
-        known: set[bytes] | None = set((folder / CHECKSUMS).read_bytes().split())
-    except OSError:  # of a version without checksums
-        known = None
+    """Remove the files of a folder that were not written whole, or that others can write.
+
+    Returns False if they cannot be removed.
+    """
+    sums, known = folder / CHECKSUMS, set[bytes]()
+    has_sums = is_private_file(sums)
+    if has_sums:
+        known = set(sums.read_bytes().split())
     files = [*folder.glob("*.nbi"), *folder.glob("*.nbc")]
-    damaged = [file for file in files if known is None or _checksum(file) not in known]
+    damaged = [file for file in files if not is_private_file(file) or _checksum(file) not in known]
     try:
+        if not has_sums:  # of a version without checksums, or another user's
+            sums.unlink(missing_ok=True)
         for file in damaged:
             file.unlink(missing_ok=True)
     except OSError:
         return False
-    if damaged and known is not None:
+    if damaged and has_sums:
         on_damage(folder)
     return True
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _checksum(file: Path) -> bytes:

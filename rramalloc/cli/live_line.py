@@ -91,7 +91,7 @@ class SearchLine(LiveLine):
 
 
 def announce_compilation(*, quiet: bool) -> None:
-    """Say on stderr that functions are compiled, and how far that is; and what became of damaged ones."""
+    """Say on stderr that functions are compiled, and how far that is; and what became of those on disk."""
     line = LiveLine(quiet=quiet, every_s=5.0, live_every_s=0.2)
 
     def show(active: bool) -> None:
@@ -104,6 +104,7 @@ def announce_compilation(*, quiet: bool) -> None:
         note(f"note: compiled code in {folder} was damaged: it is compiled again", quiet=quiet)
 
     compilation.on_change, compilation.on_damage = show, say
+    compilation.on_unkept = lambda text: note(f"note: {text}", quiet=quiet)
 
 
 def _room() -> int:

@@ -24,6 +24,7 @@ from typing import Any
 
 from rramalloc.commands.sweep.rows import Found, failure
 from rramalloc.commands.sweep.spec import SweepPoint
+from rramalloc.compiled import compilation
 from rramalloc.errors import WorkerError
 from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
@@ -123,6 +124,7 @@ class LocalWorkers(Workers):
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         _check_room(4 + 2 * jobs)  # two in each process and of the pool, this thread's and one that cleans up
+        compilation.speak_for_workers()
         self._living, self._driver = multiprocessing.Pipe(duplex=False)
         self._pool = self._started()
 
@@ -167,7 +169,7 @@ def _check_room(threads: int) -> None:
 
 
 def _begin(living: Connection) -> None:
-    """Set up a worker process: it ends with the driver, and what a solver prints goes nowhere.
+    """Set up a worker process: it ends with the driver, says nothing, and what a solver prints goes nowhere.
 
     living: end of a pipe whose other end only the driver has, and never writes to.
     """
@@ -177,6 +179,7 @@ def _begin(living: Connection) -> None:
             living.recv_bytes()
         os._exit(1)
 
+    compilation.on_unkept = str
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one process per core; it hangs without its threads
     threading.Thread(target=watch, daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

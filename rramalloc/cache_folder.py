@@ -1,0 +1,86 @@
+"""Where compiled code is kept. It is run as it lies there, so nobody but the user may be able to write it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from functools import cache
+from hashlib import sha1
+from pathlib import Path
+
+from rramalloc.errors import FileError
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_PRIVATE = 0o700
+
+
+def cache_folder(source: Path, chosen: str) -> Path:
+    """Return the folder of the compiled code of a source file; it is made where it lacks.
+
+    chosen: a folder that the user names (NUMBA_CACHE_DIR); if empty, that beside the source, or where that is
+    not the user's own, one in the user's cache. They have the names that numba gives them.
+    Raises FileError if others can write in it or put another in its place.
+    """
+    place = source.absolute().parent
+    name = f"{place.name}_{sha1(str(place).encode(), usedforsecurity=False).hexdigest()}"
+    if chosen:
+        return private_folder(Path(chosen) / name)
+    try:
+        return private_folder(place / "__pycache__")
+    except FileError:
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return private_folder(Path(caches) / "numba" / name)
+
+
+def private_folder(folder: Path) -> Path:
+    """Return a folder without links in its path, made where it lacks, if nobody but the user can write in it.
+
+    It is absolute and belongs to the effective user; neither group nor others can write in it, and in its
+    parents nobody but the user and root, except in sticky ones, where nobody renames what others own.
+    Raises FileError.
+    """
+    real, fault = _examined(folder)
+    if fault:
+        raise FileError(str(real), fault)
+    return real
+
+
+def is_private_file(file: Path) -> bool:
+    """Return True for a file, no link, of the effective user that neither group nor others can write."""
+    try:
+        status = file.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and _is_closed(status) and status.st_uid == os.geteuid()
+
+
+@cache
+def _examined(folder: Path) -> tuple[Path, str]:
+    """Return a folder without links, or the one of its parents that is at fault, and the fault."""
+    if not folder.is_absolute():
+        return folder, "is no absolute path"
+    real = Path(os.path.realpath(folder))
+    for part in (*reversed(real.parents), real):
+        try:
+            with suppress(FileExistsError):
+                part.mkdir(_PRIVATE)
+            status = part.stat()
+        except OSError as error:
+            return part, f"cannot be made ({error.strerror})"
+        owners = {os.geteuid()} if part == real else {os.geteuid(), 0}
+        if status.st_uid not in owners:
+            return part, "belongs to another user"
+        is_sticky = part != real and status.st_mode & stat.S_ISVTX
+        if not (_is_closed(status) or is_sticky):
+            return part, "can be written by other users (chmod go-w)"
+    try:
+        tempfile.TemporaryFile(dir=real).close()
+    except OSError as error:
+        return real, f"cannot be written ({error.strerror})"
+    return real, ""
+
+
+def _is_closed(status: os.stat_result) -> bool:
+    return not status.st_mode & _OTHERS_WRITE

@@ -1,0 +1,274 @@
+"""Compiled code is loaded from, and written to, no place where another user can write."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+
+from rramalloc import cache_folder, compiled, numba_inside
+from rramalloc.errors import FileError
+
+SOURCE = """
+from rramalloc.compiled import compiled
+
+@compiled
+def double(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known() -> Iterator[None]:
+    _forget()
+    yield
+    _forget()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def made(path: Path, permissions: int) -> Path:
+    path.mkdir()
+    path.chmod(permissions)
+    return path
+
+
+@pytest.fixture
+def permissive_umask() -> Iterator[None]:
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("permissive_umask")
+def test_a_folder_is_made_for_the_user_alone(tmp_path: Path) -> None:
+    folder = cache_folder.private_folder(tmp_path / "a" / "b")
+    assert folder == tmp_path / "a" / "b"
+    assert [mode(folder), mode(folder.parent)] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("permissions", [0o770, 0o707, 0o777, 0o775, 0o757])
+def test_folders_and_parents_that_others_can_write_are_refused(tmp_path: Path, permissions: int) -> None:
+    shared = made(tmp_path / "shared", permissions)
+    (shared / "within").mkdir()
+    for folder in (shared, shared / "within", shared / "new"):
+        with pytest.raises(FileError, match=r"shared: can be written by other users \(chmod go-w\)"):
+            cache_folder.private_folder(folder)
+    assert not (shared / "new").exists()
+
+
+def test_a_sticky_parent_is_as_good_as_a_private_one(tmp_path: Path) -> None:
+    sticky = made(tmp_path / "sticky", 0o1777)
+    assert cache_folder.private_folder(sticky / "own") == sticky / "own"
+    cache_folder._examined.cache_clear()
+    with pytest.raises(FileError, match="can be written by other users"):
+        cache_folder.private_folder(sticky)
+
+
+def test_folders_and_parents_of_other_users_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(FileError, match="belongs to another user"):
+        cache_folder.private_folder(tmp_path / "theirs")
+
+
+def test_a_link_is_followed_to_what_is_judged(tmp_path: Path) -> None:
+    made(tmp_path / "shared", 0o777)
+    made(tmp_path / "own", 0o700)
+    (tmp_path / "good").symlink_to("own")
+    (tmp_path / "bad").symlink_to("shared")
+    assert cache_folder.private_folder(tmp_path / "good" / "new") == tmp_path / "own" / "new"
+    with pytest.raises(FileError, match="shared: can be written"):
+        cache_folder.private_folder(tmp_path / "bad" / "new")
+
+
+def test_a_file_or_a_relative_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot be"):
+        cache_folder.private_folder(tmp_path / "file")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileError, match="is no absolute path"):
+        cache_folder.private_folder(Path("cache"))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_where_the_code_of_a_source_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user says, else beside the source, else in the user's cache; never in a folder called ~."""
+    package = made(tmp_path / "package", 0o755)
+    source = package / "kernel.py"
+    name = f"package_{hashlib.sha1(str(package).encode(), usedforsecurity=False).hexdigest()}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    chosen = tmp_path / "chosen"
+    assert cache_folder.cache_folder(source, str(chosen)) == chosen / name
+    assert cache_folder.cache_folder(source, "") == package / "__pycache__"
+    made(tmp_path / "shared", 0o777)
+    with pytest.raises(FileError, match="shared: can be written"):
+        cache_folder.cache_folder(source, str(tmp_path / "shared"))
+    cache_folder._examined.cache_clear()
+    (package / "__pycache__").chmod(0o775)
+    assert cache_folder.cache_folder(source, "") == tmp_path / "home" / ".cache" / "numba" / name
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder.cache_folder(source, "") == tmp_path / "xdg" / "numba" / name
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as without HOME and an entry in passwd
+    with pytest.raises(FileError, match="is no absolute path"):
+        cache_folder.cache_folder(source, "")
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("permissions", "is_private"), [(0o600, True), (0o644, True), (0o664, False), (0o646, False)]
+)
+def test_files_that_others_can_write(tmp_path: Path, permissions: int, is_private: bool) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("")
+    file.chmod(permissions)
+    link.symlink_to(file)
+    assert cache_folder.is_private_file(file) == is_private
+    assert not cache_folder.is_private_file(link)
+    assert not cache_folder.is_private_file(tmp_path / "absent")
+
+
+Load = Callable[[], Any]
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Import a module with a compiled function, each time as a new process does, its code in `cache`."""
+    (tmp_path / "doubling.py").write_text(SOURCE)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+
+    def function() -> Any:
+        _forget()
+        spec = importlib.util.spec_from_file_location("doubling", tmp_path / "doubling.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "doubling", module)
+        spec.loader.exec_module(module)
+        return module.double
+
+    return function
+
+
+def _forget() -> None:
+    cache_folder._examined.cache_clear()
+    numba_inside._is_whole.cache_clear()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    told: list[str] = []
+    monkeypatch.setattr(compiled, "compilation", compiled.Compilation())
+    compiled.compilation.on_unkept = told.append
+    compiled.compilation.on_damage = lambda folder: told.append(f"{folder} is damaged")
+    return told
+
+
+ran: list[str] = []
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ran.append, ("code of another user",)
+
+
+def plant(folder: Path) -> None:
+    """Put code in place of a function's index, with the checksum that it needs."""
+    (index,) = folder.glob("*/*.nbi")
+    index.write_bytes(content := pickle.dumps(Evil()))
+    sums = index.parent / numba_inside.CHECKSUMS
+    sums.write_bytes(hashlib.blake2b(content, digest_size=16).hexdigest().encode())
+
+
+@pytest.mark.usefixtures("permissive_umask")
+def test_what_is_kept_belongs_to_the_user_and_is_loaded_again(
+    tmp_path: Path, load: Load, said: list[str]
+) -> None:
+    """A umask that lets the group write changes nothing."""
+    assert load()(21) == 42
+    kept = sorted((tmp_path / "cache").rglob("*"))
+    assert {mode(path) for path in kept} == {0o700, 0o600}
+    assert len(kept) == 4  # a folder, an index, a file of code, the checksums
+    assert load()(21) == 42
+    assert said == []
+
+
+def test_code_in_a_shared_folder_is_not_run(tmp_path: Path, load: Load, said: list[str]) -> None:
+    load()(21)
+    plant(tmp_path / "cache")
+    (tmp_path / "cache").chmod(0o777)
+    for _ in range(2):
+        assert load()(21) == 42
+    assert ran == []
+    (told,) = said
+    assert told.startswith("every run compiles for about ")
+    assert f"{tmp_path / 'cache'}: can be written by other users (chmod go-w)" in told
+    assert told.endswith("make a folder with mkdir -m 700 and name it in NUMBA_CACHE_DIR")
+
+
+def test_files_that_others_can_write_are_compiled_again(tmp_path: Path, load: Load, said: list[str]) -> None:
+    load()(21)
+    plant(tmp_path / "cache")
+    (index,) = (tmp_path / "cache").glob("*/*.nbi")
+    index.chmod(0o666)
+    assert load()(21) == 42
+    assert ran == []
+    assert said == [f"{index.parent} is damaged"]
+    assert mode(index) == 0o600
+
+
+def test_the_cache_of_numba_itself_is_guarded_too(
+    tmp_path: Path, load: Load, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where numba has other inner classes."""
+    monkeypatch.setattr(compiled, "_inside", lambda: None)
+    first = load()
+    assert first(21) == 42
+    assert Path(first.stats.cache_path).parent == tmp_path / "cache"
+    assert said == []
+    (index,) = (tmp_path / "cache").glob("*/*.nbi")
+    index.write_bytes(pickle.dumps(Evil()))
+    for path, permissions in ((index, 0o666), (tmp_path / "cache", 0o777)):
+        path.chmod(permissions)
+        unkept = load()
+        assert unkept(21) == 42
+        assert unkept.stats.cache_path is None
+    assert ran == []
+    assert len(said) == 1
+
+
+def test_one_process_speaks_for_its_workers(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "shared", 0o777)
+    for chosen, told in (("own", 0), ("shared", 1), ("shared", 1)):
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / chosen))
+        compiled.compilation.speak_for_workers()
+        assert len(said) == told
+
+
+def test_numba_may_have_other_events(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing says when a function is compiled first."""
+    monkeypatch.setitem(sys.modules, "numba.core.event", None)
+    monkeypatch.delattr(numba.core, "event")
+    assert compiled._numba.__wrapped__() is numba
+    compiled.compilation.leave_unkept("the folder is shared")
+    (told,) = said
+    assert "the folder is shared" in told
