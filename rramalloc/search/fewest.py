@@ -12,11 +12,12 @@ from rramalloc.errors import BudgetError, TargetError
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
+from rramalloc.search.descent import Descent
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu, unlimited
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import STEP_RANGES, Incumbent, StepBound, StepRange, close_ranges
+from rramalloc.search.ranges import Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.units import number_of
 
@@ -78,6 +79,7 @@ class Target:
 NO_TARGET = Target()
 _WORK_PER_BUDGET = 8  # units of work for a budget that is tried
 _ANNEALING = 0.3  # of all work, for annealing the arrays before budgets are tried
+_DESCENT_SHARE = 0.2  # of all work, that one descent may take
 _SAME = 1e-12
 """A latency that is longer than the target by less than this, relatively, meets it."""
 
@@ -123,10 +125,11 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
         latency_ns = found.makespan * problem.step_ns(found.copies, found.blocks)
         return found.arrays if latency_ns <= target_ns * (1 + _SAME) else math.inf
 
-    model = _FewestByStep(problem, Incumbent(problem, arrays), stop, seed, target_ns)
+    incumbent = Incumbent(problem, arrays)
+    model = _FewestByStep(problem, incumbent, Descent(problem, Menu.of(problem), stop), stop, seed, target_ns)
     if stop.out_of_time:
         raise TargetError(target_ns, 0.0, "ns", proven=False)
-    bound = close_ranges(StepRange.all_of(problem, model, stop.work, STEP_RANGES), model.incumbent, stop)
+    bound = close_ranges(StepRange.all_of(problem, model, stop.work, model.cut), model.incumbent, stop)
     if model.incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
     fewest = round(model.incumbent.value)
@@ -179,13 +182,14 @@ class _FewestByStep:
 
     problem: Problem
     incumbent: Incumbent
+    descent: Descent
     stop: Work
     seed: int
     target_ns: float
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the fewest arrays with which single boxes do not refute `steps` of this length."""
-        target = int(self.target_ns * (1 + _SAME) / step_ns)
+        target = self._steps(step_ns)
         if target < steps or refutes(relaxed, target, self.stop):
             return math.inf
         if relaxed.demand is not self.problem.demand:  # its budget is not of arrays alone
@@ -194,22 +198,38 @@ class _FewestByStep:
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
         """Search with the steps that are sure to meet the target; the bound is of those that may."""
-        sure, least = int(self.target_ns * (1 + _SAME) / longest_ns), self.bound(relaxed, step_ns, 1)
+        sure, least = self._steps(longest_ns), self.bound(relaxed, step_ns, 1)
         self.stop.charge(SECONDS_PER_WORK)
         if sure < 1 or least >= self.incumbent.value or relaxed.demand is not self.problem.demand:
             return StepBound(least)
-        share = self.stop.nested(work)
+        share, exact = self.stop.nested(work), sure == self._steps(step_ns)
         try:
             answer = solve(relaxed, share, self.seed, sure)
         except TargetError as error:
-            return StepBound(math.inf if error.proven and longest_ns <= step_ns * (1 + _SAME) else least)
+            return StepBound(math.inf if error.proven and exact else least)
         except BudgetError:
             return StepBound(least)
         self.stop.charge(share.spent_s)
-        self.incumbent.offer(self.problem.choice(answer.choice.copies, answer.choice.blocks))
-        if longest_ns <= step_ns * (1 + _SAME):
-            least = max(least, answer.objective_bound or 0.0)
-        return StepBound(least)
+        found = self.problem.choice(answer.choice.copies, answer.choice.blocks)
+        self.incumbent.offer(found)
+        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        return StepBound(max(least, answer.objective_bound or 0.0) if exact else least)
+
+    def cut(self, step_ns: float, longest_ns: float) -> float | None:
+        """Return the longest step with which some number of steps meets the target, near the mean.
+
+        Up to there that number is sure to meet it, and beyond none as large does. None where all step lengths
+        of a range allow as many steps.
+        """
+        sure, most = self._steps(longest_ns), self._steps(step_ns)
+        if sure == most:
+            return None
+        middle = round(self.target_ns / math.sqrt(step_ns * longest_ns))
+        return self.target_ns / min(max(middle, sure + 1), most)
+
+    def _steps(self, step_ns: float) -> int:
+        """Return the most steps of this length that meet the target."""
+        return int(self.target_ns * (1 + _SAME) / step_ns)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:

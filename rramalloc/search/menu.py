@@ -216,6 +216,28 @@ class StageModes:
         period = clock.of_each(self.block, self.modes.low)
         return replace(self, modes=self.modes._replace(period=period), clock=clock)
 
+    def no_longer_than(self, longest: int) -> StageModes:
+        """Return the modes, which are that short with `low` copies, with no more copies than are as short.
+
+        A batch of more copies may take longer, so those of a block may lie apart: each run of them has a row
+        of `blocks` of its own, and no search meets a number in between.
+        """
+        m, low, high = self.modes, self.modes.low, self.modes.high
+        while (low < high).any():  # the ticks of a batch rise with the copies
+            middle = (low + high + 1) // 2
+            short = m.batches * self.clock.of_each(self.block, middle) <= longest
+            low, high = np.where(short, middle, low), np.where(short, high, middle - 1)
+        order = np.lexsort((m.low, self.block))
+        begins = np.ones(len(order), dtype=np.bool_)
+        follows = (self.block[order][1:] == self.block[order][:-1]) & (
+            m.low[order][1:] == low[order][:-1] + 1
+        )
+        begins[1:] = ~follows
+        number = np.zeros(len(order), dtype=np.int64)
+        number[order] = np.cumsum(begins) - 1
+        of = self.block[order][begins]
+        return StageModes(m._replace(high=low), self.blocks[of], number, self.clock.take(of))
+
     def with_copies(self, most: Ints) -> StageModes:
         """Return the modes with at most `most` copies of each block."""
         left = self.take(self.modes.low <= most[self.block])
@@ -357,7 +379,10 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 def _shortened(problem: Problem, each: StageModes) -> StageModes:
     """Return the modes whose batches take no longer together than is allowed."""
-    return each if problem.longest is None else each.take(each.modes.length <= problem.longest)
+    if problem.longest is None:
+        return each
+    left = each.take(each.modes.length <= problem.longest)
+    return left if problem.time_unit == "steps" else left.no_longer_than(problem.longest)
 
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:

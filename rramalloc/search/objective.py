@@ -26,7 +26,6 @@ from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
-    STEP_RANGES,
     FasterThan,
     Incumbent,
     KnownTimes,
@@ -278,7 +277,7 @@ class _LatencyByStep:
         """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
         if self.stop.out_of_time:
             return step_time_of(self.problem).compute_ns
-        ranges = StepRange.all_of(self.problem, self, self.stop.work, STEP_RANGES)
+        ranges = StepRange.all_of(self.problem, self, self.stop.work)
         return close_ranges(ranges, self.incumbent, self.stop)
 
     def keep(self, found: Choice) -> None:
@@ -343,13 +342,12 @@ class Interval(TimeObjective):
             limited, bound = limited_to(problem, steps), self._least(stop)
             answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.blocks
+            makespan = f"at least {answer.lower_bound} {problem.time_unit}: {answer.proof}"
             if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
                 answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
+                makespan = f"at least {answer.lower_bound} {problem.time_unit}, the cheapest modes"
             tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"
-            words = (
-                f"{tried} by trying every one; makespan at that interval, at least "
-                f"{answer.lower_bound} {problem.time_unit}: {answer.proof}"
-            )
+            words = f"{tried} by trying every one; makespan at that interval, {makespan}"
             return replace(answer, lower_bound=1, objective_bound=bound, proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + _ROUNDING)

@@ -131,6 +131,15 @@ class StepModel(Protocol):
         ...
 
 
+Cut = Callable[[float, float], float | None]
+"""Returns where a range of step lengths is cut, None where no half of it is easier than the whole."""
+
+
+def geometric_mean(shortest_ns: float, longest_ns: float) -> float | None:
+    """Return the step length as many times the shortest as the longest is of it."""
+    return math.sqrt(shortest_ns * longest_ns)
+
+
 class ByLength(NamedTuple):
     """Modes of a stage by the length of all batches, the shortest first, and the least access up to each."""
 
@@ -234,7 +243,7 @@ class StepRange:
     """Step lengths above `low`: from `first`, the shortest that is possible, to `last`.
 
     work: units that the last search with steps of at most `last` was given, 0 before the first; steps: what
-    it has proven.
+    it has proven; cut: where it is cut.
     """
 
     lengths: StepLengths
@@ -246,22 +255,26 @@ class StepRange:
     bound: float = 0.0
     work: int = 0
     steps: int = 1
+    cut: Cut = geometric_mean
 
     @classmethod
-    def all_of(cls, problem: Problem, model: StepModel, most_work: int, ranges: int) -> list[StepRange]:
-        """Return the shortest step by itself, and all others in ranges of equal ratio."""
+    def all_of(
+        cls, problem: Problem, model: StepModel, most_work: int, cut: Cut = geometric_mean
+    ) -> list[StepRange]:
+        """Return the shortest step by itself, and all others in `STEP_RANGES` ranges of equal ratio."""
         lengths = StepLengths.of(problem)
         edges = [lengths.shortest]
         if lengths.longest > lengths.shortest * (1 + _SAME):
-            edges = np.geomspace(lengths.shortest, lengths.longest, ranges + 1).tolist()
-        whole = cls(lengths, model, most_work, 0.0, 0.0, lengths.longest)
+            edges = np.geomspace(lengths.shortest, lengths.longest, STEP_RANGES + 1).tolist()
+        whole = cls(lengths, model, most_work, 0.0, 0.0, lengths.longest, cut=cut)
         every = [whole.part(low, high) for low, high in pairwise([0.0, *edges])]
         return [each for each in every if each is not None]
 
     @property
-    def is_wide(self) -> bool:
-        """Whether it holds several step lengths, or a wide range of those that are not listed."""
-        return self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + _ROUNDING)
+    def _middle(self) -> float | None:
+        """The step length at which it is cut; None for one step length, or nearly one of those not listed."""
+        several = self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + _ROUNDING)
+        return self.cut(self.first, self.last) if several else None
 
     def part(self, low: float, high: float) -> StepRange | None:
         """Return the steps above `low` and up to `high` with their bound, None where there are none."""
@@ -279,8 +292,7 @@ class StepRange:
 
     def parts(self) -> list[StepRange]:
         """Search the range, then cut it in the middle; one that is too narrow is searched with more work."""
-        if self.work and self.is_wide:
-            middle = math.sqrt(self.first * self.last)
+        if self.work and (middle := self._middle) is not None:
             halves = self.part(self.low, middle), self.part(middle, self.last)
             return [half for half in halves if half is not None]
         if self.work >= max(FIRST_WORK, self.most_work):

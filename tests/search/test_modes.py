@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from laws.reference import windows_of
-from laws.strategies import Clocks, random_network, randoms
+from laws.strategies import Clocks, random_network, random_problem, randoms
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.hardware import Hardware
@@ -26,7 +27,7 @@ from rramalloc.search import auto, sequential
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.improve import Improver
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import Menu, all_modes, limited_to
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -264,6 +265,23 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
                 if b <= batches
             ]
             assert min(steps) == min(a for b, a in fewest.items() if b <= batches)
+
+
+@settings(max_examples=40)
+@given(random=randoms, tick=st.sampled_from((0, 1)))
+def test_modes_within_an_interval_keep_it_with_every_number_of_copies(random: Random, tick: int) -> None:
+    """A batch of more copies may take longer, so that the copies left of a block need not be a range."""
+    case = random_problem(random, 6, 5, OPS, 3, tick)
+    problem, blocks = case.problem, case.problem.graph.blocks
+    longest = random.choice([problem.interval(row, blocks) for row in case.allocations[:50]])
+    limited = limited_to(problem, longest)
+    for i, each in enumerate(all_modes(limited)):
+        every = range(1, int(limited.largest[i]) + 1)
+        ends = zip(*(end.tolist() for end in each.copies_of_blocks()), strict=True)
+        left = {n for low, high in ends for n in range(low, high + 1)}
+        total = problem.total(i, blocks[i])
+        lengths = {n: -(-total // n) * problem.ticks(i, blocks[i], n) for n in every}
+        assert left.intersection(every) == {n for n, length in lengths.items() if length <= longest}
 
 
 def test_a_mode_outside_of_the_menu_has_one_that_stands_in_for_it() -> None:

@@ -21,10 +21,12 @@ from rramalloc.errors import BudgetError, SpecError, TargetError, UnsupportedErr
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.network.network import Network
+from rramalloc.search import fewest
 from rramalloc.search.fewest import Target
 from rramalloc.search.objective import Latency, steps_within
 from rramalloc.search.problem import Answer, Problem
-from rramalloc.search.ranges import STEP_RANGES, StepBound, StepRange
+from rramalloc.search.ranges import StepBound, StepRange
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
@@ -123,7 +125,7 @@ def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -
     """Ranges hold the step of every allocation; of all these the search finds the least latency."""
     case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 3), shared=shared)
     problem, optimum = case.problem, float((case.makespans * steps_ns).min())
-    ranges = StepRange.all_of(problem, NoBound(), 1, STEP_RANGES)
+    ranges = StepRange.all_of(problem, NoBound(), 1)
     held = [(steps_ns >= each.first * (1 - 1e-9)) & (steps_ns <= each.last * (1 + 1e-9)) for each in ranges]
     assert np.any(held, axis=0).all()
     answer = Latency(problem).solve(Work(work=10), 0)
@@ -243,3 +245,33 @@ def test_budget_below_the_minimum(random: Random) -> None:
         assert [name for name, _ in caught.value.demands] == [
             case.problem.graph.names[stage] for stage in case.problem.graph.network_order
         ]
+
+
+def test_a_target_in_ns_is_met_by_the_step_that_just_meets_it() -> None:
+    """8 arrays: 5 steps of exactly 140 ns (docs/sources/model.md 8); a range of steps beyond allows only 4.
+
+    A copy of n0, n1 and n2 takes the shared memory 17.5, 40 and 65 ns: 2 * 17.5 + 40 + 65 = 140.
+    """
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 2, 4]},
+        {"name": "n0", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": [3, 2],
+         "pads": [1, 0, 0, 0], "groups": 2},
+        {"name": "n1", "op": "conv", "inputs": ["n0"], "out_channels": 4, "kernel": [2, 2],
+         "pads": [1, 0, 0, 1], "dilation": [1, 2], "groups": 2, "input_bits": 4},
+        {"name": "n2", "op": "conv_transpose", "inputs": ["n1"], "out_channels": 5, "kernel": [3, 3],
+         "stride": [1, 2], "pads": [1, 0, 1, 1]},
+    ]  # fmt: skip
+    hardware = Hardware.model_validate(
+        {
+            "name": "h",
+            "source": "by hand",
+            "crossbar": {"wordlines": 8, "bitlines": 32, "cell_bits": 4},
+            "precision": {"weight_bits": 2, "input_bits": 1, "output_bits": 4, "signed": "offset"},
+            "timing": {"read_ns": 7.5, "dac_bits": 2, "adc_ns": 1.0, "columns_per_adc": 8},
+            "memory": {"bandwidth_gb_s": 0.1, "reuse": "row", "scope": "shared"},
+        }
+    )
+    problem = Case(Network.build("n", nodes, source="by hand"), hardware).problem(14)
+    answer = fewest.solve_ns(problem, Work(), 0, 700.0)
+    assert (answer.choice.copies.tolist(), answer.choice.arrays) == ([2, 1, 1], 8)
+    assert (answer.choice.makespan, answer.objective_bound) == (5, 8)
