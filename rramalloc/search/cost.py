@@ -14,6 +14,7 @@ CHANGE_NS = 500.0  # drawing one change of copies in compiled annealing, beside 
 CHANGE_OF_STAGE = 50.0 * _NS  # the same per stage before a run has measured it
 NEIGHBOUR_STAGE = 500.0 * _NS  # a stage of a neighbour that keeps all blocks, in a descent
 NEIGHBOUR_BLOCK = 4000.0 * _NS  # a stage of one with another block, whose tables are looked up anew
+ALLOCATION = 1e4 * _NS  # a stage of one of all allocations of a small problem, made, timed and measured
 BEAM_MODE_NS = 150.0  # a mode tried by a beam
 FIRST_BEAM_MODE = 3e4 * _NS  # a mode of the first beam: a hundred states of each stage, 300 ns each
 

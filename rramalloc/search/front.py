@@ -22,6 +22,7 @@ from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.cores import cores
 from rramalloc.search.descent import Descent
+from rramalloc.search.enumeration import every_choice
 from rramalloc.search.improve import LEAST_AMBITION, Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import (
@@ -218,11 +219,25 @@ class Point(NamedTuple):
 class Front:
     """Points with rising first and falling second quantity.
 
-    resolution: arrays within which only one point is kept, 1 unless the range is very wide.
+    resolution: arrays within which only one point is kept, 1 unless the range is very wide; before: nothing
+    with less of the first quantity than the first point has a smaller value, infinity where there is nothing.
     """
 
     points: tuple[Point, ...]
     resolution: int
+    before: float = math.inf
+
+    @property
+    def proven(self) -> tuple[bool, ...]:
+        """Whether each is proven in both: no value is smaller up to the next, and before it all are larger.
+
+        Source: docs/sources/model.md 8, `pareto`.
+        """
+        befores = [self.before, *(point.lower_bound for point in self.points)]
+        return tuple(
+            point.lower_bound >= point.value * (1 - _SAME) and before > point.value * (1 + _SAME)
+            for point, before in zip(self.points, befores, strict=False)
+        )
 
 
 Progress = Callable[[int, float], None]
@@ -237,6 +252,14 @@ def front_of(
     Same problem, work and seed give the same front.
     Source: docs/sources/model.md 8, `pareto`.
     """
+    every = every_choice(across.problem, stop)
+    if every is not None:
+        points = [
+            Point(found, across.value(found), value, value)
+            for found in every
+            for value in [along.value(found)]
+        ]
+        return Front(tuple(undominated(points)), 1)
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
         return of_arrays(along, stop, seed, on_progress)
     return _PairFront(across, along, stop, seed).run(on_progress)
@@ -355,7 +378,9 @@ class _PairFront:
             elif isinstance(quantity, Objective) and not isinstance(quantity, FewestArrays):
                 found.append(quantity.solve(share, self.seed).choice)
             stop.charge(share.spent_s)
-        return Front(tuple(self._bounded(self._improved(found), base)), base.resolution)
+        points, floors = self._improved(found), self._floors(base)
+        before = _least_below(floors, points[0].across * (1 - _SAME))
+        return Front(tuple(self._bounded(points, floors)), base.resolution, before)
 
     def _point(self, found: Choice) -> Point:
         return Point(found, self.across.value(found), self.along.value(found), 0.0)
@@ -378,20 +403,27 @@ class _PairFront:
             stop.charge(sum(descent.seconds(each, start.found) for each in near))
             kept = undominated([*kept, *map(self._point, near)])
 
-    def _bounded(self, points: Sequence[Point], base: Front) -> Iterator[Point]:
-        """Return the points with what the ranges of arrays between those of `base` allow at least."""
+    def _floors(self, base: Front) -> list[tuple[float, float]]:
+        """Return what the ranges of arrays between the points of `base` allow at least in both quantities."""
         problem = self.across.problem
         untils = [round(point.across) - 1 for point in base.points[1:]] + [problem.budget]
         lows = [problem.minimum, *(until + 1 for until in untils)]
         cells = list(zip(lows, untils, (point.lower_bound for point in base.points), strict=False))
-        axes = self.across, self.along
-        floors = sorted(tuple(axis.floor(*cell, self.stop) for axis in axes) for cell in cells)
+        return [(self.across.floor(*cell, self.stop), self.along.floor(*cell, self.stop)) for cell in cells]
+
+    def _bounded(self, points: Sequence[Point], floors: Sequence[tuple[float, float]]) -> Iterator[Point]:
+        """Return the points with the least value that ranges of arrays allow before the next one."""
         ends = [point.across for point in points[1:]] + [math.inf]
         for point, end in zip(points, ends, strict=True):
-            bound = min((low for at, low in floors if at < end), default=point.value)
+            bound = min(point.value, _least_below(floors, end))
             if isinstance(point.value, int):
                 bound = math.ceil(bound * (1 - _SAME))
             yield point._replace(lower_bound=min(point.value, bound))
+
+
+def _least_below(floors: Sequence[tuple[float, float]], across: float) -> float:
+    """Return the least value of what may have less than `across`, infinity where nothing has."""
+    return min((low for at, low in floors if at < across), default=math.inf)
 
 
 def explore(problem: Problem, stop: Work, seed: int, on_progress: Progress | None = None) -> Archive:

@@ -8,12 +8,12 @@ quantity is above the limit is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from typing_extensions import override
 
-from rramalloc.errors import BudgetError, LimitError, SpecError
+from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu, limited_to
@@ -77,7 +77,27 @@ class UnderLimits(RangedByArrays):
         return max(self._bound, self.inner.at_least(arrays, latency_ns))
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
+    def allows(self, found: Choice) -> bool:
+        return not self.problem.excess(found)
+
+    @override
+    def tie(self, found: Choice) -> float:
+        return self.inner.tie(found)
+
+    @override
+    def refusal(self, every: Sequence[Choice], stop: Work, seed: int) -> RramallocError:
+        limits, excess = self.problem.at_most or {}, self.problem.excess
+        for name, limit in limits.items():
+            others = [other for other in limits if other != name]
+            kept = [found for found in every if not any(excess(found, other) for other in others)]
+            if kept:
+                least = limit * (1 + min(excess(found, name) for found in kept))
+                return LimitError(name, limit, least, proven=True)
+        nearest = min(every, key=excess)
+        return self._broken_by(nearest, proven=True)
+
+    @override
+    def search(self, stop: Work, seed: int) -> Answer:
         share = stop.nested(stop.work)
         answer = self.inner.solve(share, seed)
         self._bound = self.inner.bound(answer, share)
@@ -90,21 +110,24 @@ class UnderLimits(RangedByArrays):
             if kind is not None and self.problem.excess(answer.choice, name):
                 starts.append(self._least_of(kind(self.problem), name, share, seed))
                 stop.charge(share.taken())
-        found = self.search(share, seed, starts)
+        found = self.search_from(starts, share, seed)
         stop.charge(share.taken())
         bound = found.objective_bound or 0.0
         if self.unit in ("steps", "ticks", "arrays") and bound < _BROKEN:
             bound = math.ceil(bound * (1 - _ROUNDING))
         found = replace(found, objective_bound=bound)
-        worst = self.problem.excess(found.choice)
-        if worst:
-            name = max(self.problem.at_most or {}, key=lambda each: self.problem.excess(found.choice, each))
-            limit = (self.problem.at_most or {})[name]
-            known = limit * (1 + self.problem.excess(found.choice, name))
-            raise LimitError(name, limit, known, proven=bound >= _BROKEN)
+        if self.problem.excess(found.choice):
+            raise self._broken_by(found.choice, proven=bound >= _BROKEN)
         if gap_of(self.inner.value(found.choice), bound) <= _ROUNDING:
             return replace(found, proof=f"proven optimal under the limits: {found.proof}")
         return replace(found, proof=f"bounded, stopped after the work allowed: {found.proof}")
+
+    def _broken_by(self, found: Choice, *, proven: bool) -> LimitError:
+        """Return the error that names the limit that an allocation breaks most."""
+        limits = self.problem.at_most or {}
+        name = max(limits, key=lambda each: self.problem.excess(found, each))
+        known = limits[name] * (1 + self.problem.excess(found, name))
+        return LimitError(name, limits[name], known, proven=proven)
 
     def _least_of(self, objective: Objective, name: str, share: Work, seed: int) -> Choice:
         """Return the allocation with the least of a quantity. Raises LimitError if that is too much."""

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
-from rramalloc.errors import BudgetError, SpecError, TargetError
+from rramalloc.errors import BudgetError, RramallocError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch, solve_with_ties
 from rramalloc.search.bound.boxes import bounder_of
 from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
+from rramalloc.search.enumeration import every_choice
 from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -86,9 +88,39 @@ class Objective(Quantity):
 
     by_methods: bool = False
 
-    @abstractmethod
     def solve(self, stop: Work, seed: int) -> Answer:
-        """Search, as `auto` does. Raises TargetError, SpecError."""
+        """Return the best of all allocations of a small problem, of another one that of a search.
+
+        As `auto` does. Raises TargetError, LimitError, SpecError.
+        """
+        every = every_choice(self.problem, stop)
+        if every is None:
+            return self.search(stop, seed)
+        allowed = [found for found in every if self.allows(found)]
+        if not allowed:
+            raise self.refusal(every, stop, seed)
+        for measure in (self.value, self.tie, attrgetter("arrays")):
+            allowed = _least(allowed, measure)
+        best, makespan = allowed[0], min(found.makespan for found in every)
+        words = f"proven optimal: all {len(every)} allocations timed; no other is as good with fewer arrays"
+        stop.report(stop.spent_s, best.makespan, makespan)
+        return Answer(best, makespan, words, objective_bound=self.value(best))
+
+    @abstractmethod
+    def search(self, stop: Work, seed: int) -> Answer:
+        """Search for the best allocation. Raises TargetError, LimitError, SpecError."""
+
+    def allows(self, found: Choice) -> bool:
+        """Return whether an allocation within the budget is one that is asked for."""
+        return True
+
+    def tie(self, found: Choice) -> float:
+        """Return what is the least of allocations of equal value, before the fewest arrays."""
+        return 0.0
+
+    def refusal(self, every: Sequence[Choice], stop: Work, seed: int) -> RramallocError:
+        """Return the error that says that none of all allocations is allowed."""
+        raise AssertionError(f"{self.name} allows every allocation within the budget")
 
     def at_least(self, arrays: int, latency_ns: float) -> float:
         """Return a bound at no cost, of allocations with at least these arrays and this time."""
@@ -155,7 +187,7 @@ class Latency(TimeObjective):
         return latency_ns if self.unit == "ns" or step_time is None else latency_ns / step_time.compute_ns
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
+    def search(self, stop: Work, seed: int) -> Answer:
         if self.by_step is None or not self.by_step.moves:
             if self.inputs == 1:
                 return self.of_steps(solve_with_ties(self.problem, stop, seed))
@@ -212,7 +244,7 @@ class Makespan(Latency):
         self.unit = self.problem.time_unit
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
+    def search(self, stop: Work, seed: int) -> Answer:
         return self.of_steps(solve_with_ties(self.problem, stop, seed))
 
     @override
@@ -333,7 +365,11 @@ class Interval(TimeObjective):
         return self.problem.interval(found.copies, found.blocks) * self.length_of(found)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
+    def tie(self, found: Choice) -> float:
+        return found.makespan * self.length_of(found)
+
+    @override
+    def search(self, stop: Work, seed: int) -> Answer:
         """Smallest interval * step_ns, then the least latency among the allocations that reach it."""
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
@@ -408,21 +444,46 @@ class FewestArrays(Objective):
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
+        given = self.target.given
+        if len(given) > 1 or (not given and self.problem.at_most is None):
+            words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
+            raise SpecError("target", f"objective 'arrays' {words}")
+        if self.problem.step_time is None and not {"target_steps", "target_interval"}.issuperset(given):
+            words = "the hardware has no [timing], so give --target or --target-interval in steps"
+            raise SpecError(given[0], f"{words}, or --latency-table")
+        return super().solve(stop, seed)
+
+    @override
+    def allows(self, found: Choice) -> bool:
+        return self.target.is_met_by(found)
+
+    @override
+    def refusal(self, every: Sequence[Choice], stop: Work, seed: int) -> RramallocError:
+        steps, longest_ns = self.target.target_steps, self.target.target_ns
+        if steps is not None:
+            return TargetError(steps, min(found.makespan for found in every), self.problem.time_unit)
+        if longest_ns is not None:
+            return TargetError(longest_ns, min(map(LatencyNs(self.problem).value, every)), "ns")
+        try:
+            self.search(stop, seed)  # says what can be met, and how many arrays would be enough
+        except TargetError as error:
+            error.proven = True
+            return error
+        raise AssertionError("a target is met by an allocation that is none of all")
+
+    @override
+    def search(self, stop: Work, seed: int) -> Answer:
         target, step_time = self.target, self.problem.step_time
-        if not target.given and self.problem.at_most is not None:
+        if not target.given:
             menu = Menu.of(self.problem)
             found = menu.choice(self.problem, menu.smallest)
             return Answer(found, 1, "the fewest there are", objective_bound=self.problem.minimum)
-        if len(target.given) != 1:
-            words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
-            raise SpecError("target", f"objective 'arrays' {words}")
         if target.target_steps is not None:
             return fewest.solve(self.problem, stop, seed, target.target_steps)
         if target.target_interval is not None:
             return fewest.for_interval(self.problem, target.target_interval)
         if step_time is None:
-            words = "the hardware has no [timing], so give --target or --target-interval in steps"
-            raise SpecError(target.given[0], f"{words}, or --latency-table")
+            raise AssertionError("checked before")
         if target.target_ns is None:
             return self._for_interval_ns(step_time, target.longest_ns or 0.0, stop)
         if not step_time.depends_on_copies:
@@ -488,7 +549,7 @@ class Sequential(TimeObjective):
         return math.fsum((lengths * alone_ns).tolist())
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
+    def search(self, stop: Work, seed: int) -> Answer:
         return sequential.solve_in_turn(self.problem, stop, self.by_step)
 
     @override
@@ -525,10 +586,10 @@ class RangedByArrays(Objective):
         return self.least(fewest_arrays, latency_ns)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
-        return self.search(stop, seed, ())
+    def search(self, stop: Work, seed: int) -> Answer:
+        return self.search_from((), stop, seed)
 
-    def search(self, stop: Work, seed: int, starts: Sequence[Choice]) -> Answer:
+    def search_from(self, starts: Sequence[Choice], stop: Work, seed: int) -> Answer:
         """Search all ranges of arrays, beginning with some allocations and the fewest arrays."""
         menu = Menu.of(self.problem)
         incumbent, descent = Incumbent(self.problem, self.measure), Descent(self.problem, menu, stop)
@@ -654,6 +715,15 @@ class Area(Quantity):
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         return self._model.area_um2(fewest_arrays) or 0.0
+
+
+def _least(choices: Sequence[Choice], measure: Callable[[Choice], float]) -> list[Choice]:
+    """Return the allocations that measure the least, or as much but for rounding."""
+    values = [measure(found) for found in choices]
+    least = min(values)
+    return [
+        found for found, value in zip(choices, values, strict=True) if value <= least + _ROUNDING * abs(least)
+    ]
 
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {

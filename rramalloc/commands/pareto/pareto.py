@@ -82,7 +82,8 @@ def pareto(
         problem = case.problem(most)
         across, along = QUANTITIES[against](problem), QUANTITIES[objective](problem)
         front = front_of(across, along, ending, seed, callback)
-        points = tuple(_checked(across, along, point) for point in front.points)
+        each = zip(front.points, front.proven, strict=True)
+        points = tuple(_checked(across, along, point, proven=proven) for point, proven in each)
         asked = [Request(method=method, seed=seed) for method in baselines]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError(
@@ -110,7 +111,7 @@ def pareto(
         seed=seed,
         budget=most,
         minimum=problem.minimum,
-        proven=sum(point.gap == 0 for point in points),
+        proven=sum(point.proven for point in points),
         resolution=front.resolution,
         seconds=round(ending.spent_s, 6),
         points=points,
@@ -123,7 +124,7 @@ def pareto(
     )
 
 
-def _checked(across: Quantity, along: Quantity, point: Point) -> FrontPoint:
+def _checked(across: Quantity, along: Quantity, point: Point, *, proven: bool) -> FrontPoint:
     """Simulate a point again and check it with code that no search shares."""
     problem, found = along.problem, point.found
     checked = check_answer(problem, Answer(found, 1, ""), problem.budget, "pareto")
@@ -142,6 +143,7 @@ def _checked(across: Quantity, along: Quantity, point: Point) -> FrontPoint:
         value=value,
         lower_bound=bound,
         gap=gap_of(value, bound),
+        proven=proven,
         block=checked.blocks,
     )
 

@@ -42,8 +42,9 @@ class FrontPoint(LayerModes):
 
     arrays: used; makespan, interval: exact, in steps; step_ns, latency_ns: None without [timing]; value: what
     is minimised, in the front's unit; lower_bound: no allocation with fewer arrays than the next point has a
-    smaller value; gap: (value - lower_bound) / value; against_value: what it is put against, in the front's
-    against_unit; None, and left out of files, where that is arrays.
+    smaller value; gap: (value - lower_bound) / value; proven: that, and nothing with fewer arrays than this
+    one has as small a value; against_value: what it is put against, in the front's against_unit, in place of
+    arrays; None, and left out of files, where that is arrays.
     """
 
     arrays: Count
@@ -54,6 +55,7 @@ class FrontPoint(LayerModes):
     value: int | float
     lower_bound: int | float
     gap: float
+    proven: bool = False
     against_value: int | float | None = Field(None, exclude_if=absent)
 
     @property
@@ -76,7 +78,7 @@ class ParetoFront(ResultRecord):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
 
     against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
-    stored once; unit: of values and bounds; proven: points whose value is shown to be the least; resolution:
+    stored once; unit: of values and bounds; proven: points that are; resolution:
     arrays within which only one point is kept, 1 unless the range is very wide; seconds: work counted in
     seconds of a reference core; coverage: how much of the network the front is about.
     """

@@ -118,8 +118,8 @@ class LoadedRun(RangedByArrays):
         return self.write_ns(found) + self.run_ns(found)
 
     @override
-    def solve(self, stop: Work, seed: int) -> Answer:
-        return self._fastest_mode(stop) if self._alone else self.improved(super().solve(stop, seed), stop)
+    def search(self, stop: Work, seed: int) -> Answer:
+        return self._fastest_mode(stop) if self._alone else self.improved(super().search(stop, seed), stop)
 
     @override
     def fastest(self, problem: Problem, stop: Work, seed: int) -> FasterThan:
