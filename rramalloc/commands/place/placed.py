@@ -36,6 +36,7 @@ from rramalloc.commands.place.transfer import Ways, check_transfer, delays, tran
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import Variant
 from rramalloc.network.geometry import Pair
+from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -44,6 +45,7 @@ from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
 from rramalloc.units import plain_quantity
 
 MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
+MOST_PLACED = 150  # allocations of a small problem that are placed, about 20 ms each
 Floats = npt.NDArray[np.float64]
 
 
@@ -74,8 +76,9 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
     places the result; it ends when a round changes nothing, or returns to an earlier one, or after
-    MOST_ROUNDS. The round of least latency is kept. The bound is that of the first round: transfer cannot
-    make anything faster. Work and gap of `stop` are those of each round.
+    MOST_ROUNDS. Of a small problem each allocation is placed that may be the fastest. The round of least
+    latency is kept. The bound is that of the first round: transfer cannot make anything faster. Work and gap
+    of `stop` are those of each round.
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
     measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
     """
@@ -93,9 +96,11 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
             "which the search chooses; use --mapping im2col, or optimize without --placed",
         )
     problem = case.problem(arrays)
-    rounds: list[_Round] = []
+    rounds = list[_Round]()
     converged, counted_s = False, 0.0
-    while len(rounds) < MOST_ROUNDS:
+    if request.method == "auto":
+        rounds, converged = _all_that_may_be_faster(case, problem, request.seed, stop)
+    while not converged and len(rounds) < MOST_ROUNDS:
         stop.history.clear()
         counted_s += stop.taken()
         answer = propose(rounds[-1].problem if rounds else problem, request, stop)
@@ -107,7 +112,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         if stop.out_of_time:
             break
     stop.charge(counted_s)
-    best = min(rounds, key=lambda each: each.latency_ns)
+    best = min(rounds, key=lambda each: (each.latency_ns, each.answer.choice.arrays))
     objective = LatencyNs(problem) if problem.time_unit == "steps" else Makespan(problem)
     latency = Latency(problem)
     bound = latency.bound(rounds[0].answer, stop)
@@ -129,6 +134,29 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
     )
     return allocation.model_copy(update={"placed": placed})
+
+
+def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work) -> tuple[list[_Round], bool]:
+    """Place the allocations of a small problem, those that are fastest without transfer first.
+
+    Returns the placed ones, and whether all others take longer than the best of these even without transfer;
+    none where the problem is not small, or too many would have to be placed.
+    """
+    every = every_choice(problem, stop)
+    if every is None:
+        return [], False
+    latency, rounds, best_ns = Latency(problem), list[_Round](), math.inf
+    values = [latency.value(found) for found in every]
+    least, words = min(values), f"all {len(every)} allocations timed, each placed that may be faster"
+    for at in sorted(range(len(every)), key=lambda at: (values[at], every[at].arrays)):
+        if latency.in_ns(values[at]) >= best_ns:
+            return rounds, True
+        if len(rounds) == MOST_PLACED or stop.out_of_time:
+            return [], False
+        answer = Answer(every[at], 1, words, objective_bound=least)
+        rounds.append(_placed(case, problem, answer, seed, stop))
+        best_ns = min(best_ns, rounds[-1].latency_ns)
+    return rounds, True
 
 
 def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
