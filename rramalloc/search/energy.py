@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from rramalloc.mapping.demand import ModeArrays
-from rramalloc.search.menu import all_modes, listed_modes, shortest_step_ns
-from rramalloc.search.problem import Column, Problem, variants_of
+from rramalloc.search.menu import StageModes, all_modes, listed_modes, shortest_step_ns
+from rramalloc.search.problem import Choice, Column, Problem, variants_of
+from rramalloc.search.sequential import least_cost
+from rramalloc.search.work import Work
 from rramalloc.timing.metrics import EnergyModel
 
 _ROUNDING = 1e-9  # relative: a bound must stay below sums of the same numbers in another order
@@ -29,25 +32,36 @@ class EnergyFloor:
 
         A batch reads at least the arrays that its copies fill, in at least the slots of a single copy.
         """
-        problem, graph, model = self.problem, self.problem.graph, self.model
-        if model.energy.read_pj is None:
+        problem = self.problem
+        if self.model.energy.read_pj is None:
             return 0.0
-        energy, least_pj = model.energy, list[float]()
         if isinstance(problem.modes, ModeArrays) and problem.in_whole_tiles:  # the rest of a tile is not read
             problem = replace(problem, modes=problem.modes.in_free_tiles)
-        for stage in range(len(graph.stages)):
-            listed = listed_modes(problem, stage, self._most(stage))
-            every = np.arange(len(listed.blocks))
-            reads = listed.arrays_of(every, listed.blocks[:, Column.TOTAL])
-            variants = variants_of(listed.blocks)
-            slots = np.array([model.slots(stage, variant, 1) for variant in variants])
-            cycles = np.array([model.cycles(stage, variant) for variant in variants])
-            rows, columns = np.array([model.lines_used(stage, variant) for variant in variants]).T
-            adc_pj, row_pj = columns * (energy.adc_pj or 0.0), rows * (energy.row_pj or 0.0)
-            per_block_pj = adc_pj * slots + row_pj * cycles
-            total = listed.blocks[:, Column.TOTAL]
-            least_pj.append(float((reads * slots * energy.read_pj + total * per_block_pj).min()))
-        return math.fsum([*least_pj, *model.moved_pj.tolist()])
+        listed = [listed_modes(problem, stage, self._most(stage)) for stage in range(len(problem.demand))]
+        least_pj = [float(self._of_blocks(stage, each).min()) for stage, each in enumerate(listed)]
+        return math.fsum([*least_pj, *self.model.moved_pj.tolist()])
+
+    def frugal(self, stop: Work) -> Choice:
+        """Return an allocation whose modes read the least that the arrays allow, whatever time they take."""
+
+        def reading_pj(stage: int, each: StageModes) -> npt.NDArray[np.float64]:
+            of_modes: npt.NDArray[np.float64] = self._of_blocks(stage, each)[each.block]
+            return of_modes
+
+        return least_cost(self.problem, stop, reading_pj).choice
+
+    def _of_blocks(self, stage: int, listed: StageModes) -> npt.NDArray[np.float64]:
+        """Return the least energy of the reads of a stage in each of its blocks, one batch a block."""
+        energy, model, total = self.model.energy, self.model, listed.blocks[:, Column.TOTAL]
+        reads = listed.arrays_of(np.arange(len(listed.blocks)), total)
+        variants = variants_of(listed.blocks)
+        slots = np.array([model.slots(stage, variant, 1) for variant in variants])
+        cycles = np.array([model.cycles(stage, variant) for variant in variants])
+        rows, columns = np.array([model.lines_used(stage, variant) for variant in variants]).T
+        adc_pj, row_pj = columns * (energy.adc_pj or 0.0), rows * (energy.row_pj or 0.0)
+        read_pj = reads * slots * (energy.read_pj or 0.0)
+        of_blocks: npt.NDArray[np.float64] = read_pj + total * (adc_pj * slots + row_pj * cycles)
+        return of_blocks
 
     @cached_property
     def array_ns(self) -> float:

@@ -59,6 +59,11 @@ class UnderLimits(RangedByArrays):
         return self.inner.value(found)
 
     @override
+    def starts(self, stop: Work) -> list[Choice]:
+        spent = {"energy_pj", "power_mw"}.intersection(self.problem.at_most or {})
+        return [self._energy.frugal(stop)] if self._energy is not None and spent else []
+
+    @override
     def measure(self, found: Choice) -> float:
         excess = self.problem.excess(found)
         return _BROKEN * (1 + excess) if excess else self.inner.value(found)

@@ -577,6 +577,10 @@ class RangedByArrays(Objective):
     def at_least(self, arrays: int, latency_ns: float) -> float:
         return self.least(arrays, latency_ns)
 
+    def starts(self, stop: Work) -> list[Choice]:
+        """Return allocations to begin with, of modes that a search for the least time leaves out."""
+        return []
+
     def measure(self, found: Choice) -> float:
         """Return what a search minimises: the value of an allocation, or more."""
         return self.value(found)
@@ -597,7 +601,7 @@ class RangedByArrays(Objective):
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
             model.keep(menu.choice(self.problem, start))
-        for given in (self.problem.start_within, *starts):
+        for given in (self.problem.start_within, *self.starts(stop), *starts):
             if given is not None:
                 model.keep(given)
         bound = 0.0
@@ -673,6 +677,10 @@ class LeastEnergy(RangedByArrays):
             share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
             known[self.name] = self.solve(share, 0).objective_bound or 0.0
         return known[self.name]
+
+    @override
+    def starts(self, stop: Work) -> list[Choice]:
+        return [] if stop.out_of_time else [self._floor.frugal(stop)]
 
     @override
     def least(self, arrays: int, latency_ns: float) -> float:

@@ -42,6 +42,8 @@ _MOST_COMBINATIONS = 2**24
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+CostsOf = Callable[[int, StageModes], Floats]
+"""Cost of each mode of a stage, by the number of the stage."""
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -75,8 +77,13 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Seque
 
 def least_access(problem: Problem, stop: Work) -> Answer:
     """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
+    return least_cost(problem, stop, partial(access_of_modes, problem))
+
+
+def least_cost(problem: Problem, stop: Work, costs_of: CostsOf) -> Answer:
+    """Return the modes with the least sum of a cost of every stage; `objective_bound` is of that sum."""
     listed = all_modes(problem)
-    costs = [access_of_modes(problem, stage, own) for stage, own in enumerate(listed)]
+    costs = [costs_of(stage, own) for stage, own in enumerate(listed)]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
     choices, blocks = _choices(problem, listed, lambda stage, _: costs[stage])
     search = LeastSum(choices, stop, step=step)
@@ -255,9 +262,6 @@ class LeastSum:
     @property
     def _out_of_work(self) -> bool:
         return self._given_up or self.stop.is_used_up
-
-
-CostsOf = Callable[[int, StageModes], Floats]
 
 
 def _choices(
