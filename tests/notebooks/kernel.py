@@ -1,4 +1,4 @@
-"""Runs notebooks in a kernel of their own, as a reader would.
+"""Runs notebooks in a kernel, as a reader would.
 
 python tests/notebooks/kernel.py executes the example notebooks anew and keeps their outputs.
 """
@@ -14,14 +14,25 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 _LIMIT_S = 600
 
 
-def run(notebook: Any, folder: str | os.PathLike[str], *, allow_errors: bool = False) -> Any:
-    """The notebook with its outputs, executed in `folder`; an error ends it unless errors are allowed."""
+def run(
+    notebook: Any, folder: str | os.PathLike[str], *, allow_errors: bool = False, kernel: Any = None
+) -> Any:
+    """The notebook with its outputs, executed in `folder`; an error ends it unless errors are allowed.
+
+    kernel: manager of one that runs, which forgets all names first; None: the notebook has its own.
+    """
     from nbclient import NotebookClient
 
     place = {"metadata": {"path": os.fspath(folder)}}
-    return NotebookClient(
-        notebook, timeout=_LIMIT_S, kernel_name="python3", allow_errors=allow_errors, resources=place
-    ).execute()
+    if kernel is not None:
+        notebook.cells[:0] = of_cells(f"%reset -f\n%cd -q {os.fspath(folder)}").cells
+    client = NotebookClient(
+        notebook, kernel, timeout=_LIMIT_S, kernel_name="python3", allow_errors=allow_errors, resources=place
+    )
+    executed = client.execute()
+    if kernel is not None:
+        del executed.cells[0]
+    return executed
 
 
 def of_cells(*sources: str) -> Any:

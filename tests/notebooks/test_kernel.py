@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from notebooks.kernel import of_cells, run
-
-pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
 
 BEGIN = "import rramalloc\nspec = {'networks': 'alexnet', 'arrays': [200, 300], 'methods': 'uniform'}"
 CALLS = (
@@ -24,18 +20,18 @@ def outputs(notebook: Any, cell: int) -> list[Any]:
     return [output for output in notebook.cells[cell].outputs if output.output_type != "stream"]
 
 
-def test_progress_is_a_line_that_is_empty_in_the_end(tmp_path: Path) -> None:
-    notebook = run(of_cells(BEGIN, *CALLS), tmp_path)
+def test_progress_is_a_line_that_is_empty_in_the_end(kernel: Any, tmp_path: Path) -> None:
+    notebook = run(of_cells(BEGIN, *CALLS), tmp_path, kernel=kernel)
     for number, call in enumerate(CALLS, 1):
         line, result = outputs(notebook, number)
         assert line["data"] == {"text/plain": "", "text/html": ""}, call
         assert "<table" in result["data"]["text/html"], call
 
 
-def test_errors_show_their_message_and_the_lines_of_the_user(tmp_path: Path) -> None:
+def test_errors_show_their_message_and_the_lines_of_the_user(kernel: Any, tmp_path: Path) -> None:
     own = "def study(name):\n    return rramalloc.optimize(name, 100)\nstudy('alexnet')"
     cells = (BEGIN, "x = 1\nrramalloc.load('alxnet')", own, "import sys\nsys.last_value.need", "1 / 0")
-    notebook = run(of_cells(*cells), tmp_path, allow_errors=True)
+    notebook = run(of_cells(*cells), tmp_path, allow_errors=True, kernel=kernel)
     (unknown,), (budget,) = notebook.cells[1].outputs, outputs(notebook, 2)[-1:]
     message = "UnknownNameError: no file or shipped network named 'alxnet'; did you mean alexnet or"
     assert unknown["traceback"][0].startswith(message)
