@@ -22,12 +22,18 @@ RUN_ALL = (
     "        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 24, words[1], 0, 0))\n"
     "        os.chdir(words[2])\n"
     "        continue\n"
+    "    if words[0] == 'environment':\n"
+    "        os.environ.update(words[1])\n"
+    "        continue\n"
     f"    print({MARK!r} + words[0], flush=True)\n"
     "    sys.argv = ['rramalloc', *words[1:]]\n"
     "    try: main()\n"
     "    except SystemExit as ended: print('exit', ended.code, flush=True)\n"
 )
-"""Runs commands in turn: [label, word, ...]; ["columns", columns, folder] is for all that follow."""
+"""Runs commands in turn: [label, word, ...].
+
+["columns", columns, folder] and ["environment", {name: value}] are for all that follow.
+"""
 ONE = "from rramalloc.cli.main import main; main()"
 
 
