@@ -36,7 +36,7 @@ from rramalloc.commands.verify.verification import (
     VerificationOptions,
     VerifiedLayer,
 )
-from rramalloc.errors import RramallocError, SpecError, UnsupportedError
+from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import filter_of
@@ -59,7 +59,7 @@ from rramalloc.network.node import (
     Take,
     Upsample,
 )
-from rramalloc.records import brief, check_range
+from rramalloc.records import Record, brief, check_range
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.version import __version__
 
@@ -282,6 +282,8 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
     if placement is not None:
         where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
         placed = as_placement(placement)
+        if source.network is not None:  # a whole allocation, which says what it was made for
+            _check_same(source, placed, where)
         check(placed, network, source.replication, where, source.blocks)
     elif source.hardware.chip is not None:
         placed = place_network(network, source, work=0, seed=0)
@@ -295,6 +297,46 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
     source = replace(source, options=placed.options.changed(), measured=measured)
     sizes = {layer.name: layer.fold for layer in placed.layers if layer.fold is not None}
     return Task(network, source, placed.arrays, placer, sizes)
+
+
+_DESCRIBES = frozenset(("name", "source", "unconfirmed"))
+"""Fields of a hardware that say nothing of what it does."""
+
+
+def _check_same(source: AllocationInput, placed: Placement, where: str) -> None:
+    """Raise MisplacedError for a placement on other hardware, or with other options, than the allocation's.
+
+    Tiles may be those of the placement alone.
+    """
+    on_tiles = source.hardware
+    if on_tiles.chip is None:
+        on_tiles = on_tiles.model_copy(update={"chip": placed.hardware.chip})
+    wanted = {"hardware": on_tiles, "options": source.options, "options.latency_table": source.measured}
+    got = {
+        "hardware": placed.hardware,
+        "options": placed.options.changed(),
+        "options.latency_table": placed.options.latency_table,
+    }
+    for entry, value in wanted.items():
+        apart = _first_difference(got[entry], value, entry)
+        if apart is not None:
+            field, here, there = apart
+            remedy = "place this allocation, or give its copies alone ({'replication': ...})"
+            reason = f"is {brief(here)}, the allocation has {brief(there)}: {remedy}"
+            raise MisplacedError(where, field, reason)
+
+
+def _first_difference(got: object, wanted: object, entry: str) -> tuple[str, object, object] | None:
+    """Return the dotted name and both values of the first field in which two records differ."""
+    if got == wanted:
+        return None
+    if not (isinstance(got, Record) and isinstance(wanted, Record)):
+        return entry, got, wanted
+    fields = (name for name in type(wanted).model_fields if name not in _DESCRIBES)
+    found = (
+        _first_difference(getattr(got, name), getattr(wanted, name), f"{entry}.{name}") for name in fields
+    )
+    return next((difference for difference in found if difference is not None), None)
 
 
 def _timing(network: Network, source: AllocationInput) -> ExactTiming | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ read_ns = 10.0
 dac_bits = 1
 [chip]
 arrays_per_tile = 12
-tiles = [4, 4]
+tiles = [8, 8]
 chips = [1, 1]
 """
 
@@ -64,6 +65,53 @@ def test_a_difference_is_told(
     assert outcome.code == 1
     assert outcome.out.startswith("different: image 0, layer 'conv1', channel 0, row 0, column 0: expected ")
     assert len(outcome.out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "value"),
+    [
+        ("precision", "signed", "differential"),
+        ("precision", "output_bits", 5),
+        ("crossbar", "slices", "arrays"),
+        ("crossbar", "cell_bits", 1),
+        ("timing", "read_ns", 20.0),
+        ("chip", "arrays_per_tile", 13),
+    ],
+)
+def test_hardware_of_a_placement_is_that_of_the_allocation(
+    run: Run, files: tuple[Path, Path, Path], table: str, field: str, value: object
+) -> None:
+    network, allocation, placement = files
+    document = json.loads(placement.read_text())
+    document["hardware"][table][field] = value
+    placement.write_text(json.dumps(document))
+    outcome = run("verify", network, "--allocation", allocation, "--placement", placement)
+    assert (outcome.code, outcome.out) == (1, "")
+    shown = f"{value!r}, the allocation has"
+    assert outcome.err.startswith(f"error: {placement}: hardware.{table}.{field}: is {shown}")
+
+
+def test_what_a_placement_adds_and_how_it_maps(
+    run: Run, files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """Hardware that only lacks the tiles may be placed on tiles; copies alone say nothing of hardware."""
+    network, allocation, placement = files
+    without, bare, other = tmp_path / "without.json", tmp_path / "bare.json", tmp_path / "other.toml"
+    document = json.loads(allocation.read_text())
+    copies = {layer["name"]: layer["replication"] for layer in document["layers"] if layer["replication"]}
+    bare.write_text(json.dumps({"replication": copies}))
+    document["hardware"]["chip"] = None
+    document["hardware"]["name"] = "the same under another name"
+    without.write_text(json.dumps(document))
+    other.write_text(HARDWARE.replace('"offset"', '"differential"'))
+    for source in (without, bare):
+        assert run("verify", network, "--allocation", source, "--placement", placement).out == "equal\n"
+    placed = ("place", network, "--work", 0, "-o", placement)
+    assert run(*placed, "--allocation", allocation, "--mapping", "kernel_split").code == 0
+    outcome = run("verify", network, "--allocation", allocation, "--placement", placement)
+    assert "options.mapping: is 'kernel_split', the allocation has 'im2col'" in outcome.err
+    assert run(*placed, "--allocation", bare, "--hardware", other).code == 0
+    assert run("verify", network, "--allocation", bare, "--placement", placement).out == "equal\n"
 
 
 def test_wrong_usage(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
