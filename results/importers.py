@@ -24,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rramalloc.errors import RramallocError
 from rramalloc.importers import load
 from rramalloc.importers.torch import from_torch
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
@@ -261,7 +262,7 @@ class Read:
             network = read()
         except RramallocError as error:
             return cls(error=str(error))
-        graph = StageGraph.build(network, "crossbar")
+        graph = StageGraph.build(network, MappingOptions(fc="crossbar"))
         coverage = Coverage.of(network, graph.names)
         return cls(
             stages=len(graph.names),

@@ -204,7 +204,7 @@ def pimsyn(run: Run, network: str, repeat: int) -> None:
     """The best of its annealing's candidates, and ours on as many arrays with as many designs."""
     hardware = TOOLS["pimsyn"].hardware()
     source = load(network)
-    graph = StageGraph.build(source, "host")
+    graph = StageGraph.build(source)
     least = dict(zip(graph.names, demands(source, graph.stages, hardware), strict=True))
     for budget, factor in PIMSYN_BUDGETS.items():
         arrays = factor * sum(least.values())

@@ -58,6 +58,10 @@ FOLD_RULES: tuple[FoldRule, ...] = get_args(FoldRule)
 AUXILIARY_LAYERS: tuple[AuxiliaryLayer, ...] = get_args(AuxiliaryLayer)
 
 
+HostLike = str | Sequence[str]
+"""Layers that are left to the host: a name or pattern such as "conv*", or several."""
+
+
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
@@ -73,7 +77,7 @@ class MappedArguments(NetworkArguments, total=False):
     """Arguments that say what a network is laid on.
 
     hardware: a Hardware, a file or a preset; crossbar: "256x256" or (256, 256) instead of its arrays;
-    mapping, fc: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
+    mapping, fc, host: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
     """
 
     hardware: HardwareLike
@@ -81,6 +85,7 @@ class MappedArguments(NetworkArguments, total=False):
     mapping: Mapping
     fold: bool
     fc: FullyConnected
+    host: HostLike | None
 
 
 Divided = Literal["width", "windows"]
@@ -128,6 +133,7 @@ class AllocationArguments(NetworkArguments, total=False):
     hardware: HardwareLike | None
     mapping: Mapping | None
     fc: FullyConnected | None
+    host: HostLike | None
 
 
 MAX_ARRAYS = 2**40
@@ -140,6 +146,7 @@ DEFAULTS: SearchArguments = {
     "mapping": "im2col",
     "fold": False,
     "fc": "host",
+    "host": None,
     "latency_table": None,
     "copies": None,
     "at_most": None,

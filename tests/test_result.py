@@ -16,6 +16,7 @@ from rramalloc.commands.chiplet.chiplet_optimize import describe_network
 from rramalloc.commands.export.export import export
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.result import Result
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
@@ -60,7 +61,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     spec = {"name": HOSTILE, "networks": "alexnet", "arrays": [100, 200], "methods": "uniform"}
     swept = rramalloc.sweep(spec, folder, jobs=1)
     writable = Hardware.model_validate(hardware.to_dict() | {"write": {"write_ns_per_row": 5.0}})
-    described, _ = describe_network(network, hardware, "im2col", "host")
+    described, _ = describe_network(network, hardware, DEFAULT_MAPPING)
     found = (
         network, hardware, allocation, placement, table, swept, rramalloc.sweep_status(folder),
         rramalloc.inspect(network, hardware=hardware), rramalloc.simulate(network, allocation),

@@ -21,7 +21,7 @@ from rramalloc.allocation.allocation import (
     NetworkId,
 )
 from rramalloc.allocation.limits import CopyLimits
-from rramalloc.choices import AllocationArguments, Divided, Handoff, ObjectiveName
+from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import CrossbarLike, Hardware
@@ -141,12 +141,13 @@ class AllocationInput:
         mapping: str | None = None,
         fc: str | None = None,
         fold: bool | None = None,
+        host: HostLike | None = None,
     ) -> AllocationInput:
         """Return the same copies with what is not None replaced; other hardware ends measured step times.
 
         Raises SpecError, UnknownNameError.
         """
-        options = self.options.changed(mapping=mapping, fc=fc, fold=fold)
+        options = self.options.changed(mapping=mapping, fc=fc, fold=fold, host=host)
         if hardware is None:
             return replace(self, options=options)
         cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
@@ -164,9 +165,11 @@ class AllocationInput:
         """Return the same copies with what a call gives in the place of their own. Raises RramallocError."""
         hardware = given.get("hardware")
         machine = as_hardware(self.hardware if hardware is None else hardware, crossbar)
-        own = self.changed(mapping=given.get("mapping"), fc=given.get("fc"), fold=fold)
+        own = self.changed(
+            mapping=given.get("mapping"), fc=given.get("fc"), fold=fold, host=given.get("host")
+        )
         known = self.measured if hardware is None else None
-        measured = measured_steps(latency_table, network, own.options.fc, machine, known)
+        measured = measured_steps(latency_table, network, own.options, machine, known)
         if hardware is not None or crossbar is not None or latency_table is not None:
             own = own.changed(hardware=machine)
         return replace(own, measured=measured)

@@ -71,10 +71,12 @@ class Case:
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
         """Return what the arguments of a call describe. Raises RramallocError."""
         every: SearchArguments = {**DEFAULTS, **given}
-        options = DEFAULT_MAPPING.changed(mapping=every["mapping"], fc=every["fc"], fold=every["fold"])
+        options = DEFAULT_MAPPING.changed(
+            mapping=every["mapping"], fc=every["fc"], fold=every["fold"], host=every["host"]
+        )
         source = network_of(network, given)
         machine = as_hardware(every["hardware"], every["crossbar"])
-        measured = measured_steps(every["latency_table"], source, options.fc, machine)
+        measured = measured_steps(every["latency_table"], source, options, machine)
         at_most, divide = at_most_of(every["at_most"]), every["copies_divide"]
         case = cls(source, machine, options, measured, at_most=at_most, divide=divide)
         if not every["copies"]:
@@ -113,7 +115,7 @@ class Case:
     @cached_property
     def stages(self) -> StageGraph:
         """Its stages, without clocks. Raises UnsupportedError."""
-        return StageGraph.build(self.network, self.mapping.fc)
+        return StageGraph.build(self.network, self.mapping)
 
     @cached_property
     def graph(self) -> StageGraph:
@@ -180,7 +182,8 @@ class Case:
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""
         network, hardware = self.network, self.hardware
-        warnings = [*network.warnings, *hardware_warnings(hardware, arrays)]
+        warnings = [*network.warnings, *self.mapping.host_notes(network)]
+        warnings += hardware_warnings(hardware, arrays)
         warnings += () if self.measured is None else self.measured.warnings
         stored = stored_classifiers(network, self.graph.stages, hardware, self.mapping)
         if stored:

@@ -139,7 +139,7 @@ def inspect_network(case: Case) -> Inspection:
         layers=layers,
         host=coverage.host,
         coverage=coverage,
-        warnings=network.warnings,
+        warnings=(*network.warnings, *options.host_notes(network)),
     )
 
 

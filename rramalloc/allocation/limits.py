@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from rramalloc.choices import MAX_ARRAYS, AtMostLike, CopiesLike
-from rramalloc.errors import SpecError, suggestion
+from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import divisors
+from rramalloc.network.network import known_names_like
 from rramalloc.records import brief, check_known
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import amount
@@ -28,16 +28,10 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
     that contradict each other.
     """
     limits: dict[str, tuple[int, int]] = {}
-    weighted = [name for name, on_arrays in zip(graph.names, graph.weighted, strict=True) if on_arrays]
+    weighted = dict.fromkeys(stage.name for stage in graph.layers)
     most = dict(zip(graph.names, graph.most_copies.tolist(), strict=True))
     for pattern, low, high in _pairs(given):
-        alike = (name for name in weighted if fnmatchcase(name, pattern))
-        names = [pattern] if pattern in weighted else list(alike)
-        if not names:
-            hint = suggestion(pattern, weighted)
-            reason = f"no layer on arrays is called {pattern[:60]!r}{'; ' if hint else ''}{hint}"
-            raise SpecError("copies", reason)
-        for name in names:
+        for name in known_names_like("copies", pattern, weighted, "layer on arrays"):
             if low > most[name]:
                 raise SpecError("copies", f"{name[:60]!r} can have 1 to {most[name]} copies, got {low}")
             before, wanted = limits.get(name, (1, most[name])), (low, min(high, most[name]))

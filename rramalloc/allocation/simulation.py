@@ -109,7 +109,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     demand = modes.stored(in_blocks.blocks, np.ones_like(copies))
     taken = modes.each(in_blocks.blocks, copies.astype(object))  # any number of copies can be simulated
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
-    in_ticks, warnings = graph.unit == "ticks", [*network.warnings]
+    in_ticks, warnings = graph.unit == "ticks", [*network.warnings, *given.options.host_notes(network)]
     if not graph.lists_all_edges:
         warnings.append(_TOO_MANY_EDGES)
     warnings += () if measured is None else measured.warnings
@@ -155,7 +155,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
 def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
     """Return the steps by the published recurrence, None where it does not cover the network."""
     try:
-        chain = chain_layers(network)
+        chain = chain_layers(network, replication)
     except UnsupportedError:
         return None
     return published(chain, [replication[layer.name] for layer in chain]).steps

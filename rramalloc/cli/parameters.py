@@ -67,6 +67,7 @@ _SHARED: Help = {
     "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
     "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
     "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),
+    "host": ("LAYER", "Leave layers to the host, by name or pattern; can be repeated."),
     "mapping": (None, "How weights lie on crossbars."),
     "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
     "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
@@ -85,7 +86,7 @@ _SHARED: Help = {
 }
 OF_ALLOCATION: Help = {
     name: (_SHARED[name][0], f"{_SHARED[name][1]} Left out: the allocation's.")
-    for name in ("hardware", "mapping", "fc", "fold")
+    for name in ("hardware", "mapping", "fc", "host", "fold")
 }
 """Options of commands that take what an allocation says unless they are given."""
 _NAMES = {
@@ -120,6 +121,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "InputShapes | None": list[str] | None,
     "CopiesLike | None": list[str] | None,
     "AtMostLike | None": list[str] | None,
+    "HostLike | None": list[str] | None,
     "Divided | None": Divided | None,
     "Mapping": MappingName,
     "Mapping | None": MappingName | None,
@@ -130,7 +132,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
 PANELS = {
     "Arguments": "",
     "Options": "",
-    "Problem": "network arrays hardware crossbar mapping fold fc shared latency_table input_shapes "
+    "Problem": "network arrays hardware crossbar mapping fold fc host shared latency_table input_shapes "
     "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
     "Goal": "objective copies copies_divide at_most against speedup target target_ns target_interval "

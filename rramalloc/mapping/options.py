@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, cast
+import operator
+from collections.abc import Collection
+from itertools import chain
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, Mapping
+from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, HostLike, Mapping
 from rramalloc.errors import SpecError
-from rramalloc.records import Record, check_known, fault
+from rramalloc.network.counts import weights
+from rramalloc.network.network import Network, known_names_like, names_like
+from rramalloc.network.node import Linear, Name, Stage
+from rramalloc.records import Record, check_known, fault, from_list
+from rramalloc.units import counted, share
 
 _FOLDED: Mapping = "kernel_split"
 """The mapping under which filters can be folded."""
+_LARGE = 100
+"""Weights left to the host for one of any convolution from which on they are what the network is about."""
+MOST_PATTERNS = 1000
+"""Names and patterns of layers that are left to the host: bounds the time to match them with all layers."""
 
 
 class MappingOptions(Record):
     """Layout of a network on crossbars; the options in result files extend it.
 
     mapping: of the weights of one copy (docs/sources/model.md 3); fc: whether linear layers on a 1 x 1 grid
-    are left to the host, untimed, or become stages; fold: fold every filter for the fewest arrays first,
-    which needs mapping "kernel_split" (docs/sources/companions.md 3); shared: what files of earlier versions
-    say of weights that several layers use, which are stored for each of them.
+    are left to the host, untimed, or become stages; host: other layers that are left to it, by name or
+    pattern (docs/sources/model.md 2); fold: fold every filter for the fewest arrays first, which needs
+    mapping "kernel_split" (docs/sources/companions.md 3); shared: what files of earlier versions say of
+    weights that several layers use, which are stored for each of them.
     """
 
     mapping: Mapping = "im2col"
     fc: FullyConnected = "host"
+    host: Annotated[
+        tuple[Name, ...],
+        from_list(list[Name]),
+        Field(max_length=MOST_PATTERNS, exclude_if=operator.not_),
+    ] = ()
     fold: bool = False
     shared: Literal["copies"] = Field("copies", exclude=True)
 
@@ -35,9 +52,14 @@ class MappingOptions(Record):
         return self
 
     def changed(
-        self, *, mapping: str | None = None, fc: str | None = None, fold: bool | None = None
+        self,
+        *,
+        mapping: str | None = None,
+        fc: str | None = None,
+        fold: bool | None = None,
+        host: HostLike | None = None,
     ) -> MappingOptions:
-        """Return the mapping, fc and fold of these options, with those replaced that are not None.
+        """Return the mapping, fc, host and fold of these options, with those replaced that are not None.
 
         Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
         """
@@ -47,7 +69,61 @@ class MappingOptions(Record):
         if fold and mapping != _FOLDED:
             raise SpecError("fold", _why_not(mapping))
         folded = (self.fold and mapping == _FOLDED) if fold is None else fold
-        return MappingOptions(mapping=cast("Mapping", mapping), fc=cast("FullyConnected", fc), fold=folded)
+        if host is None:
+            host = self.host
+        return MappingOptions(
+            mapping=cast("Mapping", mapping),
+            fc=cast("FullyConnected", fc),
+            host=tuple(dict.fromkeys([host] if isinstance(host, str) else host)),
+            fold=folded,
+        )
+
+    def hosted(self, network: Network) -> Collection[str]:
+        """Return the layers of a network that `host` names. Raises SpecError for a name that none has."""
+        if not self.host:
+            return ()
+        layers = {stage.name: stage for stage in network.stages}
+        each = (known_names_like("host", pattern, layers, "weight layer") for pattern in self.host)
+        return set(chain.from_iterable(each))
+
+    def host_notes(self, network: Network) -> tuple[str, ...]:
+        """Return what is said where nearly all weights are of linear layers that `fc` leaves to the host.
+
+        That is where every stage on a grid larger than 1 x 1 has less than 1 % of the weights of these,
+        as in a decode step with one small convolution. Source: docs/sources/model.md 2.
+        """
+        timed = {stage.name: weights(network, stage) for stage in self.timed_stages(network)}
+        hosted = self.hosted(network)
+        left = {
+            stage.name: weights(network, stage)
+            for stage in network.stages
+            if stage.name not in timed and stage.name not in hosted
+        }
+        on_grids = [own for name, own in timed.items() if network.shapes[name].pixels > 1]
+        if not left or _LARGE * max(on_grids, default=0) >= sum(left.values()):
+            return ()
+        of_all = share(sum(left.values()) / sum(weights(network, stage) for stage in network.stages))
+        layers = f"{counted(len(left), 'linear layer')} on a single pixel with {of_all} of the weights"
+        return (f"{layers}: left to the host by default, --fc crossbar puts them on arrays",)
+
+    def of_part(self, network: Network) -> MappingOptions:
+        """Return the options for a part of their network, which may lack layers that `host` names."""
+        layers = {stage.name: stage for stage in network.stages}
+        return self.changed(host=[pattern for pattern in self.host if names_like(pattern, layers)])
+
+    def timed_stages(self, network: Network) -> tuple[Stage, ...]:
+        """Return the weight layers that are not left to the host, in network order.
+
+        Linear layers on a 1 x 1 grid are by default, unless all weight layers are such, and those that
+        `host` names are always. Raises SpecError as `hosted`. Source: docs/sources/model.md 2.
+        """
+        every, hosted = self.fc == "crossbar" or network.only_classifiers, self.hosted(network)
+        return tuple(
+            stage
+            for stage in network.stages
+            if (every or not isinstance(stage, Linear) or network.shapes[stage.name].pixels > 1)
+            and stage.name not in hosted
+        )
 
 
 def _why_not(mapping: str) -> str:

@@ -390,7 +390,7 @@ class _Chain(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> _Chain:
         """Return the chain of a problem. Raises UnsupportedError."""
-        layers = chain_layers(problem.graph.network)
+        layers = chain_layers(problem.graph.network, problem.graph.names)
         position = {name: stage for stage, name in enumerate(problem.graph.names)}
         for name in sorted(set(position) - {layer.name for layer in layers}):
             if problem.graph.windows[position[name]] > 1:

@@ -43,7 +43,8 @@ class Coverage(Record):
     that are stored for each of them; host: weight layers left to the host, untimed; unmodelled: operators
     with weights that no stage stands for; approximated: nodes that stand for an operator only approximately;
     precomputed: layers that work on constants alone, which no total counts;
-    barriers: nodes that wait for all pixels of their inputs, where those come one by one; timed_digital:
+    barriers: nodes that wait for all pixels of their inputs, where those come one by one, layers left to the
+    host among them; timed_digital:
     digital nodes to which the hardware gives a time; free_digital: all others, which take none.
     """
 
@@ -94,7 +95,7 @@ class Coverage(Record):
             unmodelled=tuple(sorted(network.unmodelled, key=place)),
             approximated=tuple(sorted(network.approximations, key=place)),
             precomputed=tuple(sorted(network.precomputed, key=place)),
-            barriers=_waiting(network),
+            barriers=_waiting(network, timed),
             timed_digital=tuple(name for name in digital if name in timed),
             free_digital=tuple(name for name in digital if name not in timed),
         )
@@ -158,16 +159,18 @@ class Coverage(Record):
         return "; ".join(words)
 
 
-def _waiting(network: Network) -> tuple[str, ...]:
-    """Barriers of which some input has pixels that are not all there at once."""
+def _waiting(network: Network, timed: Collection[str]) -> tuple[str, ...]:
+    """Barriers, layers on the host among them, of which some input's pixels are not all there at once."""
     at_once: set[str] = set()
     waiting: list[str] = []
     for node in network.canonical_nodes:
         ready = bool(node.inputs) and at_once.issuperset(node.inputs)
-        if isinstance(node, Barrier) and not ready:
+        is_left = isinstance(node, Stage) and node.name not in timed
+        at_one_pixel = is_left and network.input_shape(node).pixels == 1
+        if (isinstance(node, Barrier) or is_left) and not ready and not at_one_pixel:
             waiting.append(node.name)
         digital = not isinstance(node, Input | Stage)
-        whole = isinstance(node, Whole) or network.shapes[node.name].pixels == 1
+        whole = isinstance(node, Whole) or is_left or network.shapes[node.name].pixels == 1
         if whole or (digital and ready):
             at_once.add(node.name)
     return tuple(waiting)

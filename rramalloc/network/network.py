@@ -8,13 +8,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import FailFast, TypeAdapter
 
-from rramalloc.errors import NetworkError
+from rramalloc.errors import NetworkError, SpecError, suggestion
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import (
     Approximation,
@@ -40,7 +41,10 @@ MAX_NAME = 900
 """Longest name that a node of this package's making extends."""
 MAX_WEIGHTS = 2**46
 """Most weights of all stages together: keeps array counts within 64 bits, for any array and precision."""
-_ALL_ON_ARRAYS = "all weight layers are linear layers on a single pixel: on the arrays, not on the host"
+_ALL_ON_ARRAYS = (
+    "all weight layers are linear layers on a single pixel: on the arrays, not on the host, "
+    "unless --host names them"
+)
 Nodes = Annotated[list[Node], FailFast()]
 """Only the first faulty node is reported: a file can hold millions."""
 _BEYOND = "unmodelled", "approximations", "precomputed"
@@ -211,6 +215,20 @@ class Network(Result):
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{counted(len(self.nodes), 'node')}, {len(self.stages):,} with weights"
+
+
+def names_like(pattern: str, names: Collection[str]) -> list[str]:
+    """Return the name that a pattern is, or else those that it matches."""
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+
+
+def known_names_like(option: str, pattern: str, names: Collection[str], kind: str) -> list[str]:
+    """Return the same. Raises SpecError, naming the option and the kind of what has the names, if none."""
+    found = names_like(pattern, names)
+    if not found:
+        hint = suggestion(pattern, [*names])
+        raise SpecError(option, f"no {kind} is called {pattern[:60]!r}{'; ' if hint else ''}{hint}")
+    return found
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput, read_allocation
 from rramalloc.allocation.simulation import Simulation
-from rramalloc.choices import FullyConnected, Handoff
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
@@ -98,7 +97,8 @@ def _shipped() -> dict[str, str]:
 
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation again. Raises SpecError if its file says something else, or does not fit."""
-    timing = _timing(network, read_allocation(allocation, where), allocation.options.fc, "next")
+    read = read_allocation(allocation, where)
+    timing = read.timing(read.graph(network), "next")
     given = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
     if allocation.makespan != timing.makespan or given != dict(zip(timing.graph.names, exact, strict=True)):
@@ -129,10 +129,10 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     )
     stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     recomputed = None
-    choices: tuple[FullyConnected, ...] = () if network is None else ("host", "crossbar")
-    for fc in choices:
+    for left in () if network is None else _ways_to_leave(simulation):
+        own = given.changed(**left)
         try:
-            timing = _timing(network, given, fc, simulation.handoff)  # type: ignore[arg-type]
+            timing = own.timing(own.graph(network), simulation.handoff)  # type: ignore[arg-type]
         except RramallocError:
             continue
         exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
@@ -141,6 +141,8 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, recomputed)
 
 
-def _timing(network: Network, given: AllocationInput, fc: FullyConnected, handoff: Handoff) -> ExactTiming:
-    given = given.changed(fc=fc)
-    return given.timing(given.graph(network), handoff)
+def _ways_to_leave(simulation: Simulation) -> Sequence[dict[str, Any]]:
+    """Return the options by which layers may have been left to the host: the file does not keep them."""
+    if simulation.coverage is None:
+        return {"fc": "host"}, {"fc": "crossbar"}
+    return ({"fc": "crossbar", "host": simulation.coverage.host},)

@@ -12,6 +12,7 @@ from rramalloc.network.receptive import Table, last_user
 from rramalloc.records import Record
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.critical_path import Steps
+from rramalloc.timing.dependencies import as_timed
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -76,7 +77,7 @@ class _Walk:
         for node in self._between(stage):
             table = tables.pop(node.name)
             if node.name not in self._stage:
-                self._push(node, table, tables)
+                self._push(as_timed(self._network, node, self._stage), table, tables)
             elif table.max() >= 0:
                 users[self._stage[node.name]] = table
         return users

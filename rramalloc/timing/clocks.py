@@ -27,12 +27,12 @@ def timed_graph(
 ) -> StageGraph:
     """Return the stages of a network, with own clocks and rated digital nodes if the hardware has them.
 
-    measured: the time of a step of every stage instead of the hardware's; graph: of this network and fc, if
-    it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks have no time
-    or take more than MOST_CYCLES ticks.
+    measured: the time of a step of every stage instead of the hardware's; graph: of this network and these
+    options, if it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks
+    have no time or take more than MOST_CYCLES ticks.
     """
     if graph is None or (hardware.rated and graph.weighted.all()):
-        graph = StageGraph.build(network, options.fc, hardware.rated)
+        graph = StageGraph.build(network, options, hardware.rated)
     if not hardware.own_clock:
         return graph
     if measured is None and hardware.compute_ns is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,17 @@ import numpy as np
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
-from rramalloc.network.node import ConvTranspose, Node, Ranged, Take, Upsample, Whole, Windowed
+from rramalloc.network.node import (
+    Barrier,
+    ConvTranspose,
+    Node,
+    Ranged,
+    Stage,
+    Take,
+    Upsample,
+    Whole,
+    Windowed,
+)
 from rramalloc.network.receptive import Table, last_needed
 
 TABLE_LIMIT_BYTES = 2**29
@@ -60,6 +70,16 @@ class Edge:
         return max(int(extent.rows[-1]) * width + int(extent.columns[-1]) for extent in self.extents)
 
 
+def as_timed(network: Network, node: Node, stages: Container[str]) -> Node:
+    """Return the barrier that stands for a weight layer left to the host, any other node as it is.
+
+    stages: names of what is timed. Source: docs/sources/model.md 2.
+    """
+    if not isinstance(node, Stage) or node.name in stages:
+        return node
+    return Barrier(name=node.name, inputs=node.inputs, shape=network.shapes[node.name].as_tuple())
+
+
 def trace(
     network: Network, nodes: Sequence[Node], index: Mapping[str, int], *, only_binding: bool
 ) -> tuple[Edge, ...]:
@@ -74,7 +94,7 @@ def trace(
     sources: dict[str, Sources] = {}
     edges: list[Edge] = []
     incoming: list[list[Edge]] = [[] for _ in index]
-    for node in nodes:
+    for node in (as_timed(network, node, index) for node in nodes):
         needed = tracer.pull(node, [sources[name] for name in node.inputs])
         for name in node.inputs:
             waiting[name] -= 1

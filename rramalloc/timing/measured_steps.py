@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rramalloc.choices import FullyConnected
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware, NonNegative
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer
-from rramalloc.timing.stage_graph import timed_stages
 
 LatencyTableLike = LatencyTable | str | os.PathLike[str]
 _LISTED = 8  # names in a message before "and N more"
@@ -37,14 +36,14 @@ class MeasuredSteps(Record):
 
     @classmethod
     def of(
-        cls, table: LatencyTable, network: Network, fc: FullyConnected, hardware: Hardware
+        cls, table: LatencyTable, network: Network, options: MappingOptions, hardware: Hardware
     ) -> MeasuredSteps:
         """Return the steps of all stages of a network.
 
         Raises MissingLatencyError if the table lacks a stage and the hardware has no [timing]; SpecError if
         no stage takes any time.
         """
-        stages = timed_stages(network, fc)
+        stages = options.timed_stages(network)
         rows = {stage.name: table.find(network, stage) for stage in stages}
         compute_ns = {
             stage.name: max(row.latency_ns, 0.0) / network.shapes[stage.name].pixels
@@ -107,7 +106,7 @@ class MeasuredSteps(Record):
 def measured_steps(
     table: LatencyTableLike | None,
     network: Network,
-    fc: FullyConnected,
+    options: MappingOptions,
     hardware: Hardware,
     own: MeasuredSteps | None = None,
 ) -> MeasuredSteps | None:
@@ -117,8 +116,8 @@ def measured_steps(
     """
     if table is not None:
         loaded = table if isinstance(table, LatencyTable) else load_latency_table(table)
-        return MeasuredSteps.of(loaded, network, fc, hardware)
-    return None if own is None else own.completed(network, timed_stages(network, fc), hardware)
+        return MeasuredSteps.of(loaded, network, options, hardware)
+    return None if own is None else own.completed(network, options.timed_stages(network), hardware)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rramalloc.errors import UnsupportedError
@@ -77,18 +77,22 @@ def _intervals(layers: Sequence[ChainLayer], replication: Sequence[int], i: int)
         n = batches * copies
 
 
-def chain_layers(network: Network) -> tuple[ChainLayer, ...]:
+def chain_layers(network: Network, stages: Collection[str] | None = None) -> tuple[ChainLayer, ...]:
     """Return the fused layers of a network that is a chain of square convolutions and pools.
 
-    Layers left to the host at the end are passed over. Raises UnsupportedError naming the node that the
-    published model does not cover.
+    stages: weight layers on arrays, None for all of them. What stands behind the first layer that needs all
+    pixels, as one left to the host does, is passed over where it is not on arrays. Raises UnsupportedError
+    naming the node that the published model does not cover.
     """
     layers: list[ChainLayer] = []
     previous, ended = "", False
     for node in network.nodes:
         reason = ""
+        is_left = isinstance(node, Conv) and stages is not None and node.name not in stages
         if len(node.inputs) > 1 or (node.inputs and node.inputs[0] != previous):
             reason = "it is not a chain"
+        elif is_left or isinstance(node, Linear | Flatten | GlobalPool) or (ended and isinstance(node, Pool)):
+            ended = True
         elif isinstance(node, Windowed):
             (k, wide), (s, across), pads = node.kernel, node.stride, node.geometry.pads
             if isinstance(node, Conv) and ended:
@@ -102,8 +106,6 @@ def chain_layers(network: Network) -> tuple[ChainLayer, ...]:
                 layers.append(ChainLayer(name=node.name, w_out=wide, h_out=high, k=k, s=s, p=pads.top))
             else:
                 layers[-1] = replace(layers[-1], k_pool=k, s_pool=s, p_pool=pads.top)
-        elif isinstance(node, Linear | Flatten | GlobalPool):
-            ended = True
         elif not isinstance(node, Pixelwise) and node.inputs:
             reason = f"{node.op} is not part of the model"
         if reason:

@@ -207,4 +207,7 @@ def _check_names(graph: StageGraph, kind: str, named: Mapping[str, Any], where: 
         name = next(name for name in named if name in unknown)
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         known = f"its stages are {', '.join(names[:_LISTED])}{more}"
-        raise SpecError(where, f"{kind}: the network has no stage {name[:60]!r}; {known}")
+        what = f"the network has no stage {name[:60]!r}"
+        if any(stage.name == name for stage in graph.network.stages):
+            what = f"{name[:60]!r} is left to the host, by --fc or --host"
+        raise SpecError(where, f"{kind}: {what}; {known}")

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.modes import BlockGrid, Variant, block_of, smallest_block
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Input, Linear, Recurrent, Stage, TimedNode
+from rramalloc.network.node import Input, Recurrent, Stage, TimedNode
 from rramalloc.network.receptive import Table
 from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
@@ -141,14 +141,23 @@ class StageGraph:
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def build(cls, network: Network, fc: FullyConnected = "host", rated: Collection[str] = ()) -> StageGraph:
-        """Stages and edges of a network; linear layers on a 1 x 1 grid are stages with fc "crossbar".
+    def build(
+        cls, network: Network, options: MappingOptions = DEFAULT_MAPPING, rated: Collection[str] = ()
+    ) -> StageGraph:
+        """Stages and edges of a network, without the layers that the options leave to the host.
 
         rated: operators of digital nodes that are stages too, which only own clocks can time.
-        Raises UnsupportedError if no stage is left, or there are too many of them or of their windows.
-        Source: docs/sources/model.md 2 and 4.
+        Raises UnsupportedError if no stage is left, or there are too many of them or of their windows;
+        SpecError if the options name a layer that there is not. Source: docs/sources/model.md 2 and 4.
         """
-        stages: tuple[TimedNode, ...] = timed_stages(network, fc)
+        stages: tuple[TimedNode, ...] = options.timed_stages(network)
+        if not stages and network.stages:
+            more = " or put linear layers on a single pixel on arrays, too, with --fc crossbar"
+            raise UnsupportedError(
+                network.where,
+                "has no stage: all weight layers are left to the host, leave one of them out of --host"
+                f"{'' if options.fc == 'crossbar' else more}",
+            )
         if not stages:
             raise UnsupportedError(network.where, "has no stage: no convolution and no linear layer")
         stages += tuple(
@@ -368,19 +377,6 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
         needed = (rows >= 0)[:, None] & (columns >= 0)
         need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
     return np.maximum.accumulate(need.ravel())
-
-
-def timed_stages(network: Network, fc: FullyConnected) -> tuple[Stage, ...]:
-    """Weight layers that are not left to the host, in network order.
-
-    Linear layers on a 1 x 1 grid are by default, unless all weight layers are such.
-    """
-    every = fc == "crossbar" or network.only_classifiers
-    return tuple(
-        stage
-        for stage in network.stages
-        if every or not isinstance(stage, Linear) or network.shapes[stage.name].pixels > 1
-    )
 
 
 def _pointers(consumers: Sequence[int], stages: int) -> npt.NDArray[np.int32]:

@@ -16,6 +16,7 @@ quantization = pytest.importorskip("onnxruntime.quantization")
 from rramalloc.errors import RramallocError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.onnx import from_model  # noqa: E402
+from rramalloc.mapping.options import MappingOptions  # noqa: E402
 from rramalloc.network.counts import macs, weights  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
@@ -75,7 +76,7 @@ class Images(quantization.CalibrationDataReader):  # type: ignore[misc, name-def
 
 
 def one_copy(network: Network) -> int:
-    graph = StageGraph.build(network, "crossbar")
+    graph = StageGraph.build(network, MappingOptions(fc="crossbar"))
     return simulate(graph, np.ones(len(graph.names), dtype=np.int64)).makespan
 
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.torch import from_torch  # noqa: E402
+from rramalloc.mapping.options import MappingOptions  # noqa: E402
 from rramalloc.network.coverage import Coverage  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
 from rramalloc.timing.simulate import simulate  # noqa: E402
@@ -114,7 +115,7 @@ WAITING: dict[str, tuple[Function, int]] = {
 
 
 def figures(network: Network) -> dict[str, Any]:
-    graph = StageGraph.build(network, "crossbar")
+    graph = StageGraph.build(network, MappingOptions(fc="crossbar"))
     coverage = Coverage.of(network, graph.names)
     return {
         "stages": len(graph.names),

@@ -6,7 +6,7 @@ Slow on purpose, and without a line from rramalloc.timing: nodes and shapes go i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -161,8 +161,10 @@ class Reference:
         return fullest
 
 
-def is_stage(network: Network, node: Node, fc: str) -> bool:
+def is_stage(network: Network, node: Node, fc: str, host: Collection[str] = ()) -> bool:
     """Convolutions, and linear layers unless they are left to the host. docs/sources/model.md 2."""
+    if node.name in host:
+        return False
     if isinstance(node, Linear):
         return fc == "crossbar" or network.shapes[node.name].pixels > 1
     return isinstance(node, Conv)
@@ -176,12 +178,14 @@ def reference(
     blocks: Mapping[str, Pixel] = MappingProxyType({}),
     cycles: Mapping[str, int] = MappingProxyType({}),
     delays: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    host: Collection[str] = (),
 ) -> Reference:
     """Walk every pixel of every node once, producers first.
 
     blocks: windows (height, width) that a copy computes in a batch, [1, 1] unless given; cycles: length of a
     batch, 1 unless given; a digital node that is named there yields one pixel in every such time; delays:
-    from a stage to another, 0 unless given (docs/sources/model.md 10 and 11).
+    from a stage to another, 0 unless given (docs/sources/model.md 10 and 11); host: layers left to it, each a
+    barrier that reads all pixels.
     """
     available: dict[str, dict[Pixel, int]] = {}
     origins: dict[str, dict[Pixel, frozenset[Window]]] = {}
@@ -194,10 +198,11 @@ def reference(
         origin: dict[Pixel, frozenset[Window]] = dict.fromkeys(grid, frozenset())
         for pixel in grid:
             for name in node.inputs:
-                wanted = needed_pixels(node, pixel, network.shapes[name])
+                shape = network.shapes[name]
+                wanted = pixels(shape) if node.name in host else needed_pixels(node, pixel, shape)
                 ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
                 origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
-        if is_stage(network, node, fc) or node.name in cycles:
+        if is_stage(network, node, fc, host) or node.name in cycles:
             for pixel in grid:
                 for p, window in origin[pixel]:
                     done = starts[p][computed[p][window]] + cycles.get(p, 1) * (handoff == "next")

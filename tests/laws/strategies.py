@@ -19,12 +19,13 @@ from pydantic import TypeAdapter
 
 from rramalloc.mapping.demand import CopyModes
 from rramalloc.mapping.modes import largest_block, smallest_block
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import makespan_of_each
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph, timed_stages
+from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
 
 CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
 ANY = (
@@ -297,7 +298,7 @@ def random_problem(
 
 def _windows(network: Network) -> npt.NDArray[np.int64]:
     """Of the stages that a StageGraph will have: three of four networks are refused for what these say."""
-    names = {stage.name for stage in timed_stages(network, "host")}
+    names = {stage.name for stage in DEFAULT_MAPPING.timed_stages(network)}
     stages = [node for node in network.canonical_nodes if node.name in names]
     return np.array([network.shapes[stage.name].pixels for stage in stages], dtype=np.int64)
 

@@ -14,6 +14,7 @@ import rramalloc
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.schemas import json_schema
 from rramalloc.timing.access import StepTime
@@ -127,7 +128,7 @@ def test_hostile_rows(tmp_path: Path, fields: dict[str, Any], words: str) -> Non
 
 def test_a_step_is_that_of_the_slowest_stage() -> None:
     """a: 6400 / 64 = 100 ns; b and c: 4000 / 16 = 250 ns; fc is left to the host."""
-    steps = MeasuredSteps.of(table(), NETWORK, "host", PLAIN)
+    steps = MeasuredSteps.of(table(), NETWORK, DEFAULT_MAPPING, PLAIN)
     assert steps.compute_ns == {"a": 100.0, "b": 250.0, "c": 250.0}
     assert (steps.longest_ns, steps.slowest, steps.warnings) == (250.0, "b", ())
     graph = StageGraph.build(NETWORK)
@@ -139,13 +140,13 @@ def test_a_step_is_that_of_the_slowest_stage() -> None:
 
 
 def test_stages_that_the_table_lacks_take_the_step_of_the_hardware() -> None:
-    steps = MeasuredSteps.of(table(), NETWORK, "crossbar", timed(300.0))
+    steps = MeasuredSteps.of(table(), NETWORK, MappingOptions(fc="crossbar"), timed(300.0))
     assert steps.compute_ns == {"a": 100.0, "b": 250.0, "c": 250.0, "fc": 300.0}
     assert steps.longest_ns == 300.0
     assert steps.assumed == ("fc",)
     assert "fc: not in the latency table" in steps.warnings[0]
     with pytest.raises(MissingLatencyError, match="fc: linear"):
-        MeasuredSteps.of(table(), NETWORK, "crossbar", PLAIN)
+        MeasuredSteps.of(table(), NETWORK, MappingOptions(fc="crossbar"), PLAIN)
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, "n0: "), (8, ", n7: "), (9, ", n7 and 1 more: ")])
@@ -158,12 +159,14 @@ def test_a_warning_names_eight_layers_and_counts_the_rest(count: int, told: str)
 
 def test_negative_latencies_count_as_nothing_and_are_told() -> None:
     low = row(CONV_B, (4, 8, 8), -5.0, flags=("below_noise", "negative"))
-    steps = MeasuredSteps.of(LatencyTable(rows=(row(CONV_A, (3, 8, 8), 6400.0), low)), NETWORK, "host", PLAIN)
+    steps = MeasuredSteps.of(
+        LatencyTable(rows=(row(CONV_A, (3, 8, 8), 6400.0), low)), NETWORK, DEFAULT_MAPPING, PLAIN
+    )
     assert steps.compute_ns == {"a": 100.0, "b": 0.0, "c": 0.0}
     assert steps.warnings == ("b, c: latency below the noise of its measurement",)
     nothing = LatencyTable(rows=(row(CONV_A, (3, 8, 8), 0.0), low))
     with pytest.raises(SpecError, match="takes any time"):
-        MeasuredSteps.of(nothing, NETWORK, "host", PLAIN)
+        MeasuredSteps.of(nothing, NETWORK, DEFAULT_MAPPING, PLAIN)
 
 
 def test_optimize_by_a_table_and_its_file_simulates_to_itself(tmp_path: Path) -> None:

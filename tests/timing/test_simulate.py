@@ -23,6 +23,7 @@ from laws.strategies import (
 
 from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
 from rramalloc.errors import SolverError
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
@@ -134,10 +135,12 @@ def test_merge_waits_for_the_slower_branch() -> None:
 def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
     """docs/sources/model.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
     network = random_network(random, 16, 8, ops)
-    graph = StageGraph.build(network, fc)
+    layers = [stage.name for stage in MappingOptions(fc=fc).timed_stages(network)]
+    host = random.sample(layers, random.randrange(len(layers)) if random.random() < 0.3 else 0)
+    graph = StageGraph.build(network, MappingOptions(fc=fc, host=tuple(host)))
     replication = random_replication(random, graph)
     timing = simulate(graph, replication, handoff)
-    expected = reference(network, by_name(graph, replication), handoff, fc)
+    expected = reference(network, by_name(graph, replication), handoff, fc, host=host)
     starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
     assert starts == expected.starts
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)

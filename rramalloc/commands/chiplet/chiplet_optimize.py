@@ -16,7 +16,7 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rramalloc.choices import DEFAULT_WORK, FullyConnected, Mapping
+from rramalloc.choices import DEFAULT_WORK, FullyConnected, HostLike, Mapping
 from rramalloc.commands.chiplet.cost import ChipletCost, OperatorRow, described_cost
 from rramalloc.commands.chiplet.description import (
     DESCRIPTION,
@@ -35,6 +35,7 @@ from rramalloc.hardware.hardware import Chip, CrossbarLike, Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.importers import InputShapes, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import Record, check_effort, parse
@@ -65,7 +66,7 @@ class Split(NamedTuple):
 
 
 def describe_network(
-    network: Network, hardware: Hardware, mapping: Mapping, fc: FullyConnected
+    network: Network, hardware: Hardware, options: MappingOptions
 ) -> tuple[Description, tuple[str, ...]]:
     """Describe a network on a chip, each stage in a new group and without a place; and what was left out.
 
@@ -77,14 +78,14 @@ def describe_network(
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to describe a network on its tiles"
         )
-    if mapping == "sdk":
+    if options.mapping == "sdk":
         reason = "'sdk' has blocks of windows, which a description does not split: use 'im2col'"
         raise SpecError("mapping", reason)
     if chip.tile_count > MAX_UNITS:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
-    graph, bandwidth = StageGraph.build(network, fc), chip.bandwidth_tile_gb_s
+    graph, bandwidth = StageGraph.build(network, options), chip.bandwidth_tile_gb_s
     splits = {
-        stage.name: tuple(_splits(network, stage, hardware, mapping, chip, int(windows)))
+        stage.name: tuple(_splits(network, stage, hardware, options.mapping, chip, int(windows)))
         for stage, windows in zip(graph.layers, graph.windows, strict=True)
     }
     names = [graph.names[stage] for stage in graph.network_order]
@@ -278,6 +279,7 @@ def chiplet_optimize(
     crossbar: CrossbarLike | None = None,
     mapping: Mapping = "im2col",
     fc: FullyConnected = "host",
+    host: HostLike | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -314,8 +316,9 @@ def chiplet_optimize(
         if isinstance(source, Description):
             raise SpecError("hardware", "a description has a chip of its own: give no hardware")
         network = as_network(source, input_shapes)
+        options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
         machine, where = as_hardware(hardware, crossbar), network.where
-        description, assumed = describe_network(network, machine, mapping, fc)
+        description, assumed = describe_network(network, machine, options)
     elif isinstance(source, Network):
         raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
     else:

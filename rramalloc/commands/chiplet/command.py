@@ -89,6 +89,7 @@ def optimize(
     crossbar: str | None = None,
     mapping: Mapping = "im2col",
     fc: FullyConnected = "host",
+    host: list[str] | None = None,
     seed: int = 0,
     work: int = 100,
     time_limit_s: float | None = None,

@@ -437,7 +437,7 @@ def chiplet_cost(
     given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
     check(placed, network, given.replication)
     own = given.measured if given.hardware == placed.hardware else None
-    measured = measured_steps(latency_table, network, placed.options.fc, placed.hardware, own)
+    measured = measured_steps(latency_table, network, placed.options, placed.hardware, own)
     graph = timed_graph(network, placed.hardware, placed.options, measured)
     cost = placed_cost(graph, placed, measured)
     if given.measured is None or own is not None or latency_table is not None:

@@ -41,6 +41,7 @@ EVALUATE: Help = {
     "hardware": ("FILE|PRESET", "Hardware with [units]. Left out: that of the allocations."),
     "mapping": (None, "How weights lie on crossbars. Left out: the allocations'."),
     "fc": (None, "Where classifiers run. Left out: the allocations', or host."),
+    "host": ("LAYER", "Leave layers to the host. Left out: the allocations'."),
 }
 
 
@@ -74,6 +75,7 @@ def evaluate(
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
+    host: list[str] | None = None,
     latency_table: str | None = None,
     output_format: Format = "table",
     output: str | None = None,

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
+from rramalloc.choices import FullyConnected, HostLike, Mapping, NetworkArguments
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
     Strategy,
@@ -30,11 +30,10 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.records import check_range
+from rramalloc.records import brief, check_range
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.search.work import Work
 from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
-from rramalloc.timing.stage_graph import timed_stages
 
 
 def plan_of_copies(
@@ -105,7 +104,7 @@ def _demands(
     network: Network, tasks: Sequence[LayerTask], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
     """Return the arrays of one copy of every task; 0 for operators without weights."""
-    stages = {stage.name: stage for stage in timed_stages(network, options.fc)}
+    stages = {stage.name: stage for stage in options.timed_stages(network)}
     layers = [stages[task.name] for task in tasks if task.is_layer]
     needs = iter(demands(network, layers, hardware, options))
     return [next(needs) if task.is_layer else 0 for task in tasks]
@@ -177,14 +176,18 @@ def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
     return True
 
 
-def _common_fc(given: Sequence[AllocationInput], fc: FullyConnected | None) -> FullyConnected:
-    """Return where classifiers run: as asked, or as all allocations say, or on the host. Raises SpecError."""
-    asked = {allocation.options.fc for allocation in given}
-    if fc is None and len(asked) > 1:
-        raise SpecError(
-            "fc", "the allocations were made with both 'host' and 'crossbar': say which with --fc"
-        )
-    return fc or ("crossbar" if "crossbar" in asked else "host")
+def _in_common(
+    given: Sequence[AllocationInput], fc: FullyConnected | None, host: HostLike | None
+) -> MappingOptions:
+    """Return what is left to the host: as asked, or as all allocations say. Raises SpecError."""
+    asked = [allocation.options.changed(fc=fc, host=host) for allocation in given]
+    asked = asked or [DEFAULT_MAPPING.changed(fc=fc, host=host)]
+    for name in ("fc", "host"):
+        one, *others = dict.fromkeys(getattr(options, name) for options in asked)
+        if others:
+            both = f"{brief(one)} and {brief(others[0])}"
+            raise SpecError(name, f"the allocations were made with both {both}: say which with --{name}")
+    return asked[0]
 
 
 def _check_precision(machines: Sequence[Hardware], given: Sequence[AllocationInput]) -> None:
@@ -209,6 +212,7 @@ def evaluate(
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
+    host: HostLike | None = None,
     latency_table: LatencyTableLike | None = None,
     **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
@@ -226,7 +230,7 @@ def evaluate(
         time. The best way of every task is composed to a strategy.
     arrays
         Budget of replicas that keep their arrays: the replication of least time is found.
-    crossbar, mapping, fc
+    crossbar, mapping, fc, host
         Those of the allocations unless given.
     latency_table
         Measured times of a window of the weight layers, instead of ns_per_byte.
@@ -256,17 +260,17 @@ def evaluate(
         for number, strategy in enumerate(_listed(strategies), 1)
     ]
     source = network_of(network, reading)
-    chosen_fc = _common_fc(given, fc)
+    common = _in_common(given, fc, host)
     for allocation in given:
         allocation.without_blocks(source, "a strategy")
-    options = [each.options.changed(mapping=mapping, fc=chosen_fc) for each in given]
-    options = options or [DEFAULT_MAPPING.changed(mapping=mapping, fc=chosen_fc)]
+    options = [each.options.changed(mapping=mapping, fc=fc, host=host) for each in given]
+    options = options or [common.changed(mapping=mapping)]
     if not (tables or given or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
     _check_precision(machines, given)
-    precision, measured = machines[0].precision, measured_steps(latency_table, source, chosen_fc, machines[0])
-    tasks = tasks_of(source, parameters, precision, chosen_fc, machines[0], measured)
+    precision, measured = machines[0].precision, measured_steps(latency_table, source, common, machines[0])
+    tasks = tasks_of(source, parameters, precision, common, machines[0], measured)
     if arrays is not None and options[0].mapping == "sdk":
         reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
         raise SpecError("mapping", reason)
@@ -279,5 +283,5 @@ def evaluate(
         proposal, plan = propose(tasks, demand, parameters, arrays)
         plans.append(plan)
     return evaluate_strategies(
-        source, parameters, precision, tasks, chosen_fc, plans, units=units, proposal=proposal
+        source, parameters, precision, tasks, common, plans, units=units, proposal=proposal
     )

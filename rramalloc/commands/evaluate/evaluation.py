@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import operator
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from rramalloc.allocation.allocation import Count, NetworkId
-from rramalloc.choices import FullyConnected
 from rramalloc.commands.evaluate.enumeration import Best, Busiest, Enumeration, times_of
 from rramalloc.commands.evaluate.strategy import Strategy, StrategyPlan, SubtaskEntry
 from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, Term
@@ -29,6 +30,7 @@ from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write, write_json
 from rramalloc.hardware.hardware import Precision
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
@@ -219,6 +221,7 @@ class EvaluationDocument(Record):
     chip: ChipPerformance
     precision: Precision
     fc: Literal["host", "crossbar"]
+    host: tuple[Name, ...] = Field((), exclude_if=operator.not_)
     strategies: Count
     enumerated: Enumerated | None
     best: Name
@@ -363,7 +366,7 @@ def evaluate_strategies(
     chip: ChipPerformance,
     precision: Precision,
     tasks: Sequence[LayerTask],
-    fc: FullyConnected,
+    options: MappingOptions,
     plans: Sequence[StrategyPlan],
     *,
     units: tuple[int, int] | None = None,
@@ -404,7 +407,8 @@ def evaluate_strategies(
         network=NetworkId.of(network),
         chip=chip,
         precision=precision,
-        fc=fc,
+        fc=options.fc,
+        host=options.host,
         strategies=len(columns),
         enumerated=None if enumeration is None or units is None else _enumerated(enumeration, units),
         best=best.name,

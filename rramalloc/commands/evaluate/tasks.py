@@ -7,16 +7,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from rramalloc.choices import FullyConnected
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
 from rramalloc.hardware.hardware import Hardware, Precision
 from rramalloc.hardware.performance import ChipPerformance, Rates
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.stage_graph import timed_stages
 
 Term = Literal["in_transfer", "compute", "out_transfer"]
 TERMS: tuple[Term, ...] = ("in_transfer", "compute", "out_transfer")
@@ -127,18 +126,18 @@ def tasks_of(
     network: Network,
     chip: ChipPerformance,
     precision: Precision,
-    fc: FullyConnected,
+    options: MappingOptions,
     machine: Hardware | None = None,
     measured: MeasuredSteps | None = None,
 ) -> tuple[LayerTask, ...]:
-    """Return the tasks in execution order; classifiers are left out with fc "host".
+    """Return the tasks in execution order, without weight layers that are left to the host.
 
     machine: a window of a weight layer whose cost the chip does not name takes a step of it; measured: what
     a window of every weight layer takes, whatever the chip says.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
-    layers = {stage.name for stage in timed_stages(network, fc)}
+    layers = {stage.name for stage in options.timed_stages(network)}
     if not layers:
         raise UnsupportedError(
             network.where, "has no weight layer to evaluate; fully connected layers are with --fc crossbar"

@@ -72,7 +72,7 @@ def subject_of(
     source = read_allocation(allocation).made_for(network)
     if placed is not None:
         own = placed.options
-        source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc)
+        source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc, host=own.host)
     source = source.with_arguments(network, given or {})
     if source.options.mapping != "sdk":
         source.without_blocks(network, f"mapping {source.options.mapping!r}")

@@ -44,7 +44,7 @@ class Subject:
 
         Raises SpecError, MisplacedError, UnsupportedError.
         """
-        graph = StageGraph.build(network, source.options.fc)
+        graph = StageGraph.build(network, source.options)
         graph = graph.in_blocks(blocks_by_name(graph, source.blocks, source.where))
         counts = replication_by_name(graph, source.replication, source.where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
@@ -76,9 +76,17 @@ class Subject:
         """Return the subject for a tool without modes, and with one precision for all layers: that of the
         layers.
 
-        Raises UnsupportedError if layers have different bits of weights or inputs, or mapping is "sdk".
+        Raises UnsupportedError if layers have different bits of weights or inputs, mapping is "sdk", or the
+        host has a layer that is no classifier.
         """
         self.refuse_modes(tool)
+        for stage in self.network.stages:
+            if stage.name not in self.copies and not self.is_fully_connected(stage):
+                raise UnsupportedError(
+                    f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",
+                    f"is left to the host, {tool} computes all such layers on arrays: allocate without "
+                    f"--host, or export to json or csv",
+                )
         own = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
         (first, common), *others = own.items()
         for name, precision in others:
@@ -160,11 +168,12 @@ def is_dilated(node: Node) -> bool:
 def _check_placement(subject: Subject, placement: Placement) -> None:
     """Raise unless the placement holds this allocation of this network."""
     hardware = subject.hardware
-    ours = (hardware.crossbar, hardware.precision, subject.options.mapping, subject.options.fc)
-    theirs = (placement.hardware.crossbar, placement.hardware.precision)
-    if ours != (*theirs, placement.options.mapping, placement.options.fc):
+    ours = (hardware.crossbar, hardware.precision, subject.options.mapping, set(subject.copies))
+    theirs = (placement.hardware.crossbar, placement.hardware.precision, placement.options.mapping)
+    if ours != (*theirs, {stage.name for stage in placement.options.timed_stages(subject.network)}):
         raise SpecError(
             "placement",
-            "was made for other arrays, precision, mapping or fc: leave out --hardware, --mapping and --fc",
+            "was made for other arrays, precision, mapping or layers on arrays: leave out --hardware, "
+            "--mapping, --fc and --host",
         )
     check(placement, subject.network, subject.copies, blocks=subject.blocks)

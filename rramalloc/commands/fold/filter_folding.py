@@ -18,7 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Count, NetworkId, Product
-from rramalloc.choices import NODE_NAMES, FoldMapping, FoldRule, FullyConnected, Mapping, NetworkArguments
+from rramalloc.choices import (
+    NODE_NAMES,
+    FoldMapping,
+    FoldRule,
+    FullyConnected,
+    HostLike,
+    Mapping,
+    NetworkArguments,
+)
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.files import check_writable, write_bytes
 from rramalloc.hardware.hardware import Hardware
@@ -351,6 +359,7 @@ def fold(
     crossbar: str | None = None,
     mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
+    host: HostLike | None = None,
     check: bool = False,
     seed: int = 0,
     **given: Unpack[NetworkArguments],
@@ -364,9 +373,12 @@ def fold(
     UnsupportedError; SolverError if a check fails.
     """
     source, machine = network_of(network, given), as_hardware(hardware, crossbar)
-    graph, best = StageGraph.build(source, fc), mapping == "best"
+    best = mapping == "best"
+    options = DEFAULT_MAPPING.changed(
+        mapping="kernel_split" if best else mapping, fc=fc, fold=True, host=host
+    )
+    graph = StageGraph.build(source, options)
     stages = [graph.layers[index] for index in graph.network_order]
-    options = DEFAULT_MAPPING.changed(mapping="kernel_split" if best else mapping, fc=fc, fold=True)
     sizes = folds(source, stages, machine, options) or []
     after = demands(source, stages, machine, options)
     before = demands(source, stages, machine, DEFAULT_MAPPING if best else options.changed(fold=False))

@@ -76,13 +76,17 @@ class _Need(NamedTuple):
 
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
-    """Return the need of every stage: convolutions, and linear layers on a grid or with fc "crossbar"."""
+    """Return the need of every stage: convolutions, and linear layers on a grid or with fc "crossbar".
+
+    Those that the options leave to the host by name need none.
+    """
     needs, layers = {}, {layer.name: layer for layer in placement.layers}
+    hosted = placement.options.hosted(network)
     for node in network.nodes:
         if isinstance(node, Stage):
             pixels = network.shapes[node.name].pixels
             on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
-            if not on_host or network.only_classifiers:
+            if node.name not in hosted and (not on_host or network.only_classifiers):
                 needs[node.name] = _need(network, node, placement, layers.get(node.name), where)
     return needs
 

@@ -108,7 +108,7 @@ class StoredNetwork:
         Raises SpecError for a name, copies or a block that the network or the mapping cannot have.
         """
         hardware, options = source.hardware, source.options
-        plain = StageGraph.build(network, options.fc)
+        plain = StageGraph.build(network, options)
         graph = plain.in_blocks(blocks_by_name(plain, source.blocks, source.where))
         if graph is not plain and options.mapping != "sdk":
             raise SpecError(
@@ -169,7 +169,7 @@ def place(
     what = read_allocation(allocation).made_for(source).with_arguments(source, given)
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
-    measured = measured_steps(latency_table, source, what.options.fc, what.hardware, what.measured)
+    measured = measured_steps(latency_table, source, what.options, what.hardware, what.measured)
     return place_network(source, replace(what, measured=measured), work=work, seed=seed)
 
 

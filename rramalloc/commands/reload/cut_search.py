@@ -470,7 +470,8 @@ class CutSearch:
         """Return a segment's objective. Raises BudgetError, UnsupportedError."""
         names, (first, last), network = self.graph.names, cut, self.case.network
         name = f"{network.name}/{first + 1}-{last}"
-        case = replace(self.case, network=segment_network(network, set(names), names[first:last], name))
+        part = segment_network(network, set(names), names[first:last], name)
+        case = replace(self.case, network=part, mapping=self.case.mapping.of_part(part))
         problem = case.problem(self.arrays)
         writing = Writing(problem.graph, case.hardware, self.write, case.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)

@@ -187,7 +187,11 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         **_energy(hardware, search, segments, rows),
         host=coverage.host,
         coverage=coverage,
-        warnings=(*network.warnings, *hardware_warnings(search.case.hardware, given)),
+        warnings=(
+            *network.warnings,
+            *case.mapping.host_notes(network),
+            *hardware_warnings(search.case.hardware, given),
+        ),
     )  # fmt: skip
 
 
@@ -195,7 +199,9 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     """Return a segment of the plan, and the wordlines that it writes."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
-    own = replace(search.case, network=problem.graph.network).with_stages(problem.graph)
+    part = problem.graph.network
+    own = replace(search.case, network=part, mapping=search.case.mapping.of_part(part))
+    own = own.with_stages(problem.graph)
     plain = replace(
         searched.answer, objective_bound=None, lower_bound=1,
         proof="bounded: chosen for the time of writing and running, not for its latency",

@@ -15,11 +15,11 @@ from rramalloc.allocation.optimize import (
     propose,
     utilisation_of_all,
 )
-from rramalloc.choices import FullyConnected, ObjectiveName
+from rramalloc.choices import ObjectiveName
 from rramalloc.commands.sweep.rows import Found, failure
 from rramalloc.commands.sweep.spec import SweepPoint, SweptCase
 from rramalloc.errors import WorkerError
-from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem
@@ -66,19 +66,20 @@ def results_of(point: SweepPoint) -> Found:
 
 
 @lru_cache(maxsize=16)
-def _stages(network: str, network_json: str, fc: FullyConnected) -> StageGraph:
-    return StageGraph.build(Network.from_document(json.loads(network_json), network), fc)
+def _stages(network: str, network_json: str, options: MappingOptions) -> StageGraph:
+    return StageGraph.build(Network.from_document(json.loads(network_json), network), options)
 
 
 @lru_cache(maxsize=64)
 def _case(swept: SweptCase) -> Case:
-    mapping = DEFAULT_MAPPING.changed(mapping=swept.mapping, fc=swept.fc)
-    stages = _stages(swept.network, swept.network_json, mapping.fc)
+    mapping = DEFAULT_MAPPING.changed(mapping=swept.mapping, fc=swept.fc, host=swept.host)
+    left = DEFAULT_MAPPING.changed(fc=swept.fc, host=swept.host)  # one graph for all mappings
+    stages = _stages(swept.network, swept.network_json, left)
     case = Case(
         stages.network,
         swept.hardware,
         mapping,
-        measured_steps(swept.table, stages.network, mapping.fc, swept.hardware),
+        measured_steps(swept.table, stages.network, mapping, swept.hardware),
         copy_limits(swept.copies, stages),
         at_most=dict(swept.at_most),
         divide=swept.copies_divide,

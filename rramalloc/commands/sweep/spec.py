@@ -116,7 +116,7 @@ class Spec(Record):
     replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
     advance together instead of making a product; work: units of search of each point; inputs: how many
     stream, whose time the objective latency then is; at_most: limits of quantities by their names;
-    copies, copies_divide: as those of `optimize`, of layers that every network has;
+    copies, copies_divide, host: as those of `optimize`, of layers that every network has;
     latency_table: file of measured step times of all points, instead of those of the hardware.
     Raises SpecError.
     """
@@ -143,6 +143,7 @@ class Spec(Record):
     at_most: Annotated[dict[str, float | str], AfterValidator(_at_most)] | None = None
     copies: Annotated[tuple[_Text, ...], BeforeValidator(_listed)] | None = None
     copies_divide: Divided | None = None
+    host: Annotated[tuple[_Text, ...], BeforeValidator(_listed)] | None = None
     latency_table: _Text | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
@@ -254,6 +255,7 @@ class SweptCase(NamedTuple):
     at_most: tuple[tuple[str, float], ...]
     copies: tuple[str, ...]
     copies_divide: Divided | None
+    host: tuple[str, ...] = ()
 
     @property
     def hardware(self) -> Hardware:
@@ -289,6 +291,7 @@ class SweepPoint(NamedTuple):
         values += [f"{name}={limit!r}" for name, limit in case.at_most]
         values += [f"copies {limit}" for limit in case.copies]
         values += [] if case.copies_divide is None else [f"copies divide {case.copies_divide}"]
+        values += [f"host {layer}" for layer in case.host]
         return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -358,6 +361,7 @@ class Grid(NamedTuple):
             at_most=tuple((name, float(limit)) for name, limit in (self.spec.at_most or {}).items()),
             copies=self.spec.copies or (),
             copies_divide=self.spec.copies_divide,
+            host=self.spec.host or (),
         )
         asked = [values[name] for name in ("arrays", "objectives", "methods", "seeds")]
         return SweepPoint._make((case, *asked, self.spec.work, self.spec.inputs or 1))

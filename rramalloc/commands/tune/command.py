@@ -55,6 +55,7 @@ def tune(
     crossbar: str | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected = "host",
+    host: list[str] | None = None,
     seed: int = 0,
     output_format: Format = "table",
     output: str | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -62,6 +63,7 @@ class VerificationOptions(Record):
 
     mapping: Mapping
     fc: Literal["host", "crossbar"]
+    host: tuple[Name, ...] = Field((), exclude_if=operator.not_)
     placed: Literal["given", "placer", "in order"]
     seed: int
     images: Annotated[int, Field(ge=1)]

@@ -152,7 +152,7 @@ class BatchSchedule:
         output, lags, reached = network.shapes[node.name], self.timing.graph.lags, Written()
         for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
             steps = [own.get(source, np.full_like(next(iter(own.values())), NEVER)) for own in inputs]
-            reached[source] = _all_written(node, steps, output)
+            reached[source] = _all_written(node, steps, output, is_timed=node.name in self.stage)
         number = self.stage.get(node.name)
         if number is None:
             return reached
@@ -170,11 +170,16 @@ class BatchSchedule:
         return {number if lags else ANY_STAGE: step + int(timing.delay[number])}
 
 
-def _all_written(node: Node, inputs: list[Steps], output: Shape) -> Steps:
-    """Return the steps from which all inputs of each pixel of a node's output can be read."""
+def _all_written(node: Node, inputs: list[Steps], output: Shape, *, is_timed: bool) -> Steps:
+    """Return the steps from which all inputs of each pixel of a node's output can be read.
+
+    is_timed: whether the node is a stage; a weight layer left to the host needs all pixels of its input.
+    """
     grid = (output.height, output.width)
     if isinstance(node, Input):
         return np.zeros(grid, dtype=np.int64)
+    if isinstance(node, Stage) and not is_timed:
+        return np.full(grid, int(inputs[0].max()))
     if isinstance(node, Stage | Pool):
         return last_written(inputs[0], node, output)
     if isinstance(node, Upsample | Take | Regrid):
@@ -483,8 +488,8 @@ def verify(
     """Compute a network through its placed arrays and compare every value with a reference.
 
     allocation: an Allocation, its file, or copies by layer name; placement: a Placement or its file, None to
-    place it here; hardware, mapping and fc: instead of the allocation's, where there is no placement to say
-    them; seed: of inputs, of weights that no ONNX file gives, and of noise; adc_bits, noise: converters
+    place it here; hardware, mapping, fc and host: instead of the allocation's, where there is no placement to
+    say them; seed: of inputs, of weights that no ONNX file gives, and of noise; adc_bits, noise: converters
     that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal.
     Raises RramallocError: MisplacedError, CapacityError, FileError, SpecError, UnknownNameError,
     UnsupportedError, EarlyReadError.
@@ -498,7 +503,7 @@ def verify(
     if placement is None:
         what = what.with_arguments(source, given)
     else:
-        for name in ("hardware", "mapping", "fc"):
+        for name in ("hardware", "mapping", "fc", "host"):
             if given.get(name) is not None:
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")
     task = _task(source, what, placement)

@@ -23,6 +23,7 @@ from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, lower_bound
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.records import parse
 from rramalloc.search.work import Work
 
@@ -266,7 +267,7 @@ def test_a_network_on_tiles(tmp_path: Path, hardware: Path) -> None:
     """
     path = tmp_path / "net.json"
     path.write_text(json.dumps(NET))
-    made, _ = describe_network(rramalloc.load(path), as_hardware(hardware), "im2col", "host")
+    made, _ = describe_network(rramalloc.load(path), as_hardware(hardware), DEFAULT_MAPPING)
     operator = made.operators["a"]
     assert operator.strategies == ("whole", "outputs / 2", "windows / 2", "inputs / 2")
     assert operator.compute == (3200, 3200, 1600, 1600)

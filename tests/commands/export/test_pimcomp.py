@@ -22,6 +22,7 @@ from rramalloc.hardware.hardware import Chip
 from rramalloc.importers import load
 from rramalloc.importers.pimcomp_nodes import from_document
 from rramalloc.mapping.demand import demands
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -37,13 +38,13 @@ def to_pimsyn(subject: Subject) -> Bundle:
 
 def stages(net: Network) -> dict[str, tuple[int, int]]:
     """Windows and demand by stage."""
-    graph = StageGraph.build(net, "crossbar")
+    graph = StageGraph.build(net, MappingOptions(fc="crossbar"))
     need = demands(net, graph.stages, machine())
     return {name: (int(w), n) for name, w, n in zip(graph.names, graph.windows, need, strict=True)}
 
 
 def edges(net: Network) -> dict[tuple[str, str], list[int]]:
-    graph = StageGraph.build(net, "crossbar")
+    graph = StageGraph.build(net, MappingOptions(fc="crossbar"))
     return {
         (graph.names[edge.producer], graph.names[edge.consumer]): np.asarray(graph.needed(edge)).tolist()
         for edge in graph.edges

@@ -20,6 +20,7 @@ from rramalloc.commands.place.packing import pack
 from rramalloc.errors import BudgetError, CapacityError, SpecError
 from rramalloc.hardware.hardware import Counting, Timing
 from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
@@ -123,7 +124,7 @@ def test_too_many_arrays_are_refused_with_what_is_there() -> None:
 def test_any_modes_can_be_placed(random: Random) -> None:
     """As many arrays as the model counts."""
     network = random_network(random, nodes=6, extent=5, ops=(*ANY, "conv_transpose"))
-    plain = StageGraph.build(network, "crossbar")
+    plain = StageGraph.build(network, MappingOptions(fc="crossbar"))
     chosen = random_blocks(random, plain)
     graph = plain.in_blocks(chosen)
     hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))

@@ -82,7 +82,7 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
     board = random_chip(random)
     counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
     rows = {"counting": counting} if random.random() < 0.4 else {}
-    hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, "crossbar")
+    hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, MappingOptions(fc="crossbar"))
     copies = np.minimum(random_replication(random, graph), 3)
     try:
         held = StoredNetwork.of_copies(graph, copies, hardware, MappingOptions()).held
@@ -101,7 +101,7 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
 @given(randoms)
 def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> None:
     network, hardware = random_network(random, nodes=7, extent=4), machine(random_chip(random), (6, 3))
-    graph = StageGraph.build(network, "crossbar")
+    graph = StageGraph.build(network, MappingOptions(fc="crossbar"))
     copies = np.minimum(random_replication(random, graph), 3)
     replication = by_name(graph, copies)
     try:

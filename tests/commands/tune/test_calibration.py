@@ -21,7 +21,7 @@ from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 ALEXNET = load("alexnet")
-ALEXNET_GRAPH = StageGraph.build(ALEXNET, "host")
+ALEXNET_GRAPH = StageGraph.build(ALEXNET)
 
 
 def allocations(count: int, seed: int = 0) -> list[np.ndarray]:

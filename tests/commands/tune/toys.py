@@ -23,7 +23,7 @@ NODES = [
     {"name": "conv3", "op": "conv", "inputs": ["conv2"], "out_channels": 32, "kernel": 3, "pads": 1},
 ]
 NETWORK = Network.build("toy", NODES)
-GRAPH = StageGraph.build(NETWORK, "host")
+GRAPH = StageGraph.build(NETWORK)
 SUM = """
 import json, sys
 layers = json.load(open(sys.argv[1]))["layers"]

@@ -29,7 +29,7 @@ FOLDED = MappingOptions(mapping="kernel_split", fold=True)
 def any_folds(random: Random, source: Network) -> dict[str, Pair]:
     """Up to one pixel more than the kernel has, for the stages that can be folded."""
     chosen = {}
-    for stage in StageGraph.build(source, "host").stages:
+    for stage in StageGraph.build(source).stages:
         if isinstance(stage, Conv) and fold_refusal(source, stage) is None:
             high, wide = stage.kernel
             chosen[stage.name] = (random.randint(1, high + 1), random.randint(1, wide + 1))
@@ -62,7 +62,7 @@ def test_optimize_fold_place_verify(tmp_path: Path) -> None:
     assert allocation.arrays.minimum < plain.arrays.minimum
     allocation.save(tmp_path / "a.json")
     place(source, tmp_path / "a.json").save(tmp_path / "p.json")
-    stages = StageGraph.build(source, "host").stages
+    stages = StageGraph.build(source).stages
     placed = read_placement(tmp_path / "p.json")
     sizes = dict(zip((s.name for s in stages), folds(source, stages, board, FOLDED) or (), strict=True))
     assert {layer.name: layer.fold for layer in placed.layers} == sizes

@@ -16,6 +16,7 @@ from laws.strategies import by_name, random_network, random_replication, randoms
 import rramalloc
 from rramalloc.commands.verify.verify import EarlyReadError
 from rramalloc.hardware.hardware import Digital, Hardware, Timing
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import BatchTicks, StageGraph
@@ -66,7 +67,7 @@ def test_no_window_is_read_before_its_inputs_arrive(random: Random) -> None:
     """Each stage's pixels come later by a delay of its own edge to every reader; one tick less is caught."""
     network = random_network(random, nodes=7, extent=5)
     rated = [op for op in ("maxpool", "avgpool", "add", "relu", "concat") if random.random() < 0.4]
-    graph = StageGraph.build(network, "crossbar", rated=rated)
+    graph = StageGraph.build(network, MappingOptions(fc="crossbar"), rated=rated)
     ticks = [random.randint(1, 4) for _ in graph.stages]
     lags = {(edge.producer, edge.consumer): random.choice((0, 1, 5)) for edge in graph.edges}
     clocked = graph.timed(lambda stage, _: BatchTicks((ticks[stage],), 0.0)).delayed(lags)

@@ -20,6 +20,7 @@ from rramalloc.commands.verify.reference import quantised, weights_in
 from rramalloc.commands.verify.verify import EarlyReadError, verify
 from rramalloc.errors import UnsupportedError
 from rramalloc.importers import load
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -34,7 +35,7 @@ def test_any_network_is_equal(random: Random) -> None:
     mapping, blocks = random.choice((*MAPPINGS, "sdk")), {}
     transposed = ("conv_transpose", "conv_transpose") if mapping != "whole_kernel" else ()
     source = random_network(random, nodes=7, extent=6, ops=(*ANY, *ALL_PIXELS, *transposed))
-    graph = StageGraph.build(source, random.choice(("host", "crossbar")))
+    graph = StageGraph.build(source, MappingOptions(fc=random.choice(("host", "crossbar"))))
     if mapping == "sdk":
         chosen = [random_block(random, source, stage) for stage in graph.stages]
         blocks, graph = dict(zip(graph.names, chosen, strict=True)), graph.in_blocks(chosen)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Literal
+
+from pydantic import Field
 
 from rramalloc.allocation.allocation import Count, Foldable, NetworkId, Product, layer_bits
 from rramalloc.choices import Mapping
@@ -57,6 +60,7 @@ class ExportDocument(Record):
     hardware: Hardware
     mapping: Mapping
     fc: Literal["host", "crossbar"]
+    host: tuple[Name, ...] = Field((), exclude_if=operator.not_)
     layers: tuple[ExportedLayer, ...]
     edges: tuple[ExportedEdge, ...]
     placement: tuple[PlacedArray, ...] | None
@@ -97,6 +101,7 @@ def export(subject: Subject) -> Bundle:
         hardware=subject.hardware,
         mapping=subject.options.mapping,
         fc=subject.options.fc,
+        host=subject.options.host,
         layers=layers(subject),
         edges=tuple(
             ExportedEdge(producer=graph.names[producer], consumer=graph.names[consumer])
