@@ -21,8 +21,12 @@ from rramalloc.errors import FileError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-EXPECTED_S = 20
-"""Seconds that the first command of a fresh installation compiles for (results/timing.md)."""
+EXPECTED_FUNCTIONS = 70
+"""Functions that the first command of a fresh installation compiles: 60 to 80."""
+_FUNCTION_S = 0.2
+"""Seconds that a function takes on a machine like that of results/timing.md: assumed for the first few."""
+_ASSUMED = 7
+"""Functions that count as compiled at that pace: after as many, half of the estimate is what was measured."""
 
 
 def compiled(function: Function) -> Function:
@@ -102,6 +106,12 @@ class Compilation:
         """Seconds spent compiling so far."""
         return self._seconds + (time.monotonic() - self._begun_s if self._depth else 0.0)
 
+    @property
+    def expected_s(self) -> float:
+        """Seconds that a first command compiles for at the pace of this machine so far."""
+        pace_s = (_ASSUMED * _FUNCTION_S + self.seconds) / (_ASSUMED + self.functions)
+        return pace_s * max(EXPECTED_FUNCTIONS, self.functions)
+
     def begin(self) -> None:
         """Note that a function is compiled now, perhaps within another: numba compiles in one thread."""
         self._say_unkept()
@@ -122,7 +132,8 @@ class Compilation:
             self._is_said = True
             remedy = "make a folder with mkdir -m 700 and name it in NUMBA_CACHE_DIR"
             self.on_unkept(
-                f"every run compiles for about {EXPECTED_S} s, its code is not kept: {self._unkept}; {remedy}"
+                f"every run compiles for about {self.expected_s:.0f} s, its code is not kept: "
+                f"{self._unkept}; {remedy}"
             )
 
     def speak_for_workers(self) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
 from rramalloc.cli.terminal import shortened, width_of
-from rramalloc.compiled import EXPECTED_S, compilation
+from rramalloc.compiled import compilation
 from rramalloc.files import Closing
 from rramalloc.progress import of_search
 
@@ -91,14 +91,23 @@ class SearchLine(LiveLine):
 
 
 def announce_compilation(*, quiet: bool) -> None:
-    """Say on stderr that functions are compiled, and how far that is; and what became of those on disk."""
+    """Say on stderr that functions are compiled, and how far that is; and what became of those on disk.
+
+    quiet: say once that they are, and nothing else.
+    """
     line = LiveLine(quiet=quiet, every_s=5.0, live_every_s=0.2)
+    is_said = False
 
     def show(active: bool) -> None:
+        nonlocal is_said
         if not active:
             line.close()
         elif compilation.seconds > _NOTICED_S:
-            line.show(f"compiling once (about {EXPECTED_S} s): {compilation.functions} functions")
+            words = f"compiling once (about {compilation.expected_s:.0f} s)"
+            if quiet and not is_said:  # seconds without a word look like a hang
+                note(words)
+            is_said = True
+            line.show(f"{words}: {compilation.functions} functions")
 
     def say(folder: Path) -> None:
         note(f"note: compiled code in {folder} was damaged: it is compiled again", quiet=quiet)

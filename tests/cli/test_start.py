@@ -16,6 +16,7 @@ import pytest
 from cli.probe import imported
 
 from rramalloc import compiled
+from rramalloc.cli import live_line
 from rramalloc.search.work import Work
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -97,6 +98,29 @@ def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -
     assert (stop.seconds, stop.out_of_time) == (14, False)
     now_s += 1
     assert (stop.seconds, stop.out_of_time) == (15, True)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_the_estimate_of_compilation_follows_the_machine(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """7 functions at an assumed 0.2 s and 7 in 7 s make 0.6 s for each of 70; `-q` leaves it at one line."""
+    now_s = 100.0
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(live_line, "compilation", compilation := compiled.Compilation())
+    live_line.announce_compilation(quiet=quiet)
+    for _ in range(7):
+        compilation.begin()
+        now_s += 1
+        compilation.end()
+    assert compilation.expected_s == pytest.approx(42)
+    now_s += 60
+    compilation.begin()
+    now_s += 8
+    compilation.begin()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("compiling once (about ")
+    assert len(lines) == 1 if quiet else len(lines) > 1
 
 
 INTERRUPTED_IMPORT = """
