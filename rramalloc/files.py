@@ -9,8 +9,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import tempfile
+import threading
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +27,7 @@ CSV_LIMIT_BYTES = 16 * 2**20
 _TOML_DEPTH = 100  # parts of a dotted key: tomllib recurses for each
 _JSON_KEYS = 200_000  # keys of one object, as many as a network may have nodes: bounds memory
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
+_DRAFT_ENDING = ".tmp"
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LIMITS = {
     errno.EMFILE: "too many open files: raise the limit of this process (ulimit -n)",
@@ -150,7 +153,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     with file_errors(shown):
         _refuse_folder(shown)
         if not _is_stream(shown):
-            with _replacing(Path(os.path.realpath(path))) as stream:
+            with _ending_clean(), _replacing(Path(os.path.realpath(path))) as stream:
                 yield stream
             return
         with tempfile.TemporaryFile() as draft:
@@ -272,32 +275,82 @@ def write_folder(
 ) -> None:
     """Write a folder of text files atomically: new folder beside it, fsync, rename.
 
+    What a process that was killed left beside it is removed; SIGTERM leaves nothing.
     is_ours: whether a folder that is there may be replaced, with all that it holds. Raises FileError.
     """
     check_folder(path, is_ours)
     with file_errors(os.fspath(path)), contextlib.ExitStack() as stack:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        new, old = (
-            Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp"))
-            for _ in range(2)
-        )
-        for draft in (new, old):
-            stack.callback(shutil.rmtree, draft, ignore_errors=True)
+        _remove_abandoned(target)
+        stack.enter_context(_ending_clean())
+        draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent))
+        stack.callback(shutil.rmtree, draft, ignore_errors=True)
+        stack.enter_context(_held(draft))
+        new, old = draft / "new", draft / "old"
+        new.mkdir()
         for name, text in texts.items():
             if name != os.path.basename(name) or name in ("", ".", ".."):
                 raise FileError(name, "is no name of a file within one folder")
             write_text(new / name, text)
-        new.chmod(0o777 & ~_mask())
-        if target.exists():
-            os.rename(target, old)
         try:
+            if target.exists():
+                os.rename(target, old)
             os.rename(new, target)
         except BaseException:
-            if not target.exists():
+            if old.exists() and not target.exists():
                 os.rename(old, target)
             raise
         sync_folder(target.parent)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove drafts of a folder whose processes have ended."""
+    is_draft = re.compile(rf"\.{re.escape(target.name[:80])}\.[a-z0-9_]{{8}}{re.escape(_DRAFT_ENDING)}")
+    for name in os.listdir(target.parent):
+        draft = target.parent / name
+        if is_draft.fullmatch(name) and draft.is_dir() and not draft.is_symlink():
+            with _held(draft) as is_free:
+                if is_free:
+                    shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Hold a folder against other processes; False if one holds it, or the disk knows no locks."""
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        yield False
+        return
+    is_free = False
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = True
+        yield is_free
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _ending_clean() -> Iterator[None]:
+    """Let SIGTERM end the process after what lies half-written is removed, where it would end it at once."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def names_beside(path: str) -> tuple[str, ...]:
@@ -359,7 +412,7 @@ def _is_stream(path: str) -> bool:
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     _refuse_protected(target)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp")
+    handle, temporary = tempfile.mkstemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent)
     try:
         with os.fdopen(handle, "w+b") as stream:
             yield stream

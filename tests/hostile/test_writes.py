@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import FileError
-from rramalloc.files import write_bytes
+from rramalloc.files import write_bytes, write_folder
 
 Run = Callable[..., Any]
 WRITER = """
@@ -101,6 +102,51 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     write_bytes(link, b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+
+
+def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:
+    """Drafts of processes that live, of other folders, and what is only called like one stay."""
+    stay = [".other.abcdefgh.tmp", ".out.abcdefgh.tmp.d", ".out.abc.tmp", ".out.writing1.tmp"]
+    for name in (*stay, ".out.abcdefgh.tmp", ".out.a_cdefg1.tmp"):
+        (tmp_path / name / "new").mkdir(parents=True)
+    (tmp_path / ".out.aafileaa.tmp").write_text("")
+    lock = os.open(tmp_path / ".out.writing1.tmp", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    write_folder(tmp_path / "out", {"a.txt": "text"}, lambda _: True)
+    os.close(lock)
+    assert sorted(os.listdir(tmp_path)) == sorted([*stay, ".out.aafileaa.tmp", "out"])
+    write_folder(tmp_path / "out", {"b.txt": "text"}, lambda _: True)
+    assert ".out.writing1.tmp" not in os.listdir(tmp_path)
+    assert os.listdir(tmp_path / "out") == ["b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("write", "when"),
+    [
+        (lambda folder: write_folder(folder, {"a.txt": "new"}, lambda _: True), "os.fsync"),
+        (lambda folder: write_folder(folder, {"a.txt": "new"}, lambda _: True), "os.rename"),
+        (lambda folder: write_bytes(folder / "a.txt", b"new"), "os.fsync"),
+    ],
+)
+def test_sigterm_leaves_no_draft(
+    write: Callable[[Path], None], when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a file is written, and between the two renames of a folder."""
+    write_folder(tmp_path / "out", {"a.txt": "old"}, lambda _: True)
+    right = getattr(os, when.removeprefix("os."))
+
+    def ended(*arguments: Any) -> None:
+        right(*arguments)
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(when, ended)
+    with pytest.raises(SystemExit) as end:
+        write(tmp_path / "out")
+    assert end.value.code == 143
+    assert (os.listdir(tmp_path), os.listdir(tmp_path / "out")) == (["out"], ["a.txt"])
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 COMMANDS = (
