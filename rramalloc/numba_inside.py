@@ -20,17 +20,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from numba.core import config
+from llvmlite.binding import Linkage, parse_assembly
+from llvmlite.ir import Constant, GlobalVariable
+from numba.core import config, inline_closurecall, ir, types
 from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
     IndexDataCacheFile,
     InTreeCacheLocator,
 )
+from numba.core.cgutils import voidptr_t
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.inline_closurecall import InlineWorker
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
 from rramalloc.cache_folder import cache_folder, is_private_file
@@ -44,14 +49,21 @@ THOROUGHLY: set[Any] = set()
 """Functions that are optimised thoroughly."""
 _LEFT_OUT = (InlineClosureLikes, InlineOverloads, NopythonRewrites)
 """Passes that rewrite closures and expressions over whole arrays, which functions here do not have."""
+_PLAIN = (types.Number, types.Boolean, type(types.none))
+"""Types of which no operation depends on how a function is compiled."""
 _EXTENDED = (
     CompileResultCacheImpl._locator_classes,
+    BaseFunction.get_call_type,
+    Compiler.compile_extra,
     Compiler.define_pipelines,
     FunctionCache._guard_against_spurious_io_errors,
     FunctionCache._load_overload,
     FunctionCache.save_overload,
     InTreeCacheLocator.ensure_cache_path,
     IndexDataCacheFile._open_for_write,
+    InlineWorker.run_untyped_passes,
+    JITCodeLibrary._finalize_final_module,
+    JITCodeLibrary._get_module_for_linking,
     JITCodeLibrary._optimize_final_module,
     JITCodeLibrary._optimize_functions,
     rtsys.initialize,
@@ -68,21 +80,97 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        highest = config.OPT
-        config.OPT = type(highest)(min(highest, self.level))
-        try:
+        level = type(config.OPT)(min(config.OPT, self.level))
+        with _replaced(config, "OPT", level):
             super()._optimize_final_module()
-        finally:
-            config.OPT = highest
+
+
+class Part(Library):
+    """A function that only compiled code calls: its callers optimise and compile it with their own."""
+
+    def _optimize_final_module(self) -> None:
+        if self.level == _THOROUGH:  # its callers may be optimised less
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        whole: Any = self._final_module
+        self._finalized = True
+        self._get_module_for_linking()
+        # All that is left to be compiled is the variable in which numba keeps the function's environment.
+        rest = self._codegen._create_empty_module(self.name)
+        for one in whole.global_variables:
+            if one.linkage == Linkage.common:
+                variable = GlobalVariable(rest, voidptr_t, one.name)
+                variable.linkage = "common"
+                variable.initializer = Constant(voidptr_t, None)
+        self._final_module: Any = parse_assembly(str(rest))
+        self._final_module.name = whole.name
+        super()._finalize_final_module()
+
+
+class OwnBlock(ir.Block):  # type: ignore[misc]
+    """A block of a function that was read for one place of a caller: to inline it there needs no copy."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnBlock:
+        return self
+
+
+class Inliner(InlineWorker):  # type: ignore[misc]
+    """numba's, which reads a function anew for every place, and yet copies it twice before it is changed."""
+
+    def run_untyped_passes(self, func: Any, enable_ssa: bool = False) -> Any:
+        """Return the function in the form that is inlined."""
+        read = super().run_untyped_passes(func, enable_ssa)
+        for block in read.blocks.values():
+            block.__class__ = OwnBlock
+        return read
+
+
+_signatures: dict[Any, tuple[Any, Any]] = {}
+"""Signature of operations on numbers and elements of arrays, and the key of what implements it."""
+_find_signature: Any = BaseFunction.get_call_type
+
+
+def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """Return the signature of a call; numba tries all that is known of "+", strings too, at each one."""
+    if kws or not all(isinstance(each, (*_PLAIN, types.Literal, types.Array)) for each in args):
+        return _find_signature(function, context, args, kws)
+    question = function, args
+    if question in _signatures:
+        signature, function._impl_keys[signature.args] = _signatures[question]
+        return signature
+    signature = _find_signature(function, context, args, kws)
+    if isinstance(signature.return_type, _PLAIN):
+        _signatures[question] = signature, function._impl_keys[signature.args]
+    return signature
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, other: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, other)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 class Light(Compiler):  # type: ignore[misc]
     """The steps of numba's compiler without those that nothing here needs."""
 
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function; numba's lock keeps other threads from compiling meanwhile."""
+        with (
+            _replaced(inline_closurecall, "InlineWorker", Inliner),
+            _replaced(BaseFunction, "get_call_type", _known_signature),
+        ):
+            return super().compile_extra(func)
+
     def define_pipelines(self) -> list[Any]:
         """Return the steps, with a library of the function's own level."""
         state, pipelines = self.state, super().define_pipelines()
-        state.library = Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        kind = Part if state.flags.no_cpython_wrapper else Library
+        state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.level = _THOROUGH if state.func_id.func in THOROUGHLY else _LEVEL
         state.library.enable_object_caching()
         for steps in pipelines:

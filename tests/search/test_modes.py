@@ -27,7 +27,7 @@ from rramalloc.search import auto, sequential
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.improve import Improver
-from rramalloc.search.menu import Menu, all_modes, limited_to
+from rramalloc.search.menu import Menu, all_modes, copies_by_batches, limited_to
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -343,3 +343,10 @@ def test_beams_whose_finds_pass_a_limit_leave_work_for_annealing(monkeypatch: py
     same = improver.run(best, 1, 3.0, Work())
     assert same is best
     assert len(annealed) > 5
+
+
+def test_copies_of_each_number_of_batches() -> None:
+    """10 blocks take 10, 5, 4, 3, 2 or 1 batches: 4 copies are the fewest for 3, and up to 9 take 2."""
+    low, high = copies_by_batches(10)
+    assert low.tolist() == [1, 2, 3, 4, 5, 10]
+    assert high.tolist() == [1, 2, 3, 4, 9, 10]

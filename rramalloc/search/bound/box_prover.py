@@ -26,6 +26,8 @@ _TIGHTEN_ROUNDS = 6  # rounds of propagation and relaxation of a target at most
 _TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is the last one
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
+_UNRELAXED_SHARE = 0.01
+"""Part of the work left that a target may take before the first relaxation: little where it is scarce."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
@@ -204,7 +206,8 @@ class BoxProver:
     _other_s: float = 0.0
     _effort: int = _FIRST_EFFORT
     _stride: int = 1
-    _begun: bool = False
+    _resisted: bool = False
+    """Whether a target resisted branch and bound: small networks are proven without a linear program."""
     _found: list[Choice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -229,10 +232,6 @@ class BoxProver:
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
-        if not self._begun:
-            self._begun = True
-            bound = self._tighten(bound, makespan - 1, end_s, stop)
-            self._other_s += stop.spent_s - begun_s
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
             if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
@@ -256,15 +255,23 @@ class BoxProver:
     def _climb(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
         """Refute or meet one more target by tightening and branch and bound; the bound.
 
-        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
-        not in single ticks where stages have their own clocks and times are long.
+        Nothing is tightened before a target resists branch and bound. Targets go up in growing strides as
+        long as they are refuted, and in shorter ones when one resists; not in single ticks where stages have
+        their own clocks and times are long.
         """
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
-        bound = self._tighten(bound, target, end_s, stop)
+        if self._resisted:
+            bound = self._tighten(bound, target, end_s, stop)
+        left_s = end_s - stop.spent_s
+        if not self._resisted:
+            left_s *= _UNRELAXED_SHARE
         outcome = Outcome.REFUTED
         if bound <= target:
-            outcome = self._decide(target, end_s - stop.spent_s, stop)
+            outcome = self._decide(target, left_s, stop)
+        if outcome is Outcome.UNDECIDED and not self._resisted:
+            self._resisted = True
+            return self._tighten(bound, makespan - 1, end_s, stop)
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
