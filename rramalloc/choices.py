@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 if TYPE_CHECKING:
     from rramalloc.hardware.hardware import CrossbarLike
     from rramalloc.hardware.loader import HardwareLike
-    from rramalloc.importers import InputShapes
+    from rramalloc.importers import InputShapes, InputValues
     from rramalloc.timing.measured_steps import LatencyTableLike
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
@@ -65,11 +65,13 @@ HostLike = str | Sequence[str]
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
-    input_shapes: of dynamic inputs of an ONNX file, by name; allow_partial: take operators whose weights
+    input_shapes: of dynamic inputs of an ONNX file, by name; input_values: of those that decide what runs;
+    allow_partial: take operators whose weights
     cannot be modelled as barriers, as the coverage then says.
     """
 
     input_shapes: InputShapes | None
+    input_values: InputValues | None
     allow_partial: bool
 
 
@@ -155,6 +157,7 @@ DEFAULTS: SearchArguments = {
     "work": DEFAULT_WORK,
     "time_limit_s": None,
     "input_shapes": None,
+    "input_values": None,
     "allow_partial": False,
 }
 """Defaults of shared arguments."""

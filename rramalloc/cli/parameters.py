@@ -16,6 +16,8 @@ from rramalloc.errors import SpecError
 from rramalloc.units import amount
 
 _NUMBERS = re.compile(r" *[0-9]{1,10} *(, *[0-9]{1,10} *){0,7}")
+_ONE = r" *[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})? *"
+_NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 
 Format = Literal["table", "json", "csv"]
 """Output formats of a result."""
@@ -38,6 +40,28 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
             raise SpecError("--input-shape", f"{name[:60]!r} is given twice")
         shapes[name] = extents
     return shapes
+
+
+def parse_input_values(texts: list[str] | None) -> dict[str, bool | float | tuple[float, ...]]:
+    """Return {"use_cache_branch": True} from ["use_cache_branch=true"]. Raises SpecError."""
+    values: dict[str, bool | float | tuple[float, ...]] = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=")
+        flag = {"true": True, "false": False}.get(value.strip().lower())
+        fits = _NUMBERS_OF_INPUT.fullmatch(value)
+        if not equals or not name or (flag is None and not fits):
+            expected = "must be NAME=VALUE such as use_cache_branch=true or sr=16000"
+            raise SpecError("--input-value", f"{expected}, got {text[:60]!r}")
+        if name in values:
+            raise SpecError("--input-value", f"{name[:60]!r} is given twice")
+        numbers = [_number(part) for part in value.split(",")] if flag is None else []
+        values[name] = flag if flag is not None else numbers[0] if len(numbers) == 1 else tuple(numbers)
+    return values
+
+
+def _number(text: str) -> float:
+    """Return a whole number, or one with a fraction."""
+    return int(text) if text.strip().lstrip("+-").isdigit() else float(text)
 
 
 def parse_budget(text: str | None) -> int | str | None:
@@ -71,6 +95,7 @@ _SHARED: Help = {
     "mapping": (None, "How weights lie on crossbars."),
     "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
     "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
+    "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
     "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
     "output_format": (None, "How the result is printed."),
     "output": ("FILE", "Also write the result as JSON."),
@@ -91,6 +116,7 @@ OF_ALLOCATION: Help = {
 """Options of commands that take what an allocation says unless they are given."""
 _NAMES = {
     "input_shapes": ("--input-shape",),
+    "input_values": ("--input-value",),
     "input_size": ("--input",),
     "output_format": ("--format",),
     "output": ("-o", "--output"),
@@ -119,6 +145,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "CrossbarLike | None": str | None,
     "LatencyTableLike | None": str | None,
     "InputShapes | None": list[str] | None,
+    "InputValues | None": list[str] | None,
     "CopiesLike | None": list[str] | None,
     "AtMostLike | None": list[str] | None,
     "HostLike | None": list[str] | None,
@@ -133,6 +160,7 @@ PANELS = {
     "Arguments": "",
     "Options": "",
     "Problem": "network arrays hardware crossbar mapping fold fc host shared latency_table input_shapes "
+    "input_values "
     "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
     "Goal": "objective copies copies_divide at_most against speedup target target_ns target_interval "
@@ -210,4 +238,6 @@ def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]
     taken = {name: every[name] for name in signature_of(call).parameters if name in every}
     if "input_shapes" in taken:
         taken["input_shapes"] = parse_input_shapes(taken["input_shapes"])
+    if "input_values" in taken:
+        taken["input_values"] = parse_input_values(taken["input_values"])
     return taken

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rramalloc.choices import NODE_NAMES, NetworkArguments, NodeNames
-from rramalloc.errors import FileError, UnknownNameError
+from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
@@ -15,6 +15,8 @@ from rramalloc.records import check_known
 
 InputShapes = Mapping[str, Sequence[int]]
 """Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
+InputValues = Mapping[str, "bool | int | float | Sequence[bool | int | float]"]
+"""Values of inputs that decide what runs, by name: {"use_cache_branch": True, "sr": 16000}."""
 
 
 NetworkLike = Network | str | os.PathLike[str]
@@ -24,24 +26,31 @@ def as_network(
     network: NetworkLike,
     input_shapes: InputShapes | None = None,
     *,
+    input_values: InputValues | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
     """Return the network itself, or the one that `load` reads. Raises as `load`."""
     if isinstance(network, Network):
         return network
-    return load(network, input_shapes, allow_partial=allow_partial, names=names)
+    return load(network, input_shapes, input_values=input_values, allow_partial=allow_partial, names=names)
 
 
 def network_of(network: NetworkLike, given: NetworkArguments) -> Network:
     """Return the network that the arguments of a call describe. Raises as `load`."""
-    return as_network(network, given.get("input_shapes"), allow_partial=given.get("allow_partial", False))
+    return as_network(
+        network,
+        given.get("input_shapes"),
+        input_values=given.get("input_values"),
+        allow_partial=given.get("allow_partial", False),
+    )
 
 
 def load(
     network: str | os.PathLike[str],
     input_shapes: InputShapes | None = None,
     *,
+    input_values: InputValues | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
@@ -54,6 +63,9 @@ def load(
         network of the same name.
     input_shapes
         Shape with batch of every input of an ONNX file that has open axes.
+    input_values
+        Values of inputs of an ONNX file that decide which branch runs or how often a loop does; the condition
+        of a branch may be named too. They are constants then.
     allow_partial
         Take operators whose weights cannot be modelled (custom operators) as nodes that wait for all
         pixels; every result then says how much of the network it is about.
@@ -74,6 +86,8 @@ def load(
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
     path = Path(network)
+    if input_values and path.suffix.lower() != ".onnx":
+        raise SpecError("input_values", f"are for the inputs of an ONNX file, got {path.name[:60]!r}")
     name = path.name.removesuffix(".json")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
     if is_absent and name in shipped_names():
@@ -81,21 +95,23 @@ def load(
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
     try:
-        return _read(path, input_shapes or {}, allow_partial=allow_partial, names=names)
+        return _read(path, input_shapes or {}, input_values or {}, allow_partial=allow_partial, names=names)
     except FileError as error:
         if os.path.exists(path):
             raise
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
-def _read(path: Path, input_shapes: InputShapes, *, allow_partial: bool, names: NodeNames) -> Network:
+def _read(
+    path: Path, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
+) -> Network:
     match path.suffix.lower():
         case ".json":
             return _read_json(path)
         case ".onnx":
             from rramalloc.importers.onnx import read
 
-            return read(path, input_shapes, allow_partial=allow_partial, names=names)
+            return read(path, shapes, input_values=values, allow_partial=allow_partial, names=names)
         case ".csv":
             from rramalloc.importers import layer_table
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rramalloc.errors import NetworkError, SpecError, UnsupportedError
@@ -13,8 +14,10 @@ from rramalloc.network.node import (
     KINDS,
     Approximation,
     Barrier,
+    ConvTranspose,
     Node,
     Pixelwise,
+    Recurrent,
     ShapeError,
     Stage,
     Unmodelled,
@@ -25,13 +28,34 @@ _MOST_SHOWN = 5  # operators in a message
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What layers do: weights, each once; multiply-accumulates with these, None if not determined; products
+    of computed tensors."""
+
+    weights: int = 0
+    macs: int | None = 0
+    products: int = 0
+
+    def followed_by(self, other: Work) -> Work:
+        """Return the work of both, one after the other with the same weights."""
+        macs = None if self.macs is None or other.macs is None else self.macs + other.macs
+        weights = max(self.weights, other.weights)
+        return Work(weights=weights, macs=macs, products=self.products + other.products)
+
+    def times(self, count: int) -> Work:
+        """Return this work done so often."""
+        macs = None if self.macs is None else count * self.macs
+        return Work(weights=self.weights, macs=macs, products=count * self.products)
+
+
 class GraphBuilder:
     """Nodes in order with their shapes. taken: names that only `add` with exactly that name may use."""
 
     def __init__(self, where: str, taken: Iterable[str] = ()) -> None:
         self.where = where
         self.nodes: list[Node] = []
-        self.shapes: dict[str, Shape] = {}
+        self.shapes: MutableMapping[str, Shape] = {}
         self._count: dict[str, int] = dict.fromkeys(taken, 0)
         self._owners: dict[tuple[str, int], str] = {}
         self._notes: list[tuple[Sequence[str], Approximation | Unmodelled]] = []
@@ -45,6 +69,31 @@ class GraphBuilder:
             name = f"{stem}_{self._count[stem]}"
         self._count[name] = 0
         return name
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for `add` with exactly these."""
+        for name in names:
+            self._count.setdefault(name, 0)
+
+    def is_taken(self, name: str) -> bool:
+        """Return True if a node has the name, or it is reserved."""
+        return name in self._count
+
+    def work(self) -> Work:
+        """Return what the layers of all nodes do."""
+        lost = [note for _, note in self._notes if isinstance(note, Unmodelled)]
+        weights = sum(item.weights for item in lost)
+        macs, products = 0, 0
+        for node in self.nodes:
+            if not isinstance(node, Stage):
+                products += getattr(node, "dynamic_macs", None) or 0
+                continue
+            source = self.shapes[node.inputs[0]]
+            held = node.weight_count(node.hidden if isinstance(node, Recurrent) else source.channels)
+            read = source if isinstance(node, ConvTranspose) else self.shapes[node.name]
+            weights += held if node.shares is None else 0
+            macs += held * read.pixels
+        return Work(weights=weights, macs=None if lost else macs, products=products)
 
     def add(
         self,
@@ -81,9 +130,9 @@ class GraphBuilder:
         made = Approximation(name=names[0], operator=operator[:100], treatment=treatment)
         self._notes.append((names, made))
 
-    def leave_out(self, names: Sequence[str], operator: str, weights: int) -> None:
+    def leave_out(self, names: Sequence[str], operator: str, weights: int, macs: int | None = None) -> None:
         """Record an operator with constant weights that no stage stands for; names: of its barriers."""
-        made = Unmodelled(name=names[0], operator=operator[:100], weights=weights, macs=None)
+        made = Unmodelled(name=names[0], operator=operator[:100], weights=weights, macs=macs)
         self._notes.append((names, made))
 
     def precompute(self, name: str, operator: str, weights: int, macs: int | None) -> None:
@@ -105,10 +154,10 @@ class GraphBuilder:
         Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
         if no stage is left; SpecError, NetworkError.
         """
-        nodes = _joined_barriers(needed(self.nodes, ends), frozenset(ends))
+        nodes, joined = _joined_barriers(needed(self.nodes, ends), frozenset(ends))
         kept, notes = {node.name for node in nodes}, list[Approximation | Unmodelled]()
         for names, note in self._notes:
-            first = next((name for name in names if name in kept), None)
+            first = next((joined.get(name, name) for name in names if joined.get(name, name) in kept), None)
             notes += [] if first is None else [note.model_copy(update={"name": first})]
         unmodelled = [note for note in notes if isinstance(note, Unmodelled)]
         approximations = [note for note in notes if isinstance(note, Approximation)]
@@ -129,15 +178,16 @@ class GraphBuilder:
         )
 
 
-def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> list[Node]:
+def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> tuple[list[Node], dict[str, str]]:
     """Return the nodes with one barrier for several that have only pixelwise nodes between them: the later
-    ones add no wait.
+    ones add no wait. Also return the barrier that stands for each of those.
 
     ends: nodes whose shapes must stay.
     """
     readers = Counter(name for node in nodes for name in set(node.inputs))
     by_name: dict[str, Node] = {}
     renamed: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for node in nodes:
         if any(name in renamed for name in node.inputs):
             node = node.model_copy(update={"inputs": tuple(renamed.get(name, name) for name in node.inputs)})
@@ -149,10 +199,11 @@ def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> list[Node]
                 macs = (chain.dynamic_macs or 0) + (node.dynamic_macs or 0) or None
                 by_name[chain.name] = chain.model_copy(update={"shape": node.shape, "dynamic_macs": macs})
                 renamed[node.name] = node.inputs[0]
+                joined[node.name] = chain.name
                 readers[node.inputs[0]] = readers[node.name]
                 continue
         by_name[node.name] = node
-    return list(by_name.values())
+    return list(by_name.values()), joined
 
 
 def module_name(path: str, kind: str, operator: str) -> str:

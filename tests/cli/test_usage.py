@@ -12,7 +12,7 @@ import typer
 from cli.probe import imported
 
 from rramalloc.cli.main import app
-from rramalloc.cli.parameters import parse_input_shapes
+from rramalloc.cli.parameters import parse_input_shapes, parse_input_values
 from rramalloc.errors import SpecError
 
 Run = Callable[..., Any]
@@ -85,3 +85,15 @@ def test_shapes_of_inputs_are_named() -> None:
             parse_input_shapes([text])
     with pytest.raises(SpecError, match="'x' is given twice"):
         parse_input_shapes(["x=1", "x=2"])
+
+
+def test_values_of_inputs_are_truth_values_or_numbers() -> None:
+    texts = ["use_cache=true", "a=b=False", "sr=16000", "size=-1,2.5,1e3"]
+    read = {"use_cache": True, "a=b": False, "sr": 16000, "size": (-1, 2.5, 1000.0)}
+    assert parse_input_values(texts) == read
+    assert type(parse_input_values(texts)["sr"]) is int
+    for text in ("sr", "=1", "sr=", "sr=yes", "sr=1,", "sr=nan", "sr=1_0", "sr=٣", "sr=0x10"):
+        with pytest.raises(SpecError, match="--input-value: must be NAME=VALUE"):
+            parse_input_values([text])
+    with pytest.raises(SpecError, match="'x' is given twice"):
+        parse_input_values(["x=1", "x=2"])

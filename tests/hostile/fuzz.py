@@ -164,10 +164,10 @@ COMMANDS = _commands()
 """The commands that read a file."""
 _ASKED = {
     "optimize": "arrays crossbar mapping fc objective target target-ns method seed work time-limit gap "
-    "input-shape format hardware figure",
+    "input-shape input-value format hardware figure",
     "compare": "arrays methods seeds seed work crossbar",
     "pareto": "arrays objective baselines work seed",
-    "inspect": "crossbar hardware mapping format input-shape",
+    "inspect": "crossbar hardware mapping format input-shape input-value",
     "fold": "crossbar filter stride align padding groups input",
 }
 OPTIONS = {name: tuple(f"--{word}" for word in words.split()) for name, words in _ASKED.items()}

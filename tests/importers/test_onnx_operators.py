@@ -433,6 +433,18 @@ def test_unknown_operators_become_barriers_with_one_warning() -> None:
 RECURRENT = [("LSTM", 4, "forward"), ("GRU", 3, "bidirectional"), ("RNN", 1, "reverse")]
 
 
+def test_weights_do_not_vanish_with_a_barrier_that_is_joined_to_the_one_before() -> None:
+    """Softmax over the grid waits already for what the unknown operator waits for."""
+    nodes = [STEM, node("Softmax", "c", "s", axis=2), node("Own", "s m", "o", domain="acme")]
+    nodes.append(node("Relu", "o"))
+    proto = model(nodes, [W, weight("m", 3, 4)], value_info={"o": (1, 16, 12, 10)})
+    network = load(proto)
+    assert ops(network) == "input conv barrier relu"
+    assert [item.weights for item in network.unmodelled] == [12]
+    with pytest.raises(UnsupportedError, match=r"cannot be modelled: acme\.Own"):
+        from_model(proto, "net.onnx", {})
+
+
 @pytest.mark.parametrize(("op", "gates", "direction"), RECURRENT)
 def test_a_recurrent_layer_is_a_projection_and_a_recurrence(op: str, gates: int, direction: str) -> None:
     """docs/sources/model.md 11: per direction gates * 20 * 8 weights on any copies, gates * 20 * 20 on one.

@@ -33,7 +33,7 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.hardware import Chip, CrossbarLike, Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
@@ -284,6 +284,7 @@ def chiplet_optimize(
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
     input_shapes: InputShapes | None = None,
+    input_values: InputValues | None = None,
     on_progress: Progress | None = None,
     stop: Work | None = None,
 ) -> ChipletSchedule:
@@ -315,7 +316,7 @@ def chiplet_optimize(
     if hardware is not None:
         if isinstance(source, Description):
             raise SpecError("hardware", "a description has a chip of its own: give no hardware")
-        network = as_network(source, input_shapes)
+        network = as_network(source, input_shapes, input_values=input_values)
         options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
         machine, where = as_hardware(hardware, crossbar), network.where
         description, assumed = describe_network(network, machine, options)

@@ -34,7 +34,7 @@ from rramalloc.commands.place.links import Loads
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
 from rramalloc.commands.place.transfer import Ways
 from rramalloc.errors import SpecError
-from rramalloc.importers import InputShapes, NetworkLike, as_network
+from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
@@ -418,6 +418,7 @@ def chiplet_cost(
     *,
     latency_table: LatencyTableLike | None = None,
     input_shapes: InputShapes | None = None,
+    input_values: InputValues | None = None,
 ) -> ChipletCost:
     """Return the inference cost on chiplets: of a description or its file, or of a network as its allocation
     is placed.
@@ -433,7 +434,8 @@ def chiplet_cost(
     if allocation is None or placement is None:
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
-    network, placed = as_network(source, input_shapes), as_placement(placement)
+    network = as_network(source, input_shapes, input_values=input_values)
+    placed = as_placement(placement)
     given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
     check(placed, network, given.replication)
     own = given.measured if given.hardware == placed.hardware else None

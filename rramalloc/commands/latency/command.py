@@ -20,7 +20,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes
+from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes, parse_input_values
 from rramalloc.units import duration, rounded
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def measure(
     ] = 0,
     date: str | None = None,
     input_shapes: list[str] | None = None,
+    input_values: list[str] | None = None,
     output_format: Format = "table",
     quiet: bool = False,
 ) -> None:
@@ -106,7 +107,7 @@ def measure(
 
     check_date(date)
     effort = Repetition(width=width, least=least, most=most)
-    source = load(network, parse_input_shapes(input_shapes))
+    source = load(network, parse_input_shapes(input_shapes), input_values=parse_input_values(input_values))
     timed = open_device(device, source, threads=threads, seed=seed)
     kept = samples or f"{output}.samples.jsonl"
     try:
@@ -140,6 +141,7 @@ def plan(
     auxiliary: list[AuxiliaryChoice] | None = None,
     layer: list[str] | None = None,
     input_shapes: list[str] | None = None,
+    input_values: list[str] | None = None,
     output_format: Format = "csv",
 ) -> None:
     """List what a measurement times, one run a line: to be timed elsewhere and replayed.
@@ -149,7 +151,7 @@ def plan(
     from rramalloc.commands.latency.plan import MeasurePlan
     from rramalloc.importers import load
 
-    source = load(network, parse_input_shapes(input_shapes))
+    source = load(network, parse_input_shapes(input_shapes), input_values=parse_input_values(input_values))
     planned = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
     columns = ("run", "input_bytes", "output_bytes")
     rows = [(run.text, run.input_bytes, run.output_bytes) for run in planned.runs]
@@ -187,6 +189,7 @@ def estimate(
     *,
     table: str,
     input_shapes: list[str] | None = None,
+    input_values: list[str] | None = None,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
@@ -199,7 +202,7 @@ def estimate(
     from rramalloc.importers import load
     from rramalloc.timing.latency_table import load_latency_table
 
-    source = load(network, parse_input_shapes(input_shapes))
+    source = load(network, parse_input_shapes(input_shapes), input_values=parse_input_values(input_values))
     estimated = estimate_latency(source, load_latency_table(table))
     if output is not None:
         estimated.save(output)

@@ -7,8 +7,8 @@ import ast
 import graphlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,15 @@ _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name 
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _FAILURES = (onnx.checker.ValidationError, DecodeError, EncodeError, RuntimeError, ValueError, TypeError)
-CONTROLS = ("If", "Loop", "Scan")
-CONTROL_FLOW = (
-    "control flow cannot be expressed: what runs depends on data; export the model without it (fixed shapes, "
-    "one branch), or convert the wanted branch to a model of its own"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """Nodes of an ONNX graph that outputs need, producers before consumers, file order kept.
 
-    names: of the network node that each ONNX node becomes; uses: readers of each tensor.
+    names: of the network node that each ONNX node becomes, and `naming` where these come from; uses: readers
+    of each tensor; computed: tensors whose values depend on inputs; decisions: conditions of branches that
+    the user gave; has_options: False where a caller cannot give any.
     """
 
     where: str
@@ -51,8 +48,12 @@ class Graph:
     opset: int
     nodes: Sequence[Any]
     names: Sequence[str]
+    naming: NodeNames
     uses: Uses
     outputs: tuple[str, ...]
+    computed: Collection[str]
+    decisions: Mapping[str, bool]
+    has_options: bool
 
 
 def decode(path: Path) -> Any:
@@ -67,10 +68,18 @@ def decode(path: Path) -> Any:
         ) from None
 
 
-def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
+def graph_of(
+    model: Any,
+    where: str,
+    names: NodeNames = "module",
+    given: Mapping[str, object] | None = None,
+    *,
+    has_options: bool = True,
+) -> Graph:
     """Check a model's graph. Raises SpecError, NetworkError, UnsupportedError.
 
-    names: of the network nodes, after PyTorch modules as far as the file tells them, or of its own nodes.
+    names: of the network nodes, after PyTorch modules as far as the file tells them, or of its own nodes;
+    given: values that the user gives, by inputs or by the conditions of branches.
     """
     model = inlined(model, where)
     proto = model.graph
@@ -86,26 +95,77 @@ def graph_of(model: Any, where: str, names: NodeNames = "module") -> Graph:
     stored |= {tensor.values.name for tensor in proto.sparse_initializer}
     inputs = {info.name for info in proto.input}
     nodes = _ordered(proto.node, inputs | stored, outputs, where)
-    computed = _computed(nodes, inputs - stored)
-    for node in nodes:
-        decided = node.op_type == "If" and not computed.intersection(node.input[:1])
-        if node.op_type in CONTROLS and not decided and node.domain in ("", "ai.onnx"):
-            raise UnsupportedError(place_of(where, node), CONTROL_FLOW)
-    uses: dict[str, list[tuple[str, int]]] = {}
-    for node in nodes:
-        for position, name in enumerate(_read_by(node)):
-            uses.setdefault(name, []).append((node.op_type, position))
-    for name in outputs:
-        uses.setdefault(name, []).append(("", 0))
+    computed = _computed(nodes, inputs - stored - (given or {}).keys())
     return Graph(
         where=where,
         proto=proto,
         opset=_opset(model, where),
         nodes=nodes,
-        names=_names(nodes, computed, inputs, names),
-        uses=uses,
+        names=_names(nodes, computed, inputs.__contains__, names),
+        naming=names,
+        uses=_uses(nodes, outputs),
         outputs=outputs,
+        computed=computed,
+        decisions=_decisions(proto, inputs, given or {}, where),
+        has_options=has_options,
     )
+
+
+def part_of(
+    graph: Graph,
+    body: Any,
+    known: Container[str],
+    computed: Callable[[str], bool],
+    is_taken: Callable[[str], bool],
+) -> Graph:
+    """Return the nodes of a branch or of the body of a loop that its outputs need, as a graph.
+
+    known: tensors around it; computed: True for those of them that depend on data; is_taken: True for names
+    of nodes that exist. Raises NetworkError.
+    """
+    outputs = tuple(info.name for info in body.output)
+    stored = {tensor.name for tensor in body.initializer} | {info.name for info in body.input}
+    read = {name for node in body.node for name in read_by(node)}.union(outputs)
+    own = {name for node in body.node for name in node.output}
+    around = {name for name in read - own if name in known}
+    nodes = _ordered(body.node, around | stored, outputs, graph.where)
+    data = _computed(nodes, {name for name in around if computed(name)})
+    names = _names(nodes, data, is_taken, graph.naming)
+    uses = _uses(nodes, outputs)
+    return replace(graph, nodes=nodes, names=names, uses=uses, outputs=outputs, computed=data)
+
+
+def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
+    """Return the readers of each tensor."""
+    uses: dict[str, list[tuple[str, int]]] = {}
+    for node in nodes:
+        for position, name in enumerate(read_by(node)):
+            uses.setdefault(name, []).append((node.op_type, position))
+    for name in outputs:
+        uses.setdefault(name, []).append(("", 0))
+    return uses
+
+
+def _decisions(
+    proto: Any, inputs: Collection[str], given: Mapping[str, object], where: str
+) -> Mapping[str, bool]:
+    """Return the values given of conditions of branches. Raises SpecError for a name that is neither a
+    condition nor an input, and for a value that is no truth value."""
+    conditions = {node.input[0] for node in all_nodes(proto.node) if node.op_type == "If" and node.input}
+    decisions: dict[str, bool] = {}
+    for name, value in given.items():
+        if name in inputs:
+            continue
+        place = f"{where}: input value {brief(name)}"
+        if name not in conditions:
+            names = [info.name for info in proto.input]
+            shown = [*names[:8], *sorted(conditions.difference(names))[:8]]
+            known = ", ".join(map(brief, shown))
+            raise SpecError(place, f"no input and no condition of a branch has this name; known: {known}")
+        if value not in (True, False):
+            raise SpecError(place, f"a condition is true or false, got {brief(value)}")
+        decisions[name] = bool(value)
+    return decisions
 
 
 def inlined(model: Any, where: str) -> Any:
@@ -115,7 +175,9 @@ def inlined(model: Any, where: str) -> Any:
     """
     if not model.functions:
         return model
-    calls = {_key(function): [_key(node) for node in _all(function.node)] for function in model.functions}
+    calls = {
+        _key(function): [_key(node) for node in all_nodes(function.node)] for function in model.functions
+    }
     sizes: dict[tuple[str, str, str], int] = {}
     try:
         for key in graphlib.TopologicalSorter(calls).static_order():
@@ -124,7 +186,7 @@ def inlined(model: Any, where: str) -> Any:
         name = error.args[1][0][1]
         reason = f"functions: {name[:60]!r} calls itself; a network has no cycles"
         raise NetworkError(where, reason) from None
-    total = sum(sizes.get(_key(node), 1) for node in _all(model.graph.node))
+    total = sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph.node))
     if total > MAX_NODES:
         raise UnsupportedError(
             where, f"functions: with their bodies in place it has {total} operators, the limit is {MAX_NODES}"
@@ -142,13 +204,13 @@ def _key(item: Any) -> tuple[str, str, str]:
     return item.domain, operator, getattr(item, "overload", "")
 
 
-def _all(nodes: Iterable[Any]) -> Iterator[Any]:
+def all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
     """Yield the nodes, also those in branches and loop bodies."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                yield from _all(graph.node)
+                yield from all_nodes(graph.node)
 
 
 def _without_weights(model: Any) -> Any:
@@ -217,7 +279,7 @@ def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], wher
         index = pending.pop()
         if index in needs:
             continue
-        read = [name for name in _read_by(nodes[index]) if name]
+        read = [name for name in read_by(nodes[index]) if name]
         for name in read:
             if name not in producer and name not in given:
                 raise undefined(where, nodes[index], name)
@@ -233,13 +295,13 @@ def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], wher
     return [nodes[alive[place]] for place in order]
 
 
-def _read_by(node: Any) -> list[str]:
+def read_by(node: Any) -> list[str]:
     """Return the tensors that a node reads, in the branches of an If too."""
     names = list(node.input)
     for branch in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
         own = {item.name for item in (*branch.initializer, *branch.input)}
         own = own.union(*[inner.output for inner in branch.node])
-        read = [name for inner in branch.node for name in _read_by(inner)]
+        read = [name for inner in branch.node for name in read_by(inner)]
         names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
     return names
 
@@ -254,7 +316,9 @@ def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
     return computed
 
 
-def _names(nodes: Sequence[Any], computed: set[str], taken: set[str], names: NodeNames) -> list[str]:
+def _names(
+    nodes: Sequence[Any], computed: Collection[str], is_taken: Callable[[str], bool], names: NodeNames
+) -> list[str]:
     """Return unique names: the module's, the ONNX node's if no other has it, else its first output's.
 
     A weight layer has the first claim to the name of its module, then what computes, what rearranges, and
@@ -268,12 +332,12 @@ def _names(nodes: Sequence[Any], computed: set[str], taken: set[str], names: Nod
         own = own or (node.name if counts[node.name] == 1 else "")
         stem = own or next((name for name in node.output if name), "") or node.op_type
         stems.append(stem[:_LONGEST_NAME] or "node")
-        works = not computed.isdisjoint(node.output)
+        works = any(name in computed for name in node.output)
         claims.append(0 if layer else 3 if not works else 2 if node.op_type in _REARRANGE else 1)
-    used, by_node = set(taken), dict[int, str]()
+    used, by_node = set[str](), dict[int, str]()
     for index in sorted(range(len(nodes)), key=lambda index: claims[index]):
         name, count = stems[index], 1
-        while name in used:
+        while name in used or is_taken(name):
             count += 1
             name = f"{stems[index]}_{count}"
         used.add(name)

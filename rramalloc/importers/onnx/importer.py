@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,23 @@ import onnx
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
 from rramalloc.importers.axes import Dims, Layout, shape_of
-from rramalloc.importers.builder import needed
+from rramalloc.importers.builder import Work, needed
+from rramalloc.importers.onnx.control import branch_of, check_decided, repeated
 from rramalloc.importers.onnx.graph import (
-    CONTROL_FLOW,
-    CONTROLS,
     Graph,
     decode,
     graph_of,
+    part_of,
     place_of,
+    read_by,
     undefined,
 )
 from rramalloc.importers.onnx.inputs import (
     AllDecidedError,
     FirstAxes,
     Inputs,
+    InputValue,
+    checked_values,
     inputs_of,
     layouts_of,
     settled,
@@ -78,11 +83,19 @@ def read(
     path: Path,
     input_shapes: Mapping[str, Sequence[int]],
     *,
+    input_values: Mapping[str, InputValue] | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
 ) -> Network:
     """Read the network in an ONNX file; arguments and errors as of `rramalloc.load`."""
-    return from_model(decode(path), os.fspath(path), input_shapes, allow_partial=allow_partial, names=names)
+    return from_model(
+        decode(path),
+        os.fspath(path),
+        input_shapes,
+        input_values=input_values,
+        allow_partial=allow_partial,
+        names=names,
+    )
 
 
 def from_model(
@@ -90,6 +103,7 @@ def from_model(
     where: str,
     input_shapes: Mapping[str, Sequence[int]],
     *,
+    input_values: Mapping[str, InputValue] | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
     name: str = "",
@@ -97,22 +111,25 @@ def from_model(
 ) -> Network:
     """Return the network of an onnx.ModelProto; `where`: its file, as messages name it.
 
-    name, source: of the network, by default after the file.
+    name, source: of the network, by default after the file; a program with a source takes no input values.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
     try:
-        graph = graph_of(model, where, names)
-        inputs = inputs_of(graph, input_shapes)
+        given = checked_values(input_values or {}, where)
+        graph = graph_of(model, where, names, given, has_options=not source)
+        check_decided(graph, graph.computed)
+        inputs = inputs_of(graph, input_shapes, given)
         inputs = settled(inputs, _verdicts(graph, inputs), where)
         drawing, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
         old = f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly"
-        file = Path(where).name
+        file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
         return drawing.network(
             name or Path(file).stem or file,
-            source or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}",
+            source
+            or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
             allow_partial=allow_partial,
             warnings=[*([old] if graph.opset < OLDEST_OPSET else []), *inputs.notes],
             ends=ends,
@@ -158,7 +175,9 @@ def _import(
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
     }
     drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names, external)
-    values = _stored([proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where)
+    values: dict[str, Value] = _stored(
+        [proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where
+    )
     for sparse in graph.proto.sparse_initializer:
         name = sparse.values.name
         values[name] = Constant(dims=dims_of(sparse, graph.where), origin=name)
@@ -167,9 +186,8 @@ def _import(
         node = drawing.unique(name)
         drawing.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
         values[name] = tensor(node, dims, layouts[name])
-    declared = _declared(graph, inputs)
-    for proto, name in zip(graph.nodes, graph.names, strict=True):
-        _visit(graph, drawing, proto, name, values, declared, axes)
+    values.update(inputs.values)
+    Visitor(graph, drawing, _declared(graph.proto, inputs.batch), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
     ends = [value.node for value in last if isinstance(value, Tensor)]
@@ -185,68 +203,97 @@ def _stored(initializers: Sequence[Any], where: str) -> dict[str, Value]:
     }
 
 
-def _declared(graph: Graph, inputs: Inputs) -> dict[str, Dims]:
-    """Return the shapes that the file states for inner tensors, with batch 1, where no other axis is open."""
+def _declared(proto: Any, batch: int) -> dict[str, Dims]:
+    """Return the shapes that a graph states for inner tensors, with batch 1, where no other axis is open."""
     shapes: dict[str, Dims] = {}
-    for info in (*graph.proto.value_info, *graph.proto.output):
+    for info in (*proto.value_info, *proto.output):
         kind = info.type.tensor_type
         if info.type.HasField("tensor_type") and kind.HasField("shape"):
             dims = [int(axis.dim_value) for axis in kind.shape.dim]
-            if dims and (dims[0] <= 0 or dims[0] == inputs.batch):
+            if dims and (dims[0] <= 0 or dims[0] == batch):
                 dims[0] = 1
             if all(1 <= size <= MAX_EXTENT for size in dims):
                 shapes[info.name] = tuple(dims)
     return shapes
 
 
-def _visit(
-    graph: Graph,
-    drawing: Drawing,
-    proto: Any,
-    name: str,
-    values: dict[str, Value],
-    declared: Mapping[str, Dims],
-    axes: FirstAxes | None,
-) -> None:
-    """Add what a node makes to the values; of an If the branch that runs."""
-    missing = [source for source in proto.input if source and source not in values]
-    if missing:
-        raise undefined(graph.where, proto, missing[0])
-    step = Step(
-        drawing=drawing,
-        proto=proto,
-        name=name,
-        place=place_of(graph.where, proto),
-        opset=graph.opset,
-        values=tuple(values[source] if source else None for source in proto.input),
-    )
-    if step.op in CONTROLS and step.is_standard:
-        branch = _branch(step)
-        inner = values | _stored(branch.initializer, graph.where)
-        for node in branch.node:
-            _visit(graph, drawing, node, node.name or name, inner, declared, axes)
-        for output, info in zip(proto.output, branch.output, strict=True):
-            if info.name not in inner:
-                raise undefined(graph.where, proto, info.name)
-            values[output] = inner[info.name]
-        return
-    if axes is not None:
-        axes.judge(step)
-    made = _outputs(step, declared)
-    if axes is not None:
-        axes.carry(step, made)
-    values.update(zip(proto.output, made, strict=True))
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Visits the operators of a graph, each with the values of its inputs, and adds its nodes to the drawing.
 
+    declared: shapes that the file states; axes: follows the first axes of inputs.
+    """
 
-def _branch(step: Step) -> Any:
-    """Return the branch that runs. Raises UnsupportedError if the condition depends on data."""
-    condition = step.value(0)
-    known = condition.array if step.op == "If" and isinstance(condition, Constant) else None
-    wanted = None if known is None or known.size != 1 else "then_branch" if known.any() else "else_branch"
-    found = [attribute.g for attribute in step.proto.attribute if attribute.name == wanted]
-    if not found or len(found[0].output) != len(step.proto.output):
-        raise step.unsupported(CONTROL_FLOW)
-    return found[0]
+    graph: Graph
+    drawing: Drawing
+    declared: MutableMapping[str, Dims]
+    axes: FirstAxes | None = None
+
+    def visit_all(self, values: MutableMapping[str, Value]) -> None:
+        """Add what every node makes to the values."""
+        for proto, name in zip(self.graph.nodes, self.graph.names, strict=True):
+            self.visit(proto, name, values)
+
+    def visit(self, proto: Any, name: str, values: MutableMapping[str, Value]) -> None:
+        """Add what a node makes to the values; of an If what the branch makes that runs."""
+        missing = [source for source in proto.input if source and source not in values]
+        if missing:
+            raise undefined(self.graph.where, proto, missing[0])
+        step = Step(
+            drawing=self.drawing,
+            proto=proto,
+            name=name,
+            place=place_of(self.graph.where, proto),
+            opset=self.graph.opset,
+            values=tuple(values[source] if source else None for source in proto.input),
+        )
+        if step.is_standard and step.op == "If":
+            made = self.visit_part(branch_of(step, self.graph), ChainMap({}, values))
+            values.update(zip(proto.output, made, strict=True))
+            return
+        if self.axes is not None:
+            self.axes.judge(step)
+        if step.is_standard and step.op in ("Loop", "Scan"):
+            read = [values[source] for source in read_by(proto) if source in values]
+            made = repeated(step, self.graph, partial(self._round, step, values), read)
+        else:
+            made = _outputs(step, self.declared)
+        if self.axes is not None:
+            self.axes.carry(step, made)
+        values.update(zip(proto.output, made, strict=True))
+
+    def visit_part(self, body: Any, values: MutableMapping[str, Value]) -> list[Value]:
+        """Return the outputs of a branch or a body; values: of its inputs, and around it."""
+        drawing = self.drawing
+        part = part_of(
+            self.graph, body, values, lambda name: isinstance(values[name], Tensor), drawing.is_taken
+        )
+        drawing.reserve(part.names)
+        values.update(_stored(body.initializer, self.graph.where))
+        declared = ChainMap(_declared(body, drawing.batch), self.declared)
+        around, drawing.uses = drawing.uses, part.uses
+        replace(self, graph=part, declared=declared).visit_all(values)
+        drawing.uses = around
+        return [values[name] for name in part.outputs]
+
+    def _round(
+        self, step: Step, values: MutableMapping[str, Value], body: Any, given: Sequence[Value]
+    ) -> tuple[list[Value], Work]:
+        """Visit the body of a loop once, with nodes that are dropped; return its outputs and its work."""
+        drawing = Drawing(self.drawing.where, self.drawing.batch, {}, (), self.drawing.external)
+        drawing.shapes = ChainMap({}, self.drawing.shapes)
+        drawing.room = self.drawing.room
+        own: dict[str, Value] = {}
+        for info, value in zip(body.input, given, strict=True):
+            if isinstance(value, Tensor):
+                layout = usual(value.dims)
+                node = drawing.unique(f"{step.name}/{info.name}")
+                drawing.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
+                value = replace(tensor(node, value.dims, layout), bits=value.bits)
+            own[info.name] = value
+        made = replace(self, drawing=drawing, axes=None).visit_part(body, ChainMap(own, values))
+        self.drawing.room = drawing.room
+        return made, drawing.work()
 
 
 def _outputs(step: Step, declared: Mapping[str, Dims]) -> list[Value]:

@@ -9,14 +9,24 @@ from collections.abc import Collection, Iterable, Mapping, MutableMapping, Seque
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnx
+import onnx.helper
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, lettered
 from rramalloc.importers.onnx.graph import Graph
 from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, gridded
+from rramalloc.importers.onnx.tensors import (
+    EVALUATED,
+    MAX_FOLDED,
+    Constant,
+    Tensor,
+    Value,
+    foldable,
+    gridded,
+)
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
 
@@ -89,13 +99,15 @@ _AS_WEIGHTS = (
 _NO_WEIGHTS = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
 """Element types of tokens, places and masks."""
 
+InputValue = bool | int | float | Sequence[bool | int | float]
+"""Value of an input: one number for all of its elements, or one for each, in order."""
 Axis = int | str
 """Length of an axis, or what the file calls it ("" if nothing) where the length is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Shapes of the inputs: data, and weights that the file lists as inputs.
+    """Shapes of the inputs: data, and weights that the file lists as inputs; values of those that are given.
 
     open: what the file calls the first axis where it leaves its length open; given: inputs with a shape that
     the user gave; batch: the batch that was replaced by 1, 1 if none; notes: what was assumed of first axes.
@@ -103,20 +115,42 @@ class Inputs:
 
     data: Mapping[str, Dims]
     weights: Mapping[str, Dims]
+    values: Mapping[str, Constant]
     open: Mapping[str, str]
     given: frozenset[str]
     batch: int = 1
     notes: tuple[str, ...] = ()
 
 
-def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
+def checked_values(given: Mapping[str, InputValue], where: str) -> dict[str, InputValue]:
+    """Return the values of inputs as truth values, numbers or tuples of these. Raises SpecError."""
+    checked: dict[str, InputValue] = {}
+    for name, value in given.items():
+        array = np.asarray(value)
+        is_number = array.dtype.kind in "biuf" and array.ndim < 2 and 0 < array.size <= MAX_FOLDED
+        if not is_number or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+            place = f"{where}: input value {brief(name)}"
+            raise SpecError(place, f"must be a number, true or false, or a list of these, got {brief(value)}")
+        checked[name] = array.item() if array.ndim == 0 else tuple(array.tolist())
+    return checked
+
+
+def inputs_of(
+    graph: Graph, given: Mapping[str, Sequence[int]], values: Mapping[str, InputValue] | None = None
+) -> Inputs:
     """Return the resolved shapes of all inputs that the outputs need; an open first axis is `TRIAL` long.
 
-    Raises SpecError for a given shape that does not fit, UnsupportedError for open axes without one.
+    values: of inputs, which are constants then. Raises SpecError for a given shape or value that does not
+    fit, UnsupportedError for open axes without one.
     """
     stored = {tensor.name for tensor in graph.proto.initializer}
     stored |= {tensor.values.name for tensor in graph.proto.sparse_initializer}
-    infos = [info for info in graph.proto.input if info.name not in stored]
+    known = {
+        info.name: _valued(info, values[info.name], given.get(info.name), graph.where)
+        for info in graph.proto.input
+        if values and info.name in values
+    }
+    infos = [info for info in graph.proto.input if info.name not in stored and info.name not in known]
     declared = {info.name: _axes(info, graph.where) for info in infos if info.name in graph.uses}
     free = _free(graph)
     weights = _weights(graph, {n: () if n in given else axes for n, axes in declared.items()}, free)
@@ -128,8 +162,14 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
         note = _note(list(dict.fromkeys((*matrices, *weights))), "weights", _AS_WEIGHTS)
     data = {name: axes for name, axes in declared.items() if name not in weights}
     if not data:
-        raise SpecError(graph.where, "graph.input: no output of the model depends on an input")
-    _check(given, data, [info.name for info in infos], graph.where)
+        without = " without a given value" if known else ""
+        raise SpecError(graph.where, f"graph.input: no output of the model depends on an input{without}")
+    _check(
+        {name: dims for name, dims in given.items() if name not in known},
+        data,
+        [info.name for info in infos],
+        graph.where,
+    )
     shapes, opened = dict[str, Dims](), dict[str, str]()
     for name, axes in data.items():
         if name in given:
@@ -144,10 +184,40 @@ def inputs_of(graph: Graph, given: Mapping[str, Sequence[int]]) -> Inputs:
     return Inputs(
         data=shapes,
         weights={n: tuple(size for size in axes if isinstance(size, int)) for n, axes in fixed.items()},
+        values=known,
         open=opened,
         given=frozenset(given),
         notes=(note,) if note else (),
     )
+
+
+def _valued(info: Any, value: InputValue, given: Sequence[int] | None, where: str) -> Constant:
+    """Return an input with this value: one number for all of its elements, or one for each."""
+    place = f"{where}: input value {brief(info.name)}"
+    axes, numbers = _axes(info, where), np.asarray(value)
+    if given is not None:
+        dims = tuple(map(int, given))
+    elif _is_fixed(axes or ()):
+        dims = tuple(map(int, axes or ()))
+    elif len(axes or ()) == 1:
+        dims = (numbers.size,)
+    else:
+        raise _open(info.name, axes, where, "")
+    kind = info.type.tensor_type.elem_type
+    if kind not in EVALUATED:
+        raise SpecError(place, "the input has a type of which no values are taken")
+    wanted = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    with np.errstate(all="ignore"):
+        cast = numbers.astype(wanted)
+    if wanted.kind != "f" and (cast.astype(np.float64) != numbers.astype(np.float64)).any():
+        raise SpecError(place, f"must be {wanted.name}, got {brief(value)}")
+    elements = math.prod(dims)
+    if numbers.size not in (1, elements):
+        raise SpecError(place, f"got {numbers.size} numbers, the input has {elements} elements")
+    array = (
+        np.broadcast_to(cast.reshape(-1), (elements,)).reshape(dims) if foldable(elements, wanted) else None
+    )
+    return Constant(dims=dims, array=array, origin=info.name)
 
 
 def _note(names: Sequence[str], kind: str, why: str) -> str:

@@ -26,8 +26,8 @@ MAX_FOLDED = 2**16
 MAX_FOLDED_FLOATS = 64
 """The same for fractions: scale factors need few, anything larger is a weight."""
 _T = onnx.TensorProto
-_EVALUATED = "FLOAT DOUBLE FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL"
-_KINDS = frozenset(getattr(_T, kind) for kind in _EVALUATED.split())
+_NAMES = "FLOAT DOUBLE FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL"
+EVALUATED = frozenset(getattr(_T, kind) for kind in _NAMES.split())
 """Element types of constants that shapes can be made of."""
 BITS = {getattr(_T, f"{sign}INT{bits}"): bits for bits in (4, 8, 16) for sign in ("", "U")}
 """Bits of the element types that quantised values have."""
@@ -151,7 +151,7 @@ def constant_of(proto: Any, where: str) -> Constant:
     """
     kind, dims = proto.data_type, dims_of(proto, where)
     made, elements = Constant(dims=dims, origin=proto.name, bits=BITS.get(kind)), math.prod(dims)
-    if kind not in _KINDS or proto.data_location == _T.EXTERNAL:
+    if kind not in EVALUATED or proto.data_location == _T.EXTERNAL:
         return made
     listed = len(getattr(proto, onnx.helper.tensor_dtype_to_field(kind)))
     is_empty = elements and not listed and not proto.raw_data

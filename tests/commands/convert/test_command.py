@@ -54,3 +54,31 @@ def test_dynamic_onnx(given: bool, run: Run, tmp_path: Path) -> None:
         assert "dynamic.onnx" in outcome.err
         assert "--input-shape" in outcome.err
         assert not (tmp_path / "out.json").exists()
+
+
+def test_a_branch_that_an_input_decides(run: Run, tmp_path: Path) -> None:
+    """The message is followed, on the command line and in Python; other networks have no such inputs."""
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4, 3, 3, 3], bytes(4 * 108), raw=True)
+    info = helper.make_tensor_value_info
+    branches = {}
+    for name, op in (("then_branch", "Relu"), ("else_branch", "Tanh")):
+        made = [info(f"{op}_y", TensorProto.FLOAT, None)]
+        branches[name] = helper.make_graph([helper.make_node(op, ["c"], [f"{op}_y"])], name, [], made)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("If", ["cached"], ["y"], **branches)],
+        "g",
+        [info("x", TensorProto.FLOAT, [1, 3, 8, 8]), info("cached", TensorProto.BOOL, [1])],
+        [info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    path, out = tmp_path / "merged.onnx", tmp_path / "out.json"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    outcome = run("convert", path, out)
+    assert outcome.code == 1
+    assert "--input-value cached=true (input_values in Python)" in outcome.err
+    for value, op in ((True, "relu"), (False, "activation")):
+        assert run("convert", path, out, "--input-value", f"cached={value}").code == 0
+        assert load(out).nodes[-1].op == op
+        assert load(path, input_values={"cached": value}).nodes[-1].op == op
+    outcome = run("inspect", "vgg16", "--input-value", "cached=true")
+    assert outcome.err.startswith("error: input_values: are for the inputs of an ONNX file, got 'vgg16'")

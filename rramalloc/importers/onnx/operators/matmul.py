@@ -67,11 +67,13 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     if math.prod(weight[:-2]) > 1:
         return _grouped(step, x, weight, constant, features, after=after)
-    back = 1 if after or len(x.dims) == 1 else 2
+    is_vector = len(x.dims) == 1
     x = x.aligned(max(len(x.dims), len(weight)))
-    axis = len(x.dims) - back
+    axis = len(x.dims) - (1 if after or is_vector else 2)
     y = linear(step, x, axis, features, constant)
-    return dropped(y, (axis,)) if len(weight) == 1 else y
+    if len(weight) == 1:
+        return dropped(y, (axis,))
+    return dropped(y, (axis - 1,)) if is_vector else y
 
 
 def _grouped(

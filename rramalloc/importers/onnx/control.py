@@ -1,0 +1,293 @@
+"""Control flow: the branch of an If that runs, and how often the body of a Loop or a Scan does.
+
+What runs may depend on shapes and constants, never on data. A body that is repeated is one barrier.
+Source: docs/sources/model.md 2, 14.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rramalloc.errors import RramallocError, UnsupportedError
+from rramalloc.importers.axes import Dims
+from rramalloc.importers.builder import Work
+from rramalloc.importers.onnx.graph import Graph, all_nodes, place_of, read_by
+from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, constant_of, foldable, usual
+from rramalloc.records import brief
+
+_COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+MAX_FOLLOWED = 4096  # operators of the rounds of a loop that are followed one by one: half a second
+_ROUND = 8  # operators that take as long as to begin a round
+_TRUE = Constant(dims=(), array=np.array(True))
+_MOST_NAMED = 3  # deciding inputs in a message
+Body = Callable[[Any, Sequence[Value]], tuple[list[Value], Work]]
+"""Visits a body once with these inputs; its outputs, and what its layers do."""
+
+
+def check_decided(graph: Graph, computed: Collection[str]) -> None:
+    """Raise UnsupportedError for an operator that data decides, before anything else is asked for.
+
+    computed: tensors whose values depend on inputs of the graph, not only on the shapes of these.
+    """
+    for node in graph.nodes:
+        for name in _deciding(node):
+            if name in computed and name not in graph.decisions:
+                raise UnsupportedError(place_of(graph.where, node), _reason(graph, node.op_type, name))
+
+
+def _deciding(node: Any) -> Sequence[str]:
+    """Return the tensors that decide what an operator runs."""
+    places = {"If": 1, "Loop": 2}.get(node.op_type, 0) if node.domain in ("", "ai.onnx") else 0
+    return [name for name in node.input[:places] if name]
+
+
+def branch_of(step: Step, graph: Graph) -> Any:
+    """Return the branch that runs. Raises UnsupportedError if data decides it."""
+    name, condition = step.proto.input[0], step.value(0)
+    known = graph.decisions.get(name)
+    if known is None:
+        known = _flag(condition)
+    if known is None:
+        raise step.unsupported(_reason(graph, step.op, name))
+    return _body(step, "then_branch" if known else "else_branch", len(step.proto.output))
+
+
+def _flag(value: Value | None) -> bool | None:
+    """Return a truth value that is known, else None."""
+    array = value.array if isinstance(value, Constant) else None
+    return None if array is None or array.size != 1 else bool(array.any())
+
+
+def _body(step: Step, name: str, outputs: int, inputs: int = 0) -> Any:
+    """Return the graph that an attribute holds. Raises SpecError if it is missing or does not fit."""
+    found = [attribute.g for attribute in step.proto.attribute if attribute.name == name]
+    if not found or len(found[0].output) != outputs or len(found[0].input) != inputs:
+        got = f"{len(found[0].input)} and {len(found[0].output)}" if found else "none"
+        raise step.fault(name, f"must be a graph with {inputs} inputs and {outputs} outputs, got {got}")
+    return found[0]
+
+
+def _reason(graph: Graph, op: str, name: str) -> str:
+    """Return why control flow cannot be expressed: the inputs that decide it, and what helps."""
+    what = "which branch runs" if op == "If" else "how often it runs"
+    named, examples = _deciding_inputs(graph, name)
+    shown = ", ".join(brief(info.name) for info in named[:_MOST_NAMED])
+    shown += f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    inputs = "inputs" if len(named) > 1 else "input"
+    who = f"{inputs} {shown}" if named else "values that cannot be computed without running the model"
+    small = [info for info in named if _is_single(info)]
+    if not graph.has_options:
+        help_ = "export the wanted branch as a model of its own, or the loop unrolled"
+    elif named and len(small) == len(named):
+        options = " ".join(f"--input-value {info.name}={examples[info.name]}" for info in named)
+        help_ = f"say what it is, for example {options} (input_values in Python)"
+    elif op == "If":
+        help_ = f"say which one, by --input-value {name}=true, or =false (input_values in Python)"
+    else:
+        help_ = "export the model with a fixed number of rounds, or with the loop unrolled"
+    return f"control flow: {what} is decided by {who}, not by shapes and constants: {help_}"
+
+
+def _is_single(info: Any) -> bool:
+    """Return True for an input of one element."""
+    kind = info.type.tensor_type
+    return kind.HasField("shape") and all(axis.dim_value == 1 for axis in kind.shape.dim)
+
+
+def _deciding_inputs(graph: Graph, name: str) -> tuple[list[Any], dict[str, str]]:
+    """Return the inputs of the graph that a tensor is computed from, with a value for each as an example."""
+    producers: dict[str, Any] = {}
+    for node in all_nodes(graph.proto.node):
+        inner = [info.name for attribute in node.attribute for info in attribute.g.input]
+        producers.update(dict.fromkeys((*node.output, *inner), node))
+    stored = {tensor.name: tensor for tensor in graph.proto.initializer}
+    infos = {info.name: info for info in graph.proto.input if info.name not in stored}
+    found, seen, pending, compared = list[Any](), {name}, [name], list[str]()
+    while pending:
+        current = pending.pop()
+        if current in infos:
+            found.append(infos[current])
+        elif current in producers and producers[current].op_type not in ("Shape", "Size"):
+            node = producers[current]
+            if node.op_type in _COMPARISONS:
+                compared += [_number(name, stored, producers) for name in node.input]
+            fresh = [each for each in read_by(node) if each and each not in seen]
+            seen.update(fresh)
+            pending += fresh
+    number = next(filter(None, compared), "1")
+    is_flag = {info.name: info.type.tensor_type.elem_type == onnx.TensorProto.BOOL for info in found}
+    return found, {each: "true" if flag else number for each, flag in is_flag.items()}
+
+
+def _number(name: str, stored: Mapping[str, Any], producers: Mapping[str, Any]) -> str:
+    """Return the number that a constant of one element holds, "" of any other tensor."""
+    proto = stored.get(name)
+    if proto is None and name in producers and producers[name].op_type == "Constant":
+        proto = next((each.t for each in producers[name].attribute if each.HasField("t")), None)
+    if proto is None or math.prod(proto.dims) != 1:
+        return ""
+    known = constant_of(proto, "").array
+    return "" if known is None or known.dtype.kind == "b" else str(known.item())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """What an operator that repeats its body makes: final states, the outputs of all rounds together."""
+
+    states: Sequence[Value]
+    collected: Sequence[Value]
+    work: Work
+
+
+def repeated(step: Step, graph: Graph, run: Body, read: Sequence[Value]) -> list[Value]:
+    """Return the outputs of Loop or Scan: of a body that is run on data, barriers.
+
+    run: visits the body; read: tensors that the operator and its body read. Raises SpecError,
+    UnsupportedError.
+    """
+    rounds = _loop(step, graph, run) if step.op == "Loop" else _scan(step, run)
+    data = list({value.node: value for value in read if isinstance(value, Tensor)}.values())
+    results, made = list[Value](), list[str]()
+    for number, value in enumerate((*rounds.states, *rounds.collected)):
+        if isinstance(value, Constant):
+            results.append(value)
+            continue
+        products = None if made else rounds.work.products or None
+        suffix = f"{number}" if number else ""
+        results.append(step.barrier(data, value.dims, usual(value.dims), suffix, macs=products))
+        made.append(results[-1].node)  # type: ignore[union-attr]
+    if made:
+        weights = rounds.work.weights
+        treatment = "repeats its body: treated as a barrier" + ", its weights take no arrays" * bool(weights)
+        step.drawing.approximate(made, step.label, treatment)
+        if weights:
+            step.drawing.leave_out(made, step.label, weights, rounds.work.macs)
+    return results
+
+
+def _loop(step: Step, graph: Graph, run: Body) -> Rounds:
+    """Follow a Loop: round after round if it is short, else one round that stands for all of them."""
+    states = [step.need(index) for index in range(2, len(step.values))]
+    count = len(states)
+    collects = len(step.proto.output) - count
+    body = _body(step, "body", 1 + len(step.proto.output), 2 + count)
+    most = _most_rounds(step, graph)
+    going = _flag(step.value(1)) if step.value(1) is not None else True
+    if going is None:
+        raise step.unsupported(_reason(graph, step.op, step.proto.input[1]))
+    size = _ROUND + sum(1 for _ in all_nodes(body.node))
+    if going and most is not None and most * size > MAX_FOLLOWED:
+        return _alike(step, run, body, states, most)
+    parts: list[list[Value]] = [[] for _ in range(collects)]
+    work, turn = Work(), 0
+    while going and (most is None or turn < most):
+        if turn * size > MAX_FOLLOWED:
+            raise step.unsupported(
+                f"control flow: it runs {turn} rounds and does not end there: export the model with a fixed "
+                f"number of rounds, or with the loop unrolled"
+            )
+        made, done = run(body, [Constant(dims=(), array=np.array(turn)), _TRUE, *states])
+        going = _flag(made[0])
+        if going is None:
+            raise step.unsupported(_reason(graph, step.op, body.output[0].name))
+        states = made[1 : 1 + count]
+        for part, value in zip(parts, made[1 + count :], strict=True):
+            part.append(value)
+        work = work.followed_by(done)
+        turn += 1
+    return Rounds(states=states, collected=[_stacked(step, part) for part in parts], work=work)
+
+
+def _most_rounds(step: Step, graph: Graph) -> int | None:
+    """Return the trip count of a Loop, None if it has none. Raises UnsupportedError if data decides it."""
+    count = step.value(0)
+    if count is None:
+        return None
+    array = count.array if isinstance(count, Constant) else None
+    if array is None or array.size != 1 or array.dtype.kind not in "iu":
+        raise step.unsupported(_reason(graph, step.op, step.proto.input[0]))
+    return int(array.reshape(-1)[0])
+
+
+def _alike(step: Step, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
+    """Follow one round of many that are alike: it goes on whatever its number, and keeps every shape."""
+    given = [replace(value, array=None) if isinstance(value, Constant) else value for value in states]
+    made: list[Value] = []
+    with contextlib.suppress(RramallocError):
+        made, work = run(body, [Constant(dims=()), _TRUE, *given])
+    ends = made[1 : 1 + len(states)]
+    if not made or not _flag(made[0]) or [x.dims for x in ends] != [x.dims for x in states]:
+        raise step.unsupported(
+            f"control flow: its {rounds} rounds are not alike, more than can be followed: export the model "
+            f"with fewer rounds, or with the loop unrolled"
+        )
+    collected = [
+        _spread(value, (rounds, *step.size(value))) if value.dims is not None else value
+        for value in made[1 + len(states) :]
+    ]
+    return Rounds(states=ends, collected=collected, work=work.times(rounds))
+
+
+def _spread(value: Value, dims: Dims) -> Value:
+    """Return a value of another shape: its contents are not known any more."""
+    if isinstance(value, Constant):
+        return Constant(dims=dims)
+    return replace(value, dims=dims, layout=usual(dims))
+
+
+def _stacked(step: Step, parts: Sequence[Value]) -> Value:
+    """Return what every round made, along a new first axis."""
+    if not parts:
+        return Constant(dims=None)
+    shapes = {step.size(part) for part in parts}
+    if len(shapes) > 1:
+        raise step.mismatch("body", "its rounds make tensors of different shapes, which cannot be joined")
+    dims = (len(parts), *shapes.pop())
+    arrays = [part.array for part in parts if isinstance(part, Constant) and part.array is not None]
+    if len(arrays) == len(parts) and foldable(math.prod(dims), arrays[0].dtype):
+        return Constant(dims=dims, array=np.stack(arrays))
+    data = [part for part in parts if isinstance(part, Tensor)]
+    return _spread(data[0] if data else parts[0], dims)
+
+
+def _scan(step: Step, run: Body) -> Rounds:
+    """Follow a Scan: one round stands for all, as many as its inputs are long."""
+    if step.opset < 9:
+        raise step.unsupported("control flow: Scan has a batch before opset 9: export with opset 9 or later")
+    total, scanned = len(step.values), step.integer("num_scan_inputs", 0)
+    if not 1 <= scanned <= total:
+        raise step.fault("num_scan_inputs", f"got {brief(scanned)} for {total} inputs")
+    states = [step.need(index) for index in range(total - scanned)]
+    body = _body(step, "body", len(step.proto.output), total)
+    given = step.integers("scan_input_axes") or (0,) * scanned
+    collects = len(step.proto.output) - len(states)
+    made_along = step.integers("scan_output_axes") or (0,) * collects
+    if len(given) != scanned or len(made_along) != collects:
+        raise step.fault("scan_input_axes", f"must be {scanned} axes, and {collects} of outputs")
+    slices, lengths = list[Value](), set[int]()
+    for number, axis in enumerate(given):
+        value = step.need(total - scanned + number)
+        dims = step.size(value)
+        place = step.axis(axis, len(dims), "scan_input_axes")
+        lengths.add(dims[place])
+        slices.append(_spread(value, (*dims[:place], *dims[place + 1 :])))
+    if len(lengths) != 1:
+        raise step.mismatch("inputs", f"the scanned inputs are {sorted(lengths)} long, which must be equal")
+    made, work = run(body, [*states, *slices])
+    ends, collected = made[: len(states)], list[Value]()
+    if [step.size(value) for value in ends] != [step.size(value) for value in states]:
+        raise step.mismatch("body", "its states change their shapes")
+    (rounds,) = lengths
+    for value, axis in zip(made[len(states) :], made_along, strict=True):
+        dims = step.size(value)
+        place = step.axis(axis, len(dims) + 1, "scan_output_axes")
+        collected.append(_spread(value, (*dims[:place], rounds, *dims[place:])))
+    return Rounds(states=ends, collected=collected, work=work.times(rounds))
