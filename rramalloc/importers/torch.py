@@ -578,8 +578,9 @@ _TEXTS = {
 }
 """What the text of a field may be."""
 _PATHS = frozenset("parameter_name buffer_name tensor_constant_name custom_obj_name class_fqn".split())
-_MISREAD = re.compile(rf"(?<![^.])(?:{_KEYWORDS})(?![^.])|[^A-Za-z0-9_.-]")
-"""Parts of the path of a module that Python would not take for a name, nor for plain text."""
+_MISREAD = re.compile(rf"(?<![^.])(?:(?:{_KEYWORDS})(?![^.])|__)|[^A-Za-z0-9_.-]")
+"""Parts of the path of a module that Python would not take for a name, nor for plain text, or take for one of
+its own: torch sets what a path leads to, `__class__.x` too."""
 _BY_NAME = frozenset(
     "tensor_values sym_int_values sym_float_values sym_bool_values custom_obj_values as_string_to_argument "
     "opset_version".split()
@@ -660,7 +661,9 @@ def _path(text: str) -> str:
 
 def _spelled(misread: re.Match[str]) -> str:
     part = misread[0]
-    return f"{part}_" if len(part) > 1 else f"_u{ord(part):04x}_"
+    if len(part) == 1:
+        return f"_u{ord(part):04x}_"
+    return "u__" if part == "__" else f"{part}_"
 
 
 def _is_plain(expression: str) -> bool:

@@ -234,12 +234,19 @@ def test_no_field_brings_code_to_torch(tmp_path: Path, handed: list[str]) -> Non
         assert not handed or not re.search(r"boom[^\w.-]", handed.pop()), (place, text)
 
 
-@pytest.mark.parametrize("path", ["conv-1.weight", "global.weight", 'q"t.0.weight', "\u00e9 x.weight"])
+@pytest.mark.parametrize(
+    "path", ["conv-1.weight", "__class__.x.weight", "global.weight", 'q"t.0.weight', "\u00e9 x.weight"]
+)
 def test_paths_of_modules_are_spelled_with_what_python_reads(path: str, tmp_path: Path) -> None:
     document = program()
     document["graph_module"]["signature"]["input_specs"][0]["parameter"]["parameter_name"] = path
     network = importer.read(written(document, tmp_path / "n.pt2"))
-    spelled = {"global": "global_", 'q"t.0': "q_u0022_t.0", "\u00e9 x": "_u00e9__u0020_x"}
+    spelled = {
+        "__class__.x": "u__class__.x",
+        "global": "global_",
+        'q"t.0': "q_u0022_t.0",
+        "\u00e9 x": "_u00e9__u0020_x",
+    }
     assert [stage.name for stage in network.stages] == [spelled.get(path[:-7], path[:-7])]
 
 
