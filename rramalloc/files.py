@@ -152,7 +152,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     shown = os.fspath(path)
     with file_errors(shown):
         _refuse_folder(shown)
-        if not _is_stream(shown):
+        if not is_stream(shown):
             with _ending_clean(), _replacing(Path(os.path.realpath(path))) as stream:
                 yield stream
             return
@@ -184,7 +184,7 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
     shown = os.fspath(path)
     with file_errors(shown):
         _refuse_folder(shown)
-        if _is_stream(shown):
+        if is_stream(shown):
             return
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
@@ -374,7 +374,7 @@ def remove_file(path: str | os.PathLike[str]) -> None:
 
 def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Whether two paths lead to one file, there already or not; devices and pipes do not count."""
-    if _is_stream(os.fspath(path)):
+    if is_stream(os.fspath(path)):
         return False
     identity = _identity(path)
     return os.path.realpath(path) == os.path.realpath(other) or (
@@ -402,7 +402,7 @@ def _refuse_protected(target: Path) -> None:
         raise PermissionError
 
 
-def _is_stream(path: str) -> bool:
+def is_stream(path: str) -> bool:
     """Return True for a device, a pipe or /dev/stdout, over which nothing can be renamed."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
         return True

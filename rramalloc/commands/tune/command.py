@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Unpack
 
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
@@ -9,6 +10,7 @@ from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, parse_budget, passed
+from rramalloc.files import check_outputs, is_stream
 from rramalloc.progress import of_tuning
 from rramalloc.units import number_of, rounded, share
 
@@ -22,6 +24,7 @@ _TABLE = table_of(
     texts="origin failure",
     spare="makespan expected arrays",
 )
+_STORE = "tune.sqlite"
 _EVERY_S = 10.0  # between two lines of progress in a file
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
 TUNE: Help = {
@@ -34,7 +37,10 @@ TUNE: Help = {
     "evaluations": ("N", "Answers after which the search ends."),
     "jobs": ("N", "Evaluations at a time; the result depends on it."),
     "timeout_s": ("S", "Time for one evaluation, e.g. 5min."),
-    "store": ("FILE", "SQLite file of all answers; runs go on from it."),
+    "store": (
+        "FILE",
+        "SQLite file of all answers; runs go on from it. Left out: tune.sqlite beside the output.",
+    ),
     "hardware": ("FILE|PRESET", "Left out: as the tool counts arrays, plain for a command."),
     "mapping": (None, "Left out: as the tool lays weights out, im2col for a command."),
     "output": ("FILE", "Write the best allocation as JSON."),
@@ -50,7 +56,7 @@ def tune(
     evaluations: int = 100,
     jobs: int = 1,
     timeout_s: float = 600.0,
-    store: str = "tune.sqlite",
+    store: str | None = None,
     hardware: str | None = None,
     crossbar: str | None = None,
     mapping: Mapping | None = None,
@@ -68,6 +74,8 @@ def tune(
     Example: rramalloc tune alexnet --arrays x2 \\
       --simulator "./mine {allocation}" --evaluations 20
     """
+    if store is None:
+        store = _store_beside(output)
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.commands.tune.tune import tune as run_tune
     from rramalloc.search.work import CancelToken
@@ -88,6 +96,15 @@ def tune(
     warn(tuning.warnings, quiet=quiet)
     shown = "this is the best found so far; the same command goes on from here"
     end(cancel, line, shown=shown, also=f"; answers are kept in {store}", quiet=quiet)
+
+
+def _store_beside(output: str | None) -> str:
+    """Return where answers are kept: beside the output, in this folder where it is no file."""
+    if output is None or is_stream(output):
+        return _STORE
+    store = os.path.join(os.path.dirname(output), _STORE)
+    check_outputs({"-o": output, "--store": store}, ())
+    return store
 
 
 def _summary(tuning: Tuning) -> Iterator[tuple[str, str]]:

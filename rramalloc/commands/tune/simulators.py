@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -34,6 +35,7 @@ PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""
 GROUP = "rramalloc.simulators"
 _TAIL_BYTES = 1 << 16
+_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))")
 
 
 class Simulator(Protocol):
@@ -71,7 +73,13 @@ class Interruptible(Protocol):
 
 
 def checked_figure(value: object) -> float:
-    """Return a figure as a finite number that is not negative. Raises SimulatorError."""
+    """Return a figure as a finite number that is not negative.
+
+    Text is read in plain ASCII alone: Python also takes digits of other scripts and 1_000. Raises
+    SimulatorError.
+    """
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise SimulatorError(f"gave no number: {value[:60]!r}")
     try:
         figure = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -46,6 +46,32 @@ def test_the_best_is_written_and_printed(run: Run, tiny: Path, tmp_path: Path) -
     assert answers(tmp_path / "answers.sqlite") == 12
 
 
+def test_answers_are_kept_beside_the_output(
+    run: Run, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that the user names lies where it is named, and one without an output in this folder."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    command = ("tune", tiny, "--arrays", 24, "--simulator", script(tmp_path, SUM), "--evaluations", 1)
+    for more, store in (
+        (("-o", there / "best.json"), there / "tune.sqlite"),
+        (("-o", "best.json"), here / "tune.sqlite"),
+        ((), here / "tune.sqlite"),
+        (("-o", "/dev/stdout"), here / "tune.sqlite"),
+        (("-o", there / "best.json", "--store", "own.sqlite"), here / "own.sqlite"),
+    ):
+        outcome = run(*command, *more)
+        assert outcome.code == 0
+        assert answers(store) == 1
+        for made in tmp_path.glob("*/*.sqlite*"):
+            made.unlink()
+    refused = run(*command, "-o", "tune.sqlite")
+    assert (refused.code, list(here.glob("*.sqlite"))) == (1, [])
+    assert "tune.sqlite: is named by -o and by --store" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -34,6 +34,7 @@ def figure(folder: Path, text: str, timeout_s: float = LONG_S) -> float:
     [
         ("print('words'); print(7)", 7.0),
         ("print('1e3  '); print()", 1000.0),
+        ("print('+.5E+1')", 5.0),
         ("import sys; print('x' * 10**7); print(3); print('y' * 10**6, file=sys.stderr)", 3.0),
         ("import sys; print(sys.stdin.read() or 5)", 5.0),
     ],
@@ -49,6 +50,9 @@ def test_the_last_line_is_the_figure(tmp_path: Path, text: str, expected: float)
         ("import os; print(7, flush=True); os.kill(os.getpid(), 11)", "signal 11"),
         ("pass", "printed nothing"),
         ("print('7 ns')", "no number: '7 ns'"),
+        (r"import sys; sys.stdout.buffer.write('\u0661\u0662'.encode())", "no number"),
+        (r"import sys; sys.stdout.buffer.write('\uff11e\uff13'.encode())", "no number"),
+        ("print('1_000')", "no number: '1_000'"),
         ("print('nan')", "nan"),
         ("print(-1)", "negative"),
         (r"import sys; sys.stdout.buffer.write(b'\xff\xfe')", "no number"),

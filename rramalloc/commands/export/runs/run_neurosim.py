@@ -180,7 +180,7 @@ def report(text: str, settings: dict[str, Any], *, own: bool) -> None:
         ("area_um2", "ChipArea"),
         ("cycle_ns", "Chip pipeline-system-clock-cycle (per image)"),
     ):
-        value = re.search(re.escape(words) + r"[^\d]*([\d.e+]+)", text)
+        value = re.search(re.escape(words) + r"[^0-9]*([0-9.e+]+)", text)
         if value is None:
             sys.exit(f"NeuroSim printed no {words!r}")
         print(f"{name} {float(value.group(1)):.3f}")

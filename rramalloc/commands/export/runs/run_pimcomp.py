@@ -350,7 +350,7 @@ def simulate(checkout: Path, instructions: Path, work: Path) -> str:
         text=True, errors="replace", env={**os.environ, "LD_LIBRARY_PATH": libraries},
     )  # fmt: skip
     report = done.stdout.partition("Chip Simulation Result")[2]
-    latency = re.search(r"latency:\s*([\d.]+)\s*(ms|us|ns|s)\b", report)
+    latency = re.search(r"latency:\s*([0-9.]+)\s*(ms|us|ns|s)\b", report)
     if done.returncode or latency is None:
         sys.exit(f"pimsim-nn ended with code {done.returncode}: {done.stdout[-300:]}")
     if not float(latency[1]):
