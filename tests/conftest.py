@@ -62,6 +62,7 @@ rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
 """What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at
 its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
 are compiled by the first."""
+QUICK = "quick"
 _HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ commands/tune/ cli/"
 LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
 """Where single tests take longest: they come first, so that no worker ends long after the others."""
@@ -83,6 +84,13 @@ def pytest_configure(config: pytest.Config) -> None:
     codes = [process.wait() for process in started]
     if any(codes):
         raise pytest.UsageError("what compiles ahead of the tests has failed")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without a quick test where those alone are asked for: to import all takes 5 s."""
+    if config.getoption("markexpr") != QUICK or collection_path.suffix != ".py":
+        return None
+    return f"mark.{QUICK}" not in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,8 @@ import pytest
 
 from rramalloc.units import amount
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("text", "unit", "number"),

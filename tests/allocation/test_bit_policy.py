@@ -16,6 +16,8 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Precision
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 PRECISION = Precision(weight_bits=8, input_bits=7, output_bits=8, signed="offset")
 
 

@@ -11,6 +11,8 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("given", "found"),

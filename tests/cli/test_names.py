@@ -6,7 +6,10 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
 from program import Run
+
+pytestmark = pytest.mark.quick
 
 
 def test_names_as_commands_print_them(run: Run, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from rramalloc.cli.main import app
 from rramalloc.cli.parameters import parse_input_shapes, parse_input_values
 from rramalloc.errors import SpecError
 
+pytestmark = pytest.mark.quick
+
 Run = Callable[..., Any]
 HEAVY = ("numpy", "pandas", "scipy", "pulp", "highspy", "onnx", "numba", "torch", "pydantic", "vl_convert")
 

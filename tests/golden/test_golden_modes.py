@@ -14,6 +14,8 @@ from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "modes.json").read_text())["cases"]
 
 

@@ -17,6 +17,8 @@ from rramalloc.timing.published import ChainLayer, chain_layers, published
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text())
 
 

@@ -19,6 +19,8 @@ from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "timing.json").read_text())
 SHIPPED = {entry["file"]: entry for entry in GOLDEN["shipped"]}
 OWN_JSON = {

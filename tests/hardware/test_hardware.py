@@ -12,6 +12,8 @@ from rramalloc.hardware.hardware import Chip, Counting, Crossbar, Energy, Hardwa
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("fields", "input_bits", "step_ns"),

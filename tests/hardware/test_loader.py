@@ -11,6 +11,8 @@ from rramalloc.errors import BudgetError, FileError, SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware, Memory, parse_crossbar
 from rramalloc.hardware.loader import load_hardware
 
+pytestmark = pytest.mark.quick
+
 TABLES: dict[str, dict[str, str]] = {
     "": {"name": '"mine"', "source": '"bench"'},
     "crossbar": {"wordlines": "64", "bitlines": "32", "cell_bits": "2"},

@@ -11,6 +11,8 @@ import pytest
 from rramalloc.hardware.components import array_area_nm2, array_leakage_mw
 from rramalloc.hardware.loader import load_hardware
 
+pytestmark = pytest.mark.quick
+
 
 class Expected(NamedTuple):
     """array: wordlines, bitlines; stored: columns of a weight, wordlines of an input, arrays of a block;

@@ -14,6 +14,8 @@ import pytest
 
 from rramalloc import files
 
+pytestmark = pytest.mark.quick
+
 Behaves = Callable[..., Any]
 COMMANDS = {
     ".json": ("inspect",),

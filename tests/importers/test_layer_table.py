@@ -13,6 +13,8 @@ from rramalloc.importers.layer_table import read
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Pool
 
+pytestmark = pytest.mark.quick
+
 HEADER = "name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool"
 FIRST = "conv1,3,8,8,8,3,1,1,2,2,0"
 # C_i, C_o, W_o, K_c, S_c, P_c, K_p, S_p of every layer

@@ -17,6 +17,8 @@ from rramalloc.importers.onnx import from_model, read
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
 
+pytestmark = pytest.mark.quick
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 GOLDEN = Path(__file__).parents[1] / "golden" / "timing.json"
 FILES = [

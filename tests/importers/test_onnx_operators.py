@@ -21,6 +21,8 @@ from rramalloc.network.node import Recurrent
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 Dims = Sequence[int | str]
 
 

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs" / "sources"
 CODE = sorted(

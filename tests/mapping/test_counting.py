@@ -17,6 +17,8 @@ from rramalloc.importers import load
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 PIMCOMP = load_hardware("pimcomp")
 
 

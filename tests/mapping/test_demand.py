@@ -12,6 +12,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import WeightMatrix, demand, demands
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 
 def matrix(kernel: int, inputs: int, outputs: int, groups: int = 1, columns: int = 1) -> WeightMatrix:
     """kernel: positions; inputs, outputs: channels of one group; columns: bitlines per weight."""

@@ -11,6 +11,8 @@ from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 
 def machine(slices: str, polarities: str | None) -> Hardware:
     """20 x 16 cells of 2 bits, 4-bit weights: 2 slices; one polarity where `polarities` is None."""

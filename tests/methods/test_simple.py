@@ -15,6 +15,8 @@ from rramalloc.methods import lagrange, none, proportional, uniform
 from rramalloc.search.problem import Problem
 from rramalloc.timing.published import chain_layers, published
 
+pytestmark = pytest.mark.quick
+
 
 def test_none_stores_everything_once() -> None:
     assert copies(none, pyramid([1, 2, 3], 1000)) == [1, 1, 1]

@@ -22,6 +22,8 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Linear
 from rramalloc.search.work import Work
 
+pytestmark = pytest.mark.quick
+
 PIMCOMP_RESNET18 = [381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5]  # docs/sources/peers.md
 
 

@@ -12,6 +12,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import isaac, neurosim_rule
 
+pytestmark = pytest.mark.quick
+
 
 def wanted(module: Any, extent: int, nodes: list[dict[str, Any]]) -> list[int]:
     stages = sum(item["op"] == "conv" for item in nodes)

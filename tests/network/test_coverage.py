@@ -11,6 +11,8 @@ from rramalloc.errors import SpecError
 from rramalloc.network.coverage import Coverage, DynamicProducts
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 NODES: list[dict[str, Any]] = [
     {"name": "in", "op": "input", "shape": [4, 8, 8]},
     {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": 3, "pads": 1, "groups": 2},

@@ -17,6 +17,8 @@ from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 
+pytestmark = pytest.mark.quick
+
 INPUT: dict[str, Any] = {"name": "in", "op": "input", "shape": [4, 8, 8]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from notebooks.kernel import of_cells, run
 
 BEGIN = "import rramalloc\nspec = {'networks': 'alexnet', 'arrays': [200, 300], 'methods': 'uniform'}"
@@ -28,6 +29,7 @@ def test_progress_is_a_line_that_is_empty_in_the_end(kernel: Any, tmp_path: Path
         assert "<table" in result["data"]["text/html"], call
 
 
+@pytest.mark.quick
 def test_errors_show_their_message_and_the_lines_of_the_user(kernel: Any, tmp_path: Path) -> None:
     own = "def study(name):\n    return rramalloc.optimize(name, 100)\nstudy('alexnet')"
     cells = (BEGIN, "x = 1\nrramalloc.load('alxnet')", own, "import sys\nsys.last_value.need", "1 / 0")

@@ -24,6 +24,8 @@ from rramalloc.network.network import Network
 from rramalloc.page.layers import replication_chart
 from rramalloc.page.timeline import timeline_chart
 
+pytestmark = pytest.mark.quick
+
 HOSTILE = ["$x_1$ <b>&amp;</b>", "a" * 900, "line\nbreak\x00\x1b[31m", "$", "\\frac{1}{2}$^$", "中文 ‮ \x7f"]
 
 

@@ -39,6 +39,7 @@ def problem(name: str, arrays: int) -> Problem:
     return Case(load(name), load_hardware("plain")).problem(arrays)
 
 
+@pytest.mark.quick
 def test_vgg16_on_1024_arrays() -> None:
     """The 122 arrays beyond the 902 of docs/sources/model.md 3 go to the first four layers, and end there.
 
@@ -115,6 +116,7 @@ def test_the_trap_is_avoided(network: str, arrays: int, best: int) -> None:
     assert candidate.lower_bound <= best
 
 
+@pytest.mark.quick
 def test_too_small_a_budget_lists_every_layer() -> None:
     with pytest.raises(BudgetError) as caught:
         optimize("vgg16", 901)

@@ -15,6 +15,8 @@ from rramalloc.search import sequential
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 
+pytestmark = pytest.mark.quick
+
 
 def side_by_side(windows: list[int], demand: list[int], budget: int) -> Problem:
     """Stages of so many windows, without edges."""

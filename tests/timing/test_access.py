@@ -12,6 +12,8 @@ from rramalloc.network.network import Network
 from rramalloc.timing.access import StepTime, bytes_of_block
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 NETWORK = Network.build(
     "two",
     [

@@ -20,6 +20,8 @@ from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 CHAIN = {
     "format": "rramalloc-network/1",
     "name": "chain",

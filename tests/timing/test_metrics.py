@@ -10,6 +10,8 @@ import rramalloc
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 ENERGY = {"read_pj": 10.0, "leakage_mw": 0.5, "area_um2": 100.0, "pj_per_byte": 2.0}
 
 

@@ -21,6 +21,8 @@ from rramalloc.commands.chiplet.places import Hops, Units, hops_of_pairs, hops_o
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.records import parse
 
+pytestmark = pytest.mark.quick
+
 Json = dict[str, Any]
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "resnext_block.json"
 

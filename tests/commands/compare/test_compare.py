@@ -45,6 +45,7 @@ def row_of(comparison: Comparison, method: str) -> Row:
     return next(row for row in comparison.rows if row.method == method)
 
 
+@pytest.mark.quick
 def test_hand_worked(pair: Network) -> None:
     """4 arrays: 2 + 2 takes 8 + 1 steps, all else leaves one layer with 16 batches and takes 17."""
     found = rramalloc.compare(pair, 4, methods=["none", "auto", "uniform"])

@@ -16,6 +16,7 @@ from rramalloc.importers import load
 Run = Callable[..., Any]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet", "shufflenet"])
 def test_json_is_a_fixed_point(name: str, run: Run, tmp_path: Path) -> None:
     once, twice = tmp_path / "once.json", tmp_path / "twice.json"

@@ -17,6 +17,8 @@ from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 Judge = Any
 
 

@@ -20,6 +20,8 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.records import parse
 
+pytestmark = pytest.mark.quick
+
 Judge = Any
 STRATEGY: TypeAdapter[Strategy] = TypeAdapter(Strategy)
 

@@ -15,6 +15,8 @@ from rramalloc.timing.critical_path import slack_of_stages
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 PLAIN = """
 [crossbar]
 wordlines = 16

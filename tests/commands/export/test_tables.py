@@ -24,6 +24,8 @@ from rramalloc.errors import FileError, UnsupportedError
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 
 def reading(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))

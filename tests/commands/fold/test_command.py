@@ -16,6 +16,7 @@ Run = Callable[..., Any]
 SPLIT = ("--mapping", "kernel_split", "--fold")
 
 
+@pytest.mark.quick
 def test_worked_filter(run: Run) -> None:
     """docs/sources/companions.md 3: (64, 6, 6, 4), stride (2, 2), A 64 by the source's steps, the default
     rule."""
@@ -40,6 +41,7 @@ def test_worked_filter(run: Run) -> None:
     assert told["saving"] == pytest.approx(1 - 3 / 36)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -13,6 +13,7 @@ import pytest
 Run = Callable[..., Any]
 
 
+@pytest.mark.quick
 def test_json(run: Run, tiny: Path, tmp_path: Path) -> None:
     target = tmp_path / "inspection.json"
     outcome = run("inspect", tiny, "--format", "json", "-o", target)
@@ -37,6 +38,7 @@ def test_local_file_wins_over_a_shipped_name(
     assert run("inspect", "vgg16.json", "--format", "json").json["minimum"] == 3
 
 
+@pytest.mark.quick
 def test_no_stage_is_left(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "fc.json"
     source = {"name": "i", "op": "input", "shape": [8, 1, 1]}

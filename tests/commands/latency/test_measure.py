@@ -17,6 +17,8 @@ from rramalloc.commands.latency.plan import MeasurePlan, SampleFile, TimedRun, r
 from rramalloc.errors import DeviceError, FileError, MissingLatencyError, SpecError
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 QUICK = Repetition(width=0.05, least=8, most=40)
 
 

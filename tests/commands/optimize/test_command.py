@@ -72,6 +72,7 @@ def test_json_obeys_its_own_schema(run: Run, quick: Run) -> None:
         jsonschema.validate(document, schema)
 
 
+@pytest.mark.quick
 def test_table_and_summary(run: Run, tiny: Path) -> None:
     outcome = run("optimize", tiny, "--arrays", 40)
     header, rule, first, second, blank, *summary = outcome.out.splitlines()
@@ -88,6 +89,7 @@ def test_table_and_summary(run: Run, tiny: Path) -> None:
     assert "\x1b" not in outcome.out + outcome.err
 
 
+@pytest.mark.quick
 def test_budget_too_small_lists_every_need(run: Run) -> None:
     outcome = run("optimize", "vgg16.json", "--arrays", 900)
     assert outcome.code == 1

@@ -32,6 +32,7 @@ def test_points_are_what_they_say() -> None:
         assert known <= beside.value
 
 
+@pytest.mark.quick
 def test_interval_of_a_hand_worked_chain() -> None:
     """Two layers of 16 and 4 windows, one array a copy: ceil(16/d1), ceil(4/d2) with d1 + d2 <= 6.
 

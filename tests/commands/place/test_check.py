@@ -16,6 +16,8 @@ from rramalloc.commands.place.placement import Placement, read_placement
 from rramalloc.errors import FileError, MisplacedError, SpecError
 from rramalloc.network.network import Network
 
+pytestmark = pytest.mark.quick
+
 NETWORK = chain(2, 5, side=4, kernel=3)
 COPIES = {"c1": 3, "c2": 2}
 Change = Callable[[dict[str, Any]], None]

@@ -16,6 +16,8 @@ from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
+pytestmark = pytest.mark.quick
+
 CHAIN = {
     "format": "rramalloc-network/1",
     "name": "chain",

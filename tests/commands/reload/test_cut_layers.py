@@ -14,6 +14,8 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 
+pytestmark = pytest.mark.quick
+
 
 def machine() -> Hardware:
     return Hardware.model_validate(

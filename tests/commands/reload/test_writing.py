@@ -16,6 +16,8 @@ from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 
 def machine(**tables: Any) -> Hardware:
     given: dict[str, Any] = {

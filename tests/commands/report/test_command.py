@@ -17,6 +17,7 @@ def allocation(run: Run, tiny: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.quick
 def test_writes_a_page(run: Run, tiny: Path, allocation: Path, tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     ended = run("report", allocation, "--network", tiny, "-o", page, "--title", "A & B", "--date", "today")

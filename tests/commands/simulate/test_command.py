@@ -10,6 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+pytestmark = pytest.mark.quick
+
 Run = Callable[..., Any]
 
 

@@ -14,6 +14,8 @@ from rramalloc.commands.sweep.spec import LISTS, Grid, Spec, read_spec
 from rramalloc.errors import FileError, SpecError
 from rramalloc.methods.registry import method_names
 
+pytestmark = pytest.mark.quick
+
 LEAST: dict[str, Any] = {"networks": ["alexnet"], "arrays": [400]}
 
 

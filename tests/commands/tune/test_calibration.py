@@ -20,6 +20,8 @@ from rramalloc.search.work import Work
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
+pytestmark = pytest.mark.quick
+
 ALEXNET = load("alexnet")
 ALEXNET_GRAPH = StageGraph.build(ALEXNET)
 

@@ -15,6 +15,8 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.timing.simulate import Replication
 
+pytestmark = pytest.mark.quick
+
 
 class SureModel:
     """Expects as many times e as the first stage has copies, and has no doubt."""

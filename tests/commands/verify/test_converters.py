@@ -7,6 +7,8 @@ import pytest
 
 from rramalloc.commands.verify.crossbars import Converters
 
+pytestmark = pytest.mark.quick
+
 INPUTS = np.array([[3.0, -2.0]])
 CELLS = np.array([[3.0], [1.0]])
 

@@ -21,6 +21,8 @@ from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import BatchTicks, StageGraph
 
+pytestmark = pytest.mark.quick
+
 OWN = Timing(step_ns=10.0, clock="own", tick_ns=2.0)
 LINKS = {"hop_ns_tile": 3.0, "bandwidth_tile_gb_s": 0.5}
 
