@@ -8,6 +8,7 @@ and the staircase of fewest arrays for every number of batches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -17,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import MAX_ARRAYS, Divided
-from rramalloc.compiled import compiled
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.mapping.demand import ModeArrays
 from rramalloc.mapping.modes import (
@@ -124,31 +124,14 @@ class Stairs(NamedTuple):
     copies: Ints
 
 
-@compiled
-def _list_modes(blocks: Any, most_arrays: int, out: Any) -> int:
-    """Rows (block number, low, high, batches, arrays) of all blocks up to `most_arrays`; how many.
-
-    blocks: columns total, groups, sharing, spread, tile. Without room in `out` they are only counted.
-    """
-    rows = 0
-    for block in range(len(blocks)):
-        total, groups, sharing, spread, tile = blocks[block]
-        copies = 1
-        while True:
-            arrays = (copies * groups + max(sharing, 1) - 1) // max(sharing, 1) * spread
-            arrays = (arrays + tile - 1) // tile * tile
-            if arrays > most_arrays:
-                break
-            batches = (total + copies - 1) // copies
-            following = total + 1 if batches == 1 else (total + batches - 2) // (batches - 1)
-            if rows < len(out):
-                out[rows, 0], out[rows, 1], out[rows, 2] = block, copies, following - 1
-                out[rows, 3], out[rows, 4] = batches, arrays
-            rows += 1
-            copies = following
-            if batches == 1:
-                break
-    return rows
+@lru_cache(maxsize=256)
+def copies_by_batches(total: int) -> tuple[Ints, Ints]:
+    """Return the fewest and the most copies of each number of batches that `total` blocks can take."""
+    roots = np.arange(1, math.isqrt(total) + 2)
+    copies = np.unique(np.concatenate((roots, -(-total // roots))))
+    batches = -(-total // copies)
+    low: Ints = copies[-(-total // batches) == copies]
+    return low, np.append(low[1:] - 1, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -562,13 +545,26 @@ def _block(problem: Problem, stage: int) -> tuple[int, ...]:
 
 def _listed(blocks: Ints, most: int) -> StageModes:
     """Return all modes with these blocks and up to `most` arrays."""
-    economics = np.ascontiguousarray(blocks[:, Column.TOTAL : Column.WEIGHT_BITS])
-    size = int(_list_modes(economics, most, np.zeros((0, 5), dtype=np.int64)))
-    listed = np.empty((size, 5), dtype=np.int64)
-    _list_modes(economics, most, listed)
-    number, low, high, batches, arrays = listed.T.copy()
+    total, groups, sharing, spread, _ = blocks[:, Column.TOTAL : Column.WEIGHT_BITS].T
+    whole = most // np.maximum(spread, 1) * np.maximum(sharing, 1) // np.maximum(groups, 1)
+    limits = np.where(groups * spread > 0, whole, total)
+    # Beyond these copies no mode fits `most` arrays, whatever a tile adds: most are never written out.
+    lows, highs = [], []
+    for blocks_in_all, limit in zip(total.tolist(), limits.tolist(), strict=True):
+        fewest, greatest = copies_by_batches(blocks_in_all)
+        fitting = int(np.searchsorted(fewest, limit, side="right"))
+        lows.append(fewest[:fitting])
+        highs.append(greatest[:fitting])
+    number = np.repeat(np.arange(len(blocks)), [len(each) for each in lows])
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    _, groups, sharing, spread, tile = blocks[number, Column.TOTAL : Column.WEIGHT_BITS].T
+    arrays = -(-low * groups // np.maximum(sharing, 1)) * spread
+    arrays = -(-arrays // tile) * tile
+    fits = arrays <= most
+    number, low, high, arrays = number[fits], low[fits], high[fits], arrays[fits]
+    batches = -(-blocks[number, Column.TOTAL] // low)
     shapes = blocks[number, : Column.GROUPS].T.copy()
-    modes = Modes(*(*shapes, low, high, batches, arrays, np.ones(size, dtype=np.int64)))
+    modes = Modes(*(*shapes, low, high, batches, arrays, np.ones(len(low), dtype=np.int64)))
     return StageModes(modes, blocks, number, Clock.of([STEP] * len(blocks)))
 
 
