@@ -539,6 +539,7 @@ PAIR = {"x": (1, 10, 64), "k": (1, 20, 64)}
 
 
 IMAGE, ROWS, TABLE, PART = (1, 8, 4, 4), (1, 10, 64), (1, 64, 64), (1, 4, 5, 16)
+TOKEN = (1, 1, 64)
 K = "constant"
 MICROSOFT: dict[
     str, Sequence[Any]
@@ -547,6 +548,20 @@ MICROSOFT: dict[
     "BiasDropout": [ROWS, (64,), ROWS],
     "BiasGelu": [ROWS, (64,)],
     "BiasSoftmax": [(1, 4, 10, 10), (1, 1, 1, 10)],
+    "DecoderMaskedMultiHeadAttention": [
+        TOKEN,
+        TOKEN,
+        TOKEN,
+        (1, 6),
+        (1, 4, 1, 6),
+        PART,
+        PART,
+        (1,),
+        (1,),
+        (1, 1, 5),
+        (192,),
+    ],
+    "DecoderMaskedSelfAttention": [TOKEN, (K, 64, 192), (192,), (1, 6), (2, 1, 4, 5, 16), (1, 4, 1, 6), (1,)],
     "DynamicQuantizeMatMul": [ROWS, (K, 64, 8), (), (), (8,)],
     "Erfc": [IMAGE],
     "FastGelu": [ROWS, (64,)],
@@ -570,6 +585,8 @@ MICROSOFT: dict[
     "MatMulBnb4": [ROWS, (K, 512), (16,)],
     "NhwcMaxPool": [IMAGE],
     "MultiHeadAttention": [ROWS, ROWS, ROWS, (192,), (10,), (1, 4, 10, 15), PART, PART],
+    "PackedAttention": [(10, 64), (K, 64, 192), (192,), (1, 10), (2,), (1, 4, 10, 10)],
+    "PackedMultiHeadAttention": [(10, 64), (10, 64), (10, 64), (192,), (1, 10), (2,), (1, 4, 10, 10)],
     "QAttention": [ROWS, (K, 64, 192), (192,), (), (), (1,), (), (), (2, 1, 4, 5, 16)],
     "QGemm": [(1, 64), (), (), (K, 64, 8), (), (), (8,), (), ()],
     "QLinearAdd": [IMAGE, (), (), IMAGE, (), (), (), ()],
@@ -630,6 +647,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "MatMulBnb4": {"K": 64, "N": 8, "block_size": 64},
     "MultiHeadAttention": {"num_heads": 4},
     "GroupQueryAttention": {"num_heads": 4, "kv_num_heads": 4},
+    **{f"DecoderMasked{kind}Attention": {"num_heads": 4} for kind in ("MultiHead", "Self")},
+    **{f"Packed{kind}Attention": {"num_heads": 4} for kind in ("MultiHead", "")},
     "QAttention": {"num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
     **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool", "NhwcMaxPool")},
@@ -698,6 +717,110 @@ def test_keys_and_values_of_earlier_calls() -> None:
     network = load(model(nodes, [weight("n", 64, 16), weight("w", 64, 64)], inputs, ("y", "z")))
     assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 2 * 8 * 32 * 33 * 8
     assert network.shapes["relu"].channels * network.shapes["relu"].pixels == 2 * 33 * 8
+
+
+SHARED = {"past_present_share_buffer": 1}
+FORMS: dict[str, Sequence[Any]] = {
+    # ONNX Runtime's attention of 2 heads of 8, 5 tokens (1 in a decoder's step), 7 earlier, 11 elsewhere:
+    # inputs, dims of those that are inputs of the graph, attributes; keys of a query; sizes of the results
+    "keys of a cache": ("MultiHeadAttention", "q k v", {"k": (1, 2, 11, 8), "v": (1, 2, 11, 8)}, {}, 11, {}),
+    "keys of tokens": ("MultiHeadAttention", "q k v", {"k": (1, 11, 16), "v": (1, 11, 16)}, {}, 11, {}),
+    "packed keys and values": ("MultiHeadAttention", "q kv", {"kv": (1, 11, 2, 2, 8)}, {}, 11, {}),
+    "packed all three": ("MultiHeadAttention", "q5", {}, {}, 5, {}),
+    "past": (
+        "MultiHeadAttention",
+        "q q q - - - k v",
+        {"k": (1, 2, 7, 8), "v": (1, 2, 7, 8)},
+        {},
+        12,
+        {"b": 2 * 12 * 8, "c": 2 * 12 * 8, "d": 2 * 5 * 12},
+    ),
+    "past in a buffer": (
+        "MultiHeadAttention",
+        "q q q - - - k v seven",
+        {"k": (1, 2, 20, 8), "v": (1, 2, 20, 8)},
+        {},
+        12,
+        {"b": 2 * 20 * 8},
+    ),
+    "past and weights": (
+        "Attention",
+        "q w - - k",
+        {"k": (2, 1, 2, 7, 8)},
+        {},
+        12,
+        {"b": 2 * 2 * 12 * 8},
+    ),
+    "present and weights": ("Attention", "q w", {}, {}, 5, {"b": 2 * 2 * 5 * 8}),
+    "a step": (
+        "DecoderMaskedMultiHeadAttention",
+        "t t t - - k v seven",
+        {"k": (1, 2, 20, 8), "v": (1, 2, 20, 8)},
+        SHARED,
+        8,
+        {"b": 2 * 20 * 8, "c": 2 * 20 * 8},
+    ),
+    "a step of any length": (
+        "DecoderMaskedMultiHeadAttention",
+        "t t t - - k v length",
+        {"k": (1, 2, 20, 8), "v": (1, 2, 20, 8), "length": (1,)},
+        SHARED,
+        20,
+        {},
+    ),
+    "a step on another text": (
+        "DecoderMaskedMultiHeadAttention",
+        "t k v",
+        {"k": (1, 2, 11, 8), "v": (1, 2, 11, 8)},
+        {},
+        11,
+        {},
+    ),
+    "a step with all three": ("DecoderMaskedMultiHeadAttention", "t3 - - - - k v", {"k": (1, 2, 7, 8),
+        "v": (1, 2, 7, 8)}, {}, 8, {"b": 2 * 8 * 8}),
+    "a step and weights": (
+        "DecoderMaskedSelfAttention",
+        "t w - - k - seven",
+        {"k": (2, 1, 2, 20, 8)},
+        SHARED,
+        8,
+        {"b": 2 * 2 * 20 * 8},
+    ),
+    "packed tokens": ("PackedMultiHeadAttention", "f f f - e e", {"e": (1, 5)}, {}, 5, {}),
+    "packed tokens and weights": ("PackedAttention", "f w - e e", {"e": (1, 5)}, {}, 5, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_attention(form: str) -> None:
+    """Two products for each of 2 heads: queries times keys times 8; every result has its shape.
+
+    Source: ONNX Runtime, ContribOperators.md; those that its CPU runs give these shapes there.
+    """
+    op, names, inputs, attributes, keys, results = FORMS[form]
+    outputs = ["a", *"bcd"[: max((ord(name) - 97 for name in results), default=0)]]
+    nodes = [
+        node("MatMul", "x m", "q"),
+        node("Gather", "q first", "t0", axis=1),
+        node("Unsqueeze", "t0 one", "t"),
+        node("Squeeze", "q zero", "f"),
+        node("MatMul", "t m3", "t3"),
+        node("MatMul", "q m3", "q3"),
+        node("Reshape", "q3 parts", "q5"),
+        node(op, names, " ".join(outputs), "attention", "com.microsoft", num_heads=2, **attributes),
+        *[node("Relu", name, f"{name}_end", f"{name}_end") for name in outputs],
+    ]
+    constants = [weight("m", 16, 16), weight("m3", 16, 48), weight("w", 16, 48), ints("zero", [0])]
+    constants += [ints("first", 0), ints("one", [1]), ints("parts", [1, 5, 2, 3, 8]), ints("seven", [7])]
+    ends = [f"{name}_end" for name in outputs]
+    network = load(model(nodes, constants, {"x": (1, 5, 16), **inputs}, ends))
+    queries = 1 if names.startswith("t") else 5
+    products = sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes)
+    assert products == 2 * 2 * queries * keys * 8
+    for name, size in {"a": queries * 16, **results}.items():
+        assert network.shapes[f"{name}_end"].channels * network.shapes[f"{name}_end"].pixels == size
+    unknown = "reads all places of its buffer"
+    assert any(unknown in text for text in network.warnings) == (form == "a step of any length")
 
 
 def test_queries_keys_and_values_in_one_tensor() -> None:

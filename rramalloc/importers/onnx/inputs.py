@@ -40,8 +40,8 @@ _SLOTS = {
     op: places
     for places, ops in {
         (1,): "BiasGelu FastGelu PRelu RMSNormalization SimplifiedLayerNormalization",
-        (1, 2): "Attention Conv ConvTranspose DequantizeLinear FusedConv FusedGemm Gemm "
-        "GroupNormalization InstanceNormalization LayerNormalization QuantizeLinear",
+        (1, 2): "Attention Conv ConvTranspose DecoderMaskedSelfAttention DequantizeLinear FusedConv "
+        "FusedGemm Gemm GroupNormalization InstanceNormalization LayerNormalization QuantizeLinear",
         (1, 2, 3): "GRU IntQuant Quant RNN",
         (1, 2, 3, 7): "LSTM",
         (1, 2, 3, 4): "BatchNormalization DynamicQuantizeMatMul",
@@ -54,6 +54,7 @@ _SLOTS = {
         (2, 3, 4): "SkipLayerNormalization SkipSimplifiedLayerNormalization",
         (2, 3, 4, 5, 6): "EmbedLayerNormalization MatMulIntegerToFloat",
         (3,): "MultiHeadAttention",
+        (10,): "DecoderMaskedMultiHeadAttention",
     }.items()
     for op in ops.split()
 }
@@ -499,9 +500,18 @@ _FRONT = frozenset(
     "Conv ConvInteger ConvTranspose FusedConv QLinearConv MaxPool AveragePool LpPool QLinearAveragePool "
     "GlobalAveragePool GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool BatchNormalization GroupNorm "
     "GroupNormalization InstanceNormalization DepthToSpace SpaceToDepth LRN RoiAlign Attention "
-    "MultiHeadAttention GroupQueryAttention".split()
+    "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention GroupQueryAttention MultiHeadAttention "
+    "QAttention".split()
 )
-"""Operators whose first input has the batch in front, and nothing else."""
+"""Operators whose first input has the batch in front, and nothing else; of attention keys and values too."""
+_PAST = {
+    "DecoderMaskedMultiHeadAttention": (5, 6),
+    "GroupQueryAttention": (3, 4),
+    "MultiHeadAttention": (6, 7),
+}
+"""Inputs of attention that hold keys and values of earlier calls, with the batch in front."""
+_STACKED_PAST = {"Attention": 4, "DecoderMaskedSelfAttention": 4, "QAttention": 8}
+"""Input of ONNX Runtime's attention that holds both, with the batch second."""
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _ALONG = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Concat": 0, "Split": 0, "ArgMax": 0, "ArgMin": 0}
 _ALONG |= {"TopK": -1, "Gather": 0, "GatherElements": 0}
@@ -567,7 +577,12 @@ class FirstAxes:
         rank, op = len(step.dims(index)), step.op
         if index in _kernels(step.proto):
             return False
-        if op in _FRONT and (index == 0 or (op.endswith("Attention") and index < 3)):
+        if step.proto.domain == "com.microsoft" and index == _STACKED_PAST.get(op):
+            return place == 1
+        if index in _PAST.get(op, ()):
+            return place == 0
+        is_token = op.endswith("Attention") and index < 3 and index not in _held(step.proto)
+        if op in _FRONT and (index == 0 or is_token):
             return place == 0
         if op in _RECURRENT:
             return place == (0 if step.integer("layout", 0) else 1)

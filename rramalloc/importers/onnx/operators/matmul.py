@@ -10,7 +10,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+import onnx
 
 from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, lettered, shape_of
 from rramalloc.importers.onnx.operators.elementwise import combine, over, reduced
@@ -18,7 +20,16 @@ from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.windowed import computed_weights, weights_of
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, arranged, dropped, gridded, tensor
+from rramalloc.importers.onnx.tensors import (
+    Constant,
+    Tensor,
+    Value,
+    arranged,
+    dropped,
+    gridded,
+    inserted,
+    tensor,
+)
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
@@ -187,40 +198,124 @@ def few_bits(step: Step) -> Sequence[Value]:
     return [linear(step, x, len(x.dims) - 1, features, constant)]
 
 
-def attention(step: Step) -> Sequence[Value]:
-    """Translate Attention, MultiHeadAttention: queries times keys, a mask, softmax, times values; then keys
-    and values.
+class AttentionInputs(NamedTuple):
+    """Numbers of the inputs of an attention, -1 where it has none: the sum to the scores, keys and values of
+    earlier calls (one number where they are one tensor), and their length in a shared buffer."""
 
-    ONNX Runtime's own Attention and QAttention hold the weights of all three projections, applied before.
+    mask: int
+    past: tuple[int, ...]
+    length: int = -1
+
+
+_STANDARD = AttentionInputs(3, (4, 5))
+_OF_RUNTIME = {
+    "Attention": AttentionInputs(5, (4,), 6),
+    "DecoderMaskedSelfAttention": AttentionInputs(5, (4,), 6),
+    "QAttention": AttentionInputs(-1, (8,)),
+    "MultiHeadAttention": AttentionInputs(5, (6, 7), 8),
+    "DecoderMaskedMultiHeadAttention": AttentionInputs(4, (5, 6), 7),
+    "GroupQueryAttention": AttentionInputs(10, (3, 4)),
+}
+_PROJECTING = ("Attention", "DecoderMaskedSelfAttention", "QAttention")
+"""Operators of ONNX Runtime that hold the weights of the three projections."""
+
+
+def attention(step: Step) -> Sequence[Value]:
+    """Translate Attention and its kin: queries times keys, a mask, softmax, times values; then keys and
+    values, in ONNX Runtime's own Attention as one tensor.
+
+    Source: ONNX operator Attention; ONNX Runtime, ContribOperators.md.
     """
+    of_runtime = step.op != "Attention" or step.proto.domain == "com.microsoft"
+    inputs = _OF_RUNTIME[step.op] if of_runtime else _STANDARD
     heads = step.integer("q_num_heads", step.integer("num_heads", 0))
     counts = heads, step.integer("kv_num_heads", heads)
-    projects = step.op == "QAttention" or (step.proto.domain == "com.microsoft" and step.op == "Attention")
-    past: Dims = {"MultiHeadAttention": (6, 7), "GroupQueryAttention": (3, 4)}.get(step.op, (4, 5))
+    merge = len(step.dims(0)) in (3, 5)
+    parts = _queries_keys_values(step, counts, projects=of_runtime and step.op in _PROJECTING)
+    parts = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)] if merge else parts
+    kept: list[Value] = []
+    for number, past in enumerate(_past(step, inputs.past), start=1):
+        parts[number], present = _extended(step, past, parts[number], step.value(inputs.length), number)
+        kept.append(present)
+    mask = step.value(inputs.mask) if inputs.mask >= 0 else None
+    product, weights = _attended(step, *parts, mask=mask)
+    y: Value = product
+    if merge:
+        batch, count, tokens, size = product.dims
+        y = _shaped(step, arranged(product, (0, 2, 1, 3)), (batch, tokens, count * size))
+    if len(inputs.past) == 1 and any(step.proto.output[1:2]):
+        both = [value for value in kept if isinstance(value, Tensor)]
+        dims = (2, *step.size(kept[0]))
+        return [
+            y,
+            step.barrier(both, dims, gridded(dims, [1, 4]), "present") if both else Constant(dims=dims),
+        ]
+    return [y, *kept, weights]
+
+
+def packed_attention(step: Step) -> Sequence[Value]:
+    """Translate PackedAttention, PackedMultiHeadAttention: the tokens of all sequences, taken as one."""
+    count = 1 if step.op == "PackedAttention" else 3
+    values = [
+        inserted(value, (0,), len(value.dims or ()) + 1) if value is not None and at < count else value
+        for at, value in enumerate(step.values)
+    ]
+    at_mask, name = (5, "Attention") if count == 1 else (6, "MultiHeadAttention")
+    mask = step.value(at_mask)
+    proto = onnx.NodeProto()
+    proto.CopyFrom(step.proto)
+    proto.op_type = name
+    y, *_ = attention(replace(step, proto=proto, values=(*values[:3], None, None, mask)))
+    if isinstance(y, Tensor):
+        step.drawing.approximate([y.node], step.label, "is taken as one sequence of all tokens")
+    return [dropped(y, (0,))]
+
+
+def _queries_keys_values(step: Step, counts: tuple[int, int], *, projects: bool) -> list[Value]:
+    """Return queries, keys and values, from wherever they stand together."""
+    dims, keys = step.dims(0), step.value(1)
     if projects:
-        weight, past = step.dims(1), ()
-        if len(step.dims(0)) != 3 or len(weight) != 2 or weight[0] != step.dims(0)[2]:
-            raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(step.dims(0))}")
+        weight = step.dims(1)
+        if len(dims) != 3 or len(weight) != 2 or weight[0] != dims[2]:
+            raise step.mismatch("weights", f"{shown(weight)} do not fit data of {shown(dims)}")
         x = _product(step, step.data(), step.need(1))
-        parts = _projections(step, x, step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3)
-    elif step.op == "GroupQueryAttention" and step.value(1) is None:
-        width = step.dims(0)[-1] // max(counts[0] + 2 * counts[1], 1)
-        parts = _projections(step, step.data(), tuple(count * width for count in (*counts, counts[1])))
-    else:
-        parts = [step.need(index) for index in range(3)]
-    masks = {"GroupQueryAttention": 10, "MultiHeadAttention": 5, "QAttention": 9}
-    mask = step.value(masks.get(step.op, 5 if step.proto.domain else 3))
-    merge = len(step.size(parts[0])) == 3
-    if merge:
-        parts = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)]
-    for part, at in enumerate(past, start=1):
-        parts[part] = _extended(step, step.value(at), parts[part])
-    y: Value = _attended(step, *parts, mask=mask)
-    if merge:
-        y = arranged(y, (0, 2, 1, 3))
-        batch, tokens, count, size = step.size(y)
-        y = _shaped(step, y, (batch, tokens, count * size))
-    return [y, *parts[1:]] if past else [y]
+        return _projections(step, x, step.integers("qkv_hidden_sizes") or (weight[-1] // 3,) * 3)
+    if len(dims) == 5:
+        return _packed(step, step.need(0), 3)
+    if keys is None and step.op != "Attention":
+        width = dims[-1] // max(counts[0] + 2 * counts[1], 1)
+        return _projections(step, step.data(), tuple(count * width for count in (*counts, counts[1])))
+    if len(step.dims(1)) == 5:
+        return [step.need(0), *_packed(step, step.need(1), 2)]
+    return [step.need(index) for index in range(3)]
+
+
+def _packed(step: Step, x: Value, count: int) -> list[Value]:
+    """Return the parts of (batch, tokens, heads, count, size), each as (batch, heads, tokens, size)."""
+    dims, parts = step.size(x), list[Value]()
+    if dims[3] != count:
+        raise step.mismatch("inputs", f"{shown(dims)} does not hold {count} tensors along axis 3")
+    for at in range(count):
+        part: Value = Constant(dims=(*dims[:3], 1, dims[4]))
+        if isinstance(x, Tensor):
+            part = step.take(x, 3, [at], f"part{at}")
+        parts.append(arranged(part, (0, 2, 1, 4)))
+    return parts
+
+
+def _past(step: Step, places: tuple[int, ...]) -> list[Value | None]:
+    """Return keys and values of earlier calls; one tensor that holds both is taken apart."""
+    if len(places) == 2:
+        return [step.value(place) for place in places]
+    both = step.value(places[0])
+    if both is None:
+        return [None, None]
+    dims = step.size(both)
+    if len(dims) != 5 or dims[0] != 2:
+        raise step.mismatch("past", f"got {shown(dims)}, must be 2 x batch x heads x tokens x size")
+    if isinstance(both, Constant):
+        return [Constant(dims=dims[1:])] * 2
+    return [dropped(step.take(both, 0, [at], f"past{at}"), (0,)) for at in range(2)]
 
 
 def _projections(step: Step, x: Tensor, sizes: Dims) -> list[Value]:
@@ -243,34 +338,60 @@ def rotary(step: Step) -> Sequence[Value]:
     return [combine(step, "add", [y, _shaped(step, position, dims)], "position")]
 
 
-def _extended(step: Step, past: Value | None, x: Value) -> Value:
-    """Return keys or values behind those of earlier calls, which all queries need whole."""
+def _extended(
+    step: Step, past: Value | None, x: Value, length: Value | None, number: int
+) -> tuple[Value, Value]:
+    """Return keys or values behind those of earlier calls, which all queries need whole, and what is kept.
+
+    length: of those in a buffer that is filled in place; where it is not known, all of the buffer counts.
+    """
     if past is None:
-        return x
+        return x, x
     before, new = step.size(past), step.size(x)
     if len(before) != 4 or len(new) != 4 or (*before[:2], before[3]) != (*new[:2], new[3]):
         raise step.mismatch("past", f"{shown(before)} does not go before {shown(new)}")
-    dims = (*new[:2], before[2] + new[2], new[3])
     data = [value for value in (past, x) if isinstance(value, Tensor)]
-    return step.barrier(data, dims, data[-1].layout, "past") if data else Constant(dims=dims)
+    layout = data[-1].layout if data else ((),) * 4
+
+    def behind(tokens: int, suffix: str) -> Value:
+        dims = (*new[:2], tokens, new[3])
+        return step.barrier(data, dims, layout, suffix) if data else Constant(dims=dims)
+
+    shares = bool(step.integer("past_present_share_buffer", 0))
+    if not shares and not (step.op == "MultiHeadAttention" and length is not None):
+        every = behind(before[2] + new[2], "past")
+        return every, every
+    known = length.array if isinstance(length, Constant) else None
+    filled = before[2] if known is None or known.size != 1 else int(known.reshape(-1)[0]) + new[2]
+    every = behind(min(max(filled, 1), before[2]), "past")
+    if known is None and isinstance(every, Tensor):
+        step.drawing.approximate(
+            [every.node], step.label, "reads all places of its buffer of keys and values"
+        )
+    is_kept = any(step.proto.output[number : number + 1])
+    return every, behind(before[2], "present") if is_kept else every
 
 
 def _headed(step: Step, x: Value, heads: int) -> Value:
-    """Return (batch, tokens, channels) as (batch, heads, tokens, channels of a head)."""
+    """Return (batch, tokens, channels) as (batch, heads, tokens, channels of a head), if it is not yet."""
     dims = step.size(x)
+    if len(dims) == 4 and dims[1] == heads:
+        return x
     if len(dims) != 3 or heads < 1 or dims[2] % heads:
         raise step.mismatch("num_heads", f"{brief(heads)} heads do not divide data of {shown(dims)}")
     return arranged(_shaped(step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
 
 
-def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> Tensor:
+def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> tuple[Tensor, Tensor]:
+    """Return what queries find among keys, and its weights."""
     if min(len(step.size(x)) for x in (q, k, v)) < 2:
         raise step.mismatch("Q", "queries, keys and values are matrices")
     k, v = (_repeated(step, x, step.size(q)) for x in (k, v))
     scores = _product(step, q, _turned(k))
     if isinstance(mask, Tensor):
         scores = combine(step, "add", [scores, mask], "mask")
-    return _product(step, over(step, scores, (len(scores.dims) - 1,), "softmax"), v)
+    weights = over(step, scores, (len(scores.dims) - 1,), "softmax")
+    return _product(step, weights, v), weights
 
 
 def _repeated(step: Step, x: Value, like: Dims) -> Value:
@@ -438,14 +559,14 @@ _MATMULS = (
     "MatMul MatMulInteger MatMulIntegerToFloat DynamicQuantizeMatMul FusedMatMul FusedMatMulActivation "
     "TransposeMatMul"
 )
-_ATTENTIONS = "Attention MultiHeadAttention GroupQueryAttention QAttention"
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(_MATMULS.split(), matmul),
     **dict.fromkeys(("Gemm", "FusedGemm"), partial(matmul, bias=2)),
     "QGemm": partial(matmul, second=3, bias=6),
     "QLinearMatMul": partial(matmul, second=3),
     **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), few_bits),
-    **dict.fromkeys(_ATTENTIONS.split(), attention),
+    **dict.fromkeys(_OF_RUNTIME, attention),
+    **dict.fromkeys(("PackedAttention", "PackedMultiHeadAttention"), packed_attention),
     "RotaryEmbedding": rotary,
     "Einsum": einsum,
     **{name: partial(recurrent, gates=gates) for name, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))},
