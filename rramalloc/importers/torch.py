@@ -23,8 +23,9 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
@@ -73,9 +74,10 @@ def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Networ
 
 
 def from_torch(
-    module: torch.nn.Module | torch.export.ExportedProgram,
-    example_shape: Sequence[int] | Sequence[Sequence[int]] = (),
+    module: Any,
+    example_shape: torch.Tensor | Sequence[Any] = (),
     *,
+    kwargs: Mapping[str, Any] | None = None,
     name: str | None = None,
     allow_partial: bool = False,
 ) -> Network:
@@ -84,10 +86,13 @@ def from_torch(
     Parameters
     ----------
     module
-        A module, or a program that torch.export made of one.
+        A torch.nn.Module, or the ExportedProgram that torch.export made of one.
     example_shape
-        Shape of the input with batch, such as (1, 3, 224, 224), or one shape for each input; not needed for
-        an ExportedProgram.
+        Shape of the input with batch, such as (1, 3, 224, 224), or an example tensor; a list of them, and of
+        plain values, for several inputs. Not needed for an ExportedProgram. What has a shape alone is of the
+        type of the module's parameters, or of whole numbers where the module takes no others, as of tokens.
+    kwargs
+        Inputs that `forward` takes by name: shapes, example tensors or plain values.
     name
         Name of the network, by default the module's class.
     allow_partial
@@ -102,28 +107,95 @@ def from_torch(
     """
     label = type(module).__name__.lower() if name is None else name
     where = f"PyTorch module {label[:60]!r}"
-    shapes = _shapes(example_shape, where)
     torch = _torch(where)
+    if isinstance(module, torch.jit.ScriptModule):
+        wrote = "`torch.onnx.export(module, examples, 'module.onnx', dynamo=False)`"
+        reason = f"is TorchScript, which torch.export does not trace: {wrote} writes a file that can be read"
+        raise UnsupportedError(where, f"{reason}; examples: a tuple with a tensor for every input")
     if isinstance(module, torch.export.ExportedProgram):
         program = module
     elif isinstance(module, torch.nn.Module):
-        program = _traced(torch, module, shapes, where)
+        program = _traced(torch, module, _Examples.of(torch, example_shape, kwargs or {}, where), where)
     else:
-        raise SpecError(where, f"must be a torch.nn.Module or an ExportedProgram, got {brief(type(module))}")
+        raise SpecError(where, f"must be a torch.nn.Module or an ExportedProgram, {_got(torch, module)}")
     return _network(torch, program, where, label, allow_partial=allow_partial)
 
 
-def _shapes(given: Any, where: str) -> tuple[Dims, ...]:
-    """Return one shape or one for each input, as tuples."""
-    place = f"{where}: example_shape"
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise SpecError(place, f"must be a shape such as (1, 3, 224, 224), got {brief(given)}")
-    several = not given or any(isinstance(item, Sequence) for item in given)
-    for shape in given if several else (given,):
-        whole = isinstance(shape, Sequence) and all(is_whole(size, 1, MAX_EXTENT) for size in shape)
-        if not whole or isinstance(shape, str):
-            raise SpecError(place, f"must hold whole numbers from 1 to {MAX_EXTENT}, got {brief(shape)}")
-    return tuple(tuple(shape) for shape in (given if several else (given,)))
+def _got(torch: Any, given: Any) -> str:
+    """Return what was given in the place of a module, and what to do with it."""
+    if isinstance(given, Mapping) and any(isinstance(value, torch.Tensor) for value in given.values()):
+        what = "got a state dict, which holds weights and does not say how layers are connected"
+        return f"{what}: build the module that they belong to and give that, it needs no weights"
+    if isinstance(given, str | os.PathLike):
+        return f"got a path, {brief(os.fspath(given))}: rramalloc.load reads files"
+    return f"got {brief(type(given))}"
+
+
+class _Shape(tuple[int, ...]):
+    """Shape of an input of which no example is given."""
+
+    __slots__ = ()
+
+
+class _Examples(NamedTuple):
+    """Inputs of a module: example tensors, shapes, and values that are passed as they are."""
+
+    positional: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, torch: Any, given: Any, named: Mapping[str, Any], where: str) -> _Examples:
+        """Return the inputs that a call names. Raises SpecError."""
+        place = f"{where}: example_shape"
+        if not isinstance(given, Sequence | torch.Tensor) or isinstance(given, str):
+            raise SpecError(place, f"must be a shape such as (1, 3, 224, 224), got {brief(given)}")
+        is_one = isinstance(given, torch.Tensor) or (bool(given) and all(map(_is_number, given)))
+        positional = (given,) if is_one else tuple(given)
+        return cls(
+            tuple(_example(torch, value, place) for value in positional),
+            {key: _example(torch, value, f"{where}: kwargs[{key!r}]") for key, value in named.items()},
+        )
+
+    def made(self, torch: Any, dtype: Any, device: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the inputs with tensors of a type in the place of shapes, all of them on a device."""
+
+        def tensors(value: Any) -> Any:
+            if isinstance(value, _Shape):
+                return torch.zeros(tuple(value), dtype=dtype, device=device)
+            if isinstance(value, torch.Tensor):
+                value = value.detach()  # values do not matter: torch.export traces with none
+                return value if value.device == device else torch.zeros_like(value, device=device)
+            if isinstance(value, Mapping):
+                return {key: tensors(item) for key, item in value.items()}
+            return [tensors(item) for item in value] if isinstance(value, list) else value
+
+        return tuple(map(tensors, self.positional)), tensors(self.named)
+
+    def __str__(self) -> str:
+        """Sizes in words: "1x3x224x224 and 1x128"."""
+        values = (*self.positional, *self.named.values())
+        sizes = ["x".join(map(str, value if isinstance(value, _Shape) else value.shape)) for value in values
+                 if isinstance(value, _Shape) or hasattr(value, "shape")]  # fmt: skip
+        return " and ".join(size or "one number" for size in sizes) or "no shape"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _example(torch: Any, value: Any, place: str) -> Any:
+    """Return an input as it is given, whole numbers in brackets as a shape. Raises SpecError."""
+    if value is None or isinstance(value, torch.Tensor | bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _example(torch, item, place) for key, item in value.items()}
+    if not isinstance(value, Sequence):
+        raise SpecError(place, f"must be a shape such as (1, 3, 224, 224) or a tensor, got {brief(value)}")
+    if not all(map(_is_number, value)):
+        return [_example(torch, item, place) for item in value]
+    if not all(is_whole(size, 1, MAX_EXTENT) for size in value):
+        raise SpecError(place, f"must hold whole numbers from 1 to {MAX_EXTENT}, got {brief(value)}")
+    return _Shape(value)
 
 
 def _torch(where: str) -> Any:
@@ -140,8 +212,8 @@ def _torch(where: str) -> Any:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Let one thread at a time use torch's tracers, without their warnings and log lines."""
-    with _LOCK, warnings.catch_warnings():
+    """Let one thread at a time use torch's tracers, without their warnings, log lines and dumps of code."""
+    with _LOCK, warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         disabled = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
@@ -151,23 +223,32 @@ def _alone() -> Iterator[None]:
             logging.disable(disabled)
 
 
-def _traced(torch: Any, module: Any, shapes: Sequence[Dims], where: str) -> Any:
+def _traced(torch: Any, module: Any, examples: _Examples, where: str) -> Any:
+    """Return the program of a module. Raises SpecError if torch.export cannot trace it."""
+    tensors = [*module.parameters(), *module.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    kinds = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    own = next((tensor.dtype for tensor in tensors if tensor.dtype in kinds), torch.float32)
+    errors = list[Exception]()
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the linear layers
     try:
-        device = next((tensor.device for tensor in (*module.parameters(), *module.buffers())), None)
-        examples = tuple(torch.empty(shape, device=device or "cpu") for shape in shapes)
-        with _alone():
-            return torch.export.export(_copy(torch, module).eval(), examples)
-    except Exception as error:  # forward() is the user's code and may raise anything
-        listed = " and ".join("x".join(map(str, shape)) for shape in shapes) or "no shape"
-        raise SpecError(
-            where,
-            f"torch.export cannot trace it with inputs of {listed} ({_first_line(error)}); check the example "
-            f"shape, or pass an ExportedProgram",
-        ) from error
+        for dtype in (own, torch.int64):
+            positional, named = examples.made(torch, dtype, device)
+            try:
+                with _alone():
+                    return torch.export.export(_copy(torch, module).eval(), positional, named)
+            except Exception as error:  # noqa: BLE001 - forward() is the user's code and may raise anything
+                errors.append(error)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
+    of_tokens = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
+    told = errors[-1 if of_tokens else 0]
+    raise SpecError(
+        where,
+        f"torch.export cannot trace it with inputs of {examples} ({_first_line(told)}); check the example "
+        f"shape, give example tensors where types matter, or pass an ExportedProgram",
+    ) from told
 
 
 def _copy(torch: Any, module: Any) -> Any:
@@ -201,7 +282,7 @@ def _network(
 
 
 def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
-    """Return the shapes of the inputs; a dynamic batch is 1, any other dynamic axis as in the example."""
+    """Return the shapes of inputs with dynamic axes: a batch is 1, any other axis as in the example."""
     wanted, shapes, symbols = set(program.graph_signature.user_inputs), dict[str, Dims](), dict[str, int]()
     for node in program.graph.nodes:
         value: Any = node.meta.get("val") if node.op == "placeholder" and node.name in wanted else None
@@ -218,12 +299,8 @@ def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
             dims.append(int(known))
         if 0 in dims:
             raise SpecError(place, f"has no elements: its shape is {tuple(dims)}")
-        if len(dims) in (2, 4, 5) and dims[0] != 1:
-            reason = (
-                f"the first axis is the batch and must be 1, its shape is {tuple(dims)}: export with batch 1"
-            )
-            raise SpecError(place, reason)
-        shapes[node.name] = tuple(dims)
+        if any(not isinstance(size, int) for size in value.shape):
+            shapes[node.name] = tuple(dims)
     return shapes
 
 

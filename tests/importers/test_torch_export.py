@@ -369,6 +369,85 @@ def test_module_is_not_changed() -> None:
     assert {n: (id(v), v.device.type) for n, v in module.state_dict(keep_vars=True).items()} == before
 
 
+class Scaled(nn.Module):
+    """Two convolutions and a linear layer; scale: a plain value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.b = nn.Conv2d(8, 4, 3, padding=1, stride=2)
+        self.fc = nn.Linear(4, 5)
+
+    def forward(self, image: Any, scale: float = 1.0) -> Any:
+        return self.fc(self.b(torch.relu(self.norm(self.a(image))) * scale).mean((2, 3)))
+
+
+IMAGE = (1, 3, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "kwargs"),
+    [
+        (Scaled().bfloat16(), IMAGE, None),
+        (Scaled().double(), IMAGE, None),
+        (Scaled().half().to("meta"), list(IMAGE), None),
+        (Scaled().half(), [torch.zeros(IMAGE).half(), 2.0], None),
+        (Scaled(), torch.zeros(IMAGE, device="meta"), {"scale": 0.5}),
+        (Scaled(), (), {"image": IMAGE, "scale": 2.0}),
+        (Scaled(), (4, *IMAGE[1:]), None),
+    ],
+)
+def test_types_and_examples_of_inputs(module: nn.Module, example: Any, kwargs: Any) -> None:
+    """By hand: 16 x 16 windows of 3 * 8 * 9 weights, 8 x 8 of 8 * 4 * 9, one of 4 * 5."""
+    network = from_torch(module, example, kwargs=kwargs)
+    layers = [(network.shapes[each.name].pixels, weights(network, each)) for each in network.stages]
+    assert layers == [(256, 216), (64, 288), (1, 20)]
+    batch = "input 'image' has a batch of 4: taken as 1, one input at a time"
+    assert network.warnings == ((batch,) if example == (4, *IMAGE[1:]) else ())
+
+
+class Tokens(nn.Module):
+    """An embedding of 16 features, a linear layer and a head of the first token; mask: of tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(100, 16)
+        self.each = nn.Linear(16, 8)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, ids: Any, mask: Any = None) -> Any:
+        x = self.each(self.table(ids))
+        return self.head((x if mask is None else x * mask.unsqueeze(-1))[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "kwargs"),
+    [
+        (Tokens(), (1, 12), None),
+        (Tokens().bfloat16(), [(1, 12), (1, 12)], {}),
+        (Tokens(), torch.zeros(1, 12, dtype=torch.int32), {"mask": torch.ones(1, 12)}),
+    ],
+)
+def test_tokens(module: nn.Module, example: Any, kwargs: Any) -> None:
+    network = from_torch(module, example, kwargs=kwargs)
+    layers = [(network.shapes[each.name].pixels, weights(network, each)) for each in network.stages]
+    assert layers == [(12, 128), (1, 32)]
+
+
+def test_torchscript_is_told_how_it_can_be_read(tmp_path: Path) -> None:
+    """The remedy is followed."""
+    script = torch.jit.trace(Scaled().eval(), torch.zeros(IMAGE))
+    with pytest.raises(UnsupportedError, match="is TorchScript") as caught:
+        from_torch(script, IMAGE)
+    _, call, _ = str(caught.value).split("`")
+    names = {"torch": torch, "module": script, "examples": (torch.zeros(IMAGE),)}
+    with contextlib.chdir(tmp_path):
+        exec(call, names)  # noqa: S102 - our own words
+        network = load("module.onnx")
+    assert [weights(network, each) for each in network.stages] == [216, 288, 20]
+
+
 class Choice(nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
@@ -379,11 +458,13 @@ class Choice(nn.Module):
     [
         (Choice, (1, 4), UnsupportedError, "control flow"),
         (lambda: nn.Conv3d(1, 1, 3), (1, 1, 8, 8, 8), UnsupportedError, "3-D data"),
-        (vgg, (2, 3, 30, 30), SpecError, "batch and must be 1"),
         (vgg, (1, 4, 30, 30), SpecError, "cannot trace it with inputs of 1x4x30x30"),
         (vgg, (1, 3, 0, 30), SpecError, "from 1 to"),
         (vgg, "1333", SpecError, "must be a shape"),
+        (vgg, [(1, 3, 30, 30), {1}], SpecError, "or a tensor, got {1}"),
         (lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module"),
+        (lambda: vgg().state_dict(), (1, 3), SpecError, "got a state dict, .* build the module"),
+        (lambda: "vgg.pth", (1, 3), SpecError, "got a path, 'vgg.pth': rramalloc.load reads files"),
     ],
 )
 def test_faults_of_live_modules(build: Function, shape: Any, error: type[Exception], reason: str) -> None:
