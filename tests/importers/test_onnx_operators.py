@@ -417,6 +417,68 @@ def test_quantised_conv(nodes: Any, constants: Any) -> None:
     assert "barrier" not in ops(network)
 
 
+@pytest.mark.parametrize(
+    ("dims", "axis", "as_now"),
+    [
+        ((16,), 1, (16, 1, 1)),
+        ((16, 12), 1, (16, 12, 1)),
+        ((12,), 2, (12, 1)),
+        ((10,), 3, (10,)),
+        ((10,), None, (10,)),
+        ((1,), 0, (1, 1, 1, 1)),
+        ((12, 10), -2, (12, 10)),
+    ],
+)
+@pytest.mark.parametrize("op", ["Add", "Mul", "Pow", "Less"])
+def test_operands_that_begin_at_an_axis(op: str, dims: Dims, axis: int | None, as_now: Dims) -> None:
+    """Before opset 7 an attribute said where the second operand stands; the same nodes as numpy's way."""
+    fields = {"broadcast": 1} | ({} if axis is None else {"axis": axis})
+    for constant in (True, False):
+        constants = [W, weight("b", *map(int, dims))] if constant else [W]
+        inputs: dict[str, Dims] = {"x": (1, 8, 12, 10)} | ({} if constant else {"b": dims})
+        operand = "b" if constant else "n"
+        given = [] if constant else [node("Neg", "b", "n")]
+        old = load(model([STEM, *given, node(op, f"c {operand}", **fields)], constants, inputs, opset=6))
+        shaped = node("Reshape", f"{operand} shape", "r")
+        nodes = [STEM, *given, shaped, node(op, "c r")]
+        new = load(model(nodes, [*constants, ints("shape", list(as_now))], inputs, opset=13))
+        assert old.nodes == new.nodes
+        assert old.warnings == new.warnings
+    with pytest.raises(RramallocError, match="from axis 3 on"):
+        load(model([STEM, node(op, "c b", broadcast=1, axis=3)], [W, weight("b", 10, 4)], opset=6))
+
+
+def test_shapes_of_the_oldest_operators_are_attributes() -> None:
+    """Reshape before opset 5, Pad before opset 2."""
+    reshape = [STEM, node("Reshape", "c", shape=[1, 16, 120])]
+    assert last(load(model(reshape, [W], opset=4))) == last(
+        load(model([STEM, node("Reshape", "c s")], [W, ints("s", [1, 16, 120])], opset=5))
+    )
+    pads = [0, 0, 1, 1, 0, 0, 1, 1]
+    nodes = [node("Pad", "x", "p", paddings=pads), node("Conv", "p k")]
+    network = load(model(nodes, [weight("k", 4, 8, 3, 3)], opset=1))
+    assert (ops(network), last(network)[1]) == ("input conv", "4 x 12 x 10")
+
+
+@pytest.mark.parametrize(
+    ("opset", "fields", "outputs", "trains"),
+    [
+        (17, {"training_mode": 1}, "y m v", True),
+        (17, {}, "y", False),
+        (9, {}, "y m v sm sv", True),
+        (9, {}, "y", False),
+        (6, {}, "y", True),
+        (6, {"is_test": 1}, "y", False),
+    ],
+)
+def test_batch_normalisation_in_training_mode(opset: int, fields: Any, outputs: str, trains: bool) -> None:
+    """Read as in inference, with a note."""
+    nodes = [STEM, node("BatchNormalization", "c s s s s", outputs, "norm", **fields)]
+    network = load(model(nodes, [W, weight("s", 16)], opset=opset))
+    assert ops(network) == "input conv batchnorm"
+    assert any("(1 node, first 'norm') is in training mode" in text for text in network.warnings) == trains
+
+
 def test_unknown_operators_become_barriers_with_one_warning() -> None:
     nodes = [
         STEM,
@@ -700,6 +762,68 @@ def test_qonnx_quantisers_give_the_bits_of_weights_and_inputs(op: str, behind: i
     network = load(model(nodes, [W, floats("s", 0.1), floats("b", 4.0)]))
     layer: Any = network.stages[0]
     assert (layer.weight_bits, layer.input_bits, last(network)) == (bits, bits, ("conv", "16 x 12 x 10"))
+
+
+STORED = {"INT2": 2, "UINT2": 2, "INT4": 4, "UINT4": 4, "INT8": 8, "UINT8": 8, "INT16": 16, "UINT16": 16}
+STORED |= {"FLOAT4E2M1": 4, "FLOAT8E4M3FN": 8, "FLOAT8E4M3FNUZ": 8, "FLOAT8E5M2": 8, "FLOAT8E5M2FNUZ": 8}
+STORED |= {"FLOAT8E8M0": 8}
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_types_give_the_bits_that_they_are_stored_in(kind: str) -> None:
+    """Of weights that are dequantised, by ONNX's operator or written out, and of quantised inputs."""
+    if not hasattr(TensorProto, kind):
+        pytest.skip(f"this onnx has no {kind}")
+    number = getattr(TensorProto, kind)
+    stored = TensorProto(name="v", data_type=number, dims=[8, 16])
+    zero = TensorProto(name="z", data_type=number, dims=[])
+    forms = {
+        "operator": [node("DequantizeLinear", "v s", "w")],
+        "written out": [node("Cast", "v", "f", to=FLOAT), node("Sub", "f s", "g"), node("Mul", "g s", "w")],
+    }
+    by_zero = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d")]
+    by_type = [node("QuantizeLinear", "x s", "q", output_dtype=number), node("DequantizeLinear", "q s", "d")]
+    by_cast = [node("Cast", "x", "q", to=number), node("Cast", "q", "d", to=FLOAT)]
+    for made, quantised in zip(
+        [*forms.values(), forms["operator"]], (by_zero, by_type, by_cast), strict=True
+    ):
+        nodes = [*made, *quantised, node("MatMul", "d w")]
+        network = load(model(nodes, [stored, zero, floats("s", 1.0)], {"x": (1, 6, 8)}, opset=23))
+        (layer,) = network.stages
+        assert (layer.weight_bits, layer.input_bits) == (STORED[kind], STORED[kind])
+
+
+QUANTISERS = {  # domain, prefix of the operators, bits without a zero point
+    "ONNX Runtime": ("com.microsoft", "", 8),
+    "TensorRT, 8": ("trt", "TRT_FP8", 8),
+    "TensorRT, 4": ("trt", "TRT_INT4", 4),
+    "Vitis AI": ("com.vai.quantize", "Vitis", 8),
+    "Quark": ("com.amd.quark", "Extended", 8),
+    "any other": ("acme", "", 8),
+}
+
+
+@pytest.mark.parametrize("tool", QUANTISERS)
+def test_quantisers_of_other_domains_are_those_of_onnx(tool: str) -> None:
+    """Shapes pass, bits are those of the zero point, or of the operator: no node that waits, no warning."""
+    domain, prefix, bits = QUANTISERS[tool]
+    for zero in (True, False):
+        given = "x s z" if zero else "x s"
+        nodes = [
+            node(f"{prefix}QuantizeLinear", given, "q", "q", domain),
+            node(f"{prefix}DequantizeLinear", given.replace("x", "q"), "d", "d", domain),
+            node(f"{prefix}DequantizeLinear", given.replace("x", "v"), "w", "w", domain),
+            node("Conv", "d w"),
+        ]
+        stored = TensorProto(name="v", data_type=TensorProto.INT4, dims=[16, 8, 1, 1])
+        zeros = TensorProto(name="z", data_type=TensorProto.INT16, dims=[])
+        proto = model(nodes, [stored, zeros, floats("s", 1.0)])
+        network = from_model(proto, "net.onnx", {})
+        (layer,) = network.stages
+        assert ops(network) == "input identity identity conv"
+        assert (layer.weight_bits, layer.input_bits) == (4, 16 if zero else bits)
+        assert network.warnings == ()
+        assert proto.graph.node[0].domain == domain  # the file that was given is left as it was
 
 
 def test_keys_and_values_of_earlier_calls() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import onnx
 import onnx.checker
+import onnx.helper
 import onnx.inliner
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
@@ -26,6 +28,10 @@ from rramalloc.importers.onnx.tensors import MAX_FOLDED
 from rramalloc.network.network import sorted_by_needs
 from rramalloc.records import brief
 
+_QUANTISER = re.compile(
+    r"(?:TRT_(?P<kind>INT8|INT4|FP8|FP4)|Vitis|Extended)?(?P<op>QuantizeLinear|DequantizeLinear)"
+)
+"""Quantisers of other domains (TensorRT, Vitis AI, Quark, ONNX Runtime) that compute what ONNX's own do."""
 MAX_NODES = 200_000  # operators of a graph
 _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
@@ -292,7 +298,21 @@ def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], wher
         range(len(alive)),
         lambda place: place_of(where, nodes[alive[place]]),
     )
-    return [nodes[alive[place]] for place in order]
+    return [_of_onnx(nodes[alive[place]]) for place in order]
+
+
+def _of_onnx(node: Any) -> Any:
+    """Return a quantiser of another domain as ONNX's own, which it is but for its element types."""
+    match = _QUANTISER.fullmatch(node.op_type)
+    if match is None or node.domain in ("", "ai.onnx"):
+        return node
+    own = onnx.NodeProto()
+    own.CopyFrom(node)
+    own.op_type, own.domain = match["op"], ""
+    if match["kind"] and match["op"] == "QuantizeLinear" and len(node.input) < 3:
+        kind = {"INT8": "INT8", "INT4": "INT4", "FP8": "FLOAT8E4M3FN", "FP4": "FLOAT4E2M1"}[match["kind"]]
+        own.attribute.append(onnx.helper.make_attribute("output_dtype", getattr(onnx.TensorProto, kind)))
+    return own
 
 
 def read_by(node: Any) -> list[str]:

@@ -40,7 +40,7 @@ from rramalloc.importers.onnx.inputs import (
     settled,
 )
 from rramalloc.importers.onnx.operators import HANDLERS
-from rramalloc.importers.onnx.shapes import evaluate, outputs_of
+from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate, outputs_of
 from rramalloc.importers.onnx.step import Drawing, Step
 from rramalloc.importers.onnx.tensors import (
     BITS,
@@ -58,7 +58,6 @@ from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
-OLDEST_OPSET = 7  # from it on, operands broadcast without attributes
 Drawn = tuple[Drawing, list[str]]
 """The nodes of a graph, and those of its outputs."""
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
@@ -77,6 +76,8 @@ _KEEPS_BITS = _REORDERINGS.union(
     "Clip Concat Constant DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
 )
 """Operators whose results are values of their first input, or 0."""
+_SCALES = ("Div", "Mul", "Sub")
+"""Operators that a dequantisation of stored values is written out with."""
 
 
 def read(
@@ -124,14 +125,13 @@ def from_model(
         drawing, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
-        old = f"opset {graph.opset} is older than {OLDEST_OPSET}: broadcasting may be read wrongly"
         file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
         return drawing.network(
             name or Path(file).stem or file,
             source
             or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
             allow_partial=allow_partial,
-            warnings=[*([old] if graph.opset < OLDEST_OPSET else []), *inputs.notes],
+            warnings=inputs.notes,
             ends=ends,
         )
     except UnicodeDecodeError:
@@ -247,6 +247,7 @@ class Visitor:
             opset=self.graph.opset,
             values=tuple(values[source] if source else None for source in proto.input),
         )
+        step = broadcast_from_axis(step) if step.is_standard else step
         if step.is_standard and step.op == "If":
             made = self.visit_part(branch_of(step, self.graph), ChainMap({}, values))
             values.update(zip(proto.output, made, strict=True))
@@ -363,6 +364,11 @@ def _bits(step: Step, results: Sequence[Value]) -> int | None:
         return int(array.reshape(-1)[0])
     if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
         return max((value.bits for value in step.values if value is not None and value.bits), default=None)
+    if step.op == "Cast" and step.integer("to", 0) in BITS:
+        return BITS[step.integer("to", 0)]
+    if step.op in _SCALES and not any(isinstance(value, Tensor) for value in step.values):
+        alike = [value for value in step.values if value is not None and value.dims == results[0].dims]
+        return next((value.bits for value in alike if value.bits), None)
     first = (*step.values, *results)[0] if step.op in _KEEPS_BITS else None
     return None if first is None else first.bits
 

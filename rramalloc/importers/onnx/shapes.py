@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import onnx.shape_inference
 from rramalloc.errors import UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import MAX_FOLDED, Array, Constant, constant_of, dims_of
+from rramalloc.importers.onnx.tensors import MAX_FOLDED, Array, Constant, arranged, constant_of, dims_of
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
 
@@ -39,6 +40,7 @@ SAME = tuple(
     "Quant IntQuant FloatQuant BipolarQuant Trunc".split()  # of QONNX
 )
 """Operators whose result is their first input, perhaps with other bits."""
+_FROM_AXIS = frozenset("Add And Div Equal Greater Less Mul Or Pow Sub Xor".split())
 _AS_FIRST = frozenset((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"))
 _EVALUATED = frozenset(
     "Abs Add And Cast Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Floor Gather Greater "
@@ -211,6 +213,37 @@ def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
     except ValueError:
         names = " and ".join(shown(dims) for dims in shapes[:4])
         raise step.mismatch("inputs", f"shapes {names} cannot be broadcast") from None
+
+
+def broadcast_from_axis(step: Step) -> Step:
+    """Return the operator with its second operand as numpy broadcasts it: before opset 7 an attribute `axis`
+    said at which axis of the first one it begins. Raises SpecError, NetworkError if it does not fit.
+
+    Source: ONNX operators Add-6, Mul-6 and their kin.
+    """
+    if step.opset >= 7 or step.op not in _FROM_AXIS or len(step.values) != 2:
+        return step
+    kept = [
+        each for each in step.proto.attribute if each.name not in ("axis", "broadcast", "consumed_inputs")
+    ]
+    if len(kept) == len(step.proto.attribute):
+        return step
+    second, proto = step.need(1), onnx.NodeProto()
+    axis = step.attribute("axis", onnx.AttributeProto.INT)
+    if step.integer("broadcast", 0) and axis is not None:
+        first, own = step.dims(0), step.dims(1)
+        begin = step.axis(axis, len(first))
+        behind = len(first) - begin - len(own)
+        if behind < 0:
+            raise step.mismatch("axis", f"{shown(own)} does not fit {shown(first)} from axis {begin} on")
+        array = second.array if isinstance(second, Constant) else None
+        second = arranged(second, [*range(len(own)), *[None] * behind])
+        if isinstance(second, Constant) and array is not None:
+            second = replace(second, array=array.reshape(second.dims or ()))
+    proto.CopyFrom(step.proto)
+    del proto.attribute[:]
+    proto.attribute.extend(kept)
+    return replace(step, proto=proto, values=(step.values[0], second))
 
 
 def reshaped(step: Step, dims: Dims, target: Dims) -> Dims:

@@ -4,6 +4,7 @@ meaning of each axis."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -29,8 +30,13 @@ _T = onnx.TensorProto
 _NAMES = "FLOAT DOUBLE FLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL"
 EVALUATED = frozenset(getattr(_T, kind) for kind in _NAMES.split())
 """Element types of constants that shapes can be made of."""
-BITS = {getattr(_T, f"{sign}INT{bits}"): bits for bits in (4, 8, 16) for sign in ("", "U")}
-"""Bits of the element types that quantised values have."""
+_QUANTISED = re.compile(r"U?INT([248]|16)|FLOAT([1-8])E\w+")
+BITS = {
+    kind: int(match[1] or match[2])
+    for name, kind in _T.DataType.items()
+    if (match := _QUANTISED.fullmatch(name)) is not None
+}
+"""Bits of the element types that quantised values have: as they are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,8 +113,15 @@ def whole(step: Step) -> Sequence[Value]:
 
 
 def batch_norm(step: Step) -> Sequence[Value]:
-    """Translate BatchNormalization as at inference: a factor and offset for each channel."""
-    return [step.pixelwise(step.data(), "batchnorm"), Constant(dims=None)]
+    """Translate BatchNormalization as in inference: a factor and offset for each channel."""
+    y = step.pixelwise(step.data(), "batchnorm")
+    is_training = bool(step.integer("training_mode", 0))
+    if step.opset < 14:  # then its further outputs say so, and before opset 7 an attribute
+        is_training = any(step.proto.output[1:]) if step.opset >= 7 else not step.integer("is_test", 0)
+    if is_training:
+        treatment = "is in training mode: read as in inference, with the mean and variance of its inputs"
+        step.drawing.approximate([y.node], step.label, treatment)
+    return [y, Constant(dims=None)]
 
 
 def _behind(step: Step, x: Tensor, default: int) -> range:

@@ -86,7 +86,8 @@ def reshape(step: Step) -> Sequence[Value]:
     """Translate Reshape, and Flatten to (1, F), or to a matrix if the axis says so."""
     x = step.data()
     if step.op == "Reshape":
-        return [reshape_to(step, x, reshaped(step, x.dims, step.known_integers(1, "shape") or ()))]
+        target = step.integers("shape") if step.opset < 5 else step.known_integers(1, "shape")
+        return [reshape_to(step, x, reshaped(step, x.dims, target or ()))]
     rank, axis = len(x.dims), step.integer("axis", 1)
     axis = rank if axis == rank else step.axis(axis, rank)
     return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
@@ -123,7 +124,8 @@ def pad(step: Step) -> Sequence[Value]:
     """Translate Pad: a zero border goes to the window that alone reads it, else other places are taken."""
     x, mode = step.data(), step.text("mode", "constant")
     rank = len(x.dims)
-    given = step.integers("pads") or (step.known_integers(1, "pads") if step.opset >= 11 else None) or ()
+    given = step.integers("paddings" if step.opset < 2 else "pads") or ()
+    given = step.known_integers(1, "pads") or () if step.opset >= 11 and not given else given
     axes = step.known_integers(3, "axes") if step.opset >= 18 else None
     where = range(rank) if axes is None else [step.axis(axis, rank, "axes") for axis in axes]
     if len(given) != 2 * len(where):
