@@ -26,6 +26,8 @@ _MOST_STEPS = 200
 """Changes of one descent; the longest seen took 90."""
 _WORTH_DESCENT = 1.2
 """Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
+_CHEAP_LOOK = 0.01
+"""Part of the work allowed up to which a look at all neighbours is cheap: then any allocation is improved."""
 _OTHER_BLOCKS = 12
 """Other blocks of a stage that are tried, those with the fewest arrays for about its length."""
 _SECONDS_PER_LOOK = 0.01
@@ -53,8 +55,15 @@ class Descent:
     def keep(self, found: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Offer an allocation, and what a descent from it finds where it is nearly the best."""
         incumbent.offer(found)
-        if incumbent.value_of(found) < incumbent.value * _WORTH_DESCENT:
+        near = incumbent.value_of(found) < incumbent.value * _WORTH_DESCENT
+        if near or self._look_s <= _CHEAP_LOOK * self.stop.work_s:
             self.improve(found, incumbent, most_s)
+
+    @property
+    def _look_s(self) -> float:
+        """Work of timing all neighbours of an allocation, about: ten moves of each stage, in pairs."""
+        stages = len(self.problem.demand)
+        return cost.NEIGHBOUR_BLOCK * stages * min(MOST_PAIRS, (10 * stages) ** 2)
 
     def improve(self, start: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Go from neighbour to neighbour as long as one is better, for `most_s` counted seconds at most."""
