@@ -234,12 +234,6 @@ class ModeArrays(Modes):
             return CopyModes(demand)
         return replace(self, demand=demand, _counts={})
 
-    @property
-    def in_free_tiles(self) -> ModeArrays:
-        """The same modes where any arrays of a tile can be used."""
-        chip = self.hardware.chip and self.hardware.chip.model_copy(update={"sharing": "free"})
-        return replace(self, hardware=self.hardware.model_copy(update={"chip": chip}), _counts={})
-
     def of(self, stage: int, block: Variant) -> BlockArrays:
         """Arrays of a stage with blocks of this shape."""
         node = self.stages[stage]

@@ -26,10 +26,11 @@ _MOST_STEPS = 200
 """Changes of one descent; the longest seen took 90."""
 _WORTH_DESCENT = 1.2
 """Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
-_CHEAP_LOOK = 0.01
-"""Part of the work allowed up to which a look at all neighbours is cheap: then any allocation is improved."""
+_CHEAP_LOOK = 0.02
+"""Part of the work allowed up to which a look at all neighbours is cheap: then any allocation is improved,
+and no other block is left out."""
 _OTHER_BLOCKS = 12
-"""Other blocks of a stage that are tried, those with the fewest arrays for about its length."""
+"""Modes with other blocks of a stage that are tried, those with the fewest arrays."""
 _SECONDS_PER_LOOK = 0.01
 """Work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
 
@@ -56,14 +57,14 @@ class Descent:
         """Offer an allocation, and what a descent from it finds where it is nearly the best."""
         incumbent.offer(found)
         near = incumbent.value_of(found) < incumbent.value * _WORTH_DESCENT
-        if near or self._look_s <= _CHEAP_LOOK * self.stop.work_s:
+        if near or self._is_cheap:
             self.improve(found, incumbent, most_s)
 
     @property
-    def _look_s(self) -> float:
-        """Work of timing all neighbours of an allocation, about: ten moves of each stage, in pairs."""
-        stages = len(self.problem.demand)
-        return cost.NEIGHBOUR_BLOCK * stages * min(MOST_PAIRS, (10 * stages) ** 2)
+    def _is_cheap(self) -> bool:
+        """Whether timing all neighbours of an allocation, with as many pairs as are tried, is little work."""
+        seconds = cost.NEIGHBOUR_BLOCK * len(self.problem.demand) * MOST_PAIRS
+        return seconds <= _CHEAP_LOOK * self.stop.work_s
 
     def improve(self, start: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Go from neighbour to neighbour as long as one is better, for `most_s` counted seconds at most."""
@@ -122,7 +123,7 @@ class Descent:
                 yield self.problem.choice(row, blocks, makespan)
 
     def _moves(self, found: Choice, stage: int) -> Iterator[Move]:
-        """Return a batch and a copy more and fewer of its block, and other blocks for its length."""
+        """Return a batch and a copy more and fewer of its block, and other blocks of its length or arrays."""
         problem, block, copies = self.problem, found.blocks[stage], int(found.copies[stage])
         total = problem.total(stage, block)
         batches = -(-total // copies)
@@ -130,10 +131,11 @@ class Descent:
         used = problem.arrays_of_stage(stage, block, copies)
         fewer, more = -(-total // (batches + 1)), -(-total // max(batches - 1, 1))
         half, twice = -(-2 * total // max(batches, 1)), -(-total // (2 * batches))
-        modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total)]
+        full = problem.modes.count(stage, block).most_copies(used)  # copies that take no more arrays
+        modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total, full)]
         if whole := problem.divided(stage, block):
             modes = [(block, count) for count in divisors(whole)]
-        modes += self._other_blocks(stage, block, length)
+        modes += self._other_blocks(stage, block, length, used)
         least, most = problem.copies_allowed(stage, block)
         for shape, count in dict.fromkeys(modes):
             if shape != block:
@@ -144,8 +146,11 @@ class Descent:
             if (shape, kept) != (block, copies) and kept >= least:
                 yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
 
-    def _other_blocks(self, stage: int, block: Variant, length: int) -> list[tuple[Variant, int]]:
-        """Return modes of about a length with other blocks of the menu, those with the fewest arrays."""
+    def _other_blocks(self, stage: int, block: Variant, length: int, used: int) -> list[tuple[Variant, int]]:
+        """Return modes with other blocks of the menu, those with the fewest arrays.
+
+        Each with the copies for about a length, and with those that `used` arrays hold.
+        """
         problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.modes
         modes = list[tuple[Variant, int]]()
         for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
@@ -154,6 +159,7 @@ class Descent:
             if shape != block:
                 longest = max(1, length // ticks)
                 counts = [-(-total // batches) for batches in (longest, longest + 1)]
+                counts += [min(full, total)] if (full := arrays.count(stage, shape).most_copies(used)) else []
                 if whole := problem.divided(stage, shape):
                     counts = [max(d for d in divisors(whole) if d <= count) for count in counts]
                 modes += [(shape, count) for count in counts]
@@ -163,7 +169,7 @@ class Descent:
             stored = arrays.count_stored(stage, mode[0]).arrays(1)
             return problem.arrays_of_stage(stage, *mode), stored * problem.total(stage, mode[0])
 
-        return sorted(modes, key=size)[:_OTHER_BLOCKS]
+        return sorted(dict.fromkeys(modes), key=size)[: None if self._is_cheap else _OTHER_BLOCKS]
 
     def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""

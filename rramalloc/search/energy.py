@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.mapping.demand import ModeArrays
 from rramalloc.search.menu import StageModes, all_modes, listed_modes, shortest_step_ns
 from rramalloc.search.problem import Choice, Column, Problem, variants_of
 from rramalloc.search.sequential import least_cost
@@ -32,12 +31,10 @@ class EnergyFloor:
 
         A batch reads at least the arrays that its copies fill, in at least the slots of a single copy.
         """
-        problem = self.problem
         if self.model.energy.read_pj is None:
             return 0.0
-        if isinstance(problem.modes, ModeArrays) and problem.in_whole_tiles:  # the rest of a tile is not read
-            problem = replace(problem, modes=problem.modes.in_free_tiles)
-        listed = [listed_modes(problem, stage, self._most(stage)) for stage in range(len(problem.demand))]
+        stages = range(len(self.problem.demand))
+        listed = [listed_modes(self.problem, stage, self._most(stage)) for stage in stages]
         least_pj = [float(self._of_blocks(stage, each).min()) for stage, each in enumerate(listed)]
         return math.fsum([*least_pj, *self.model.moved_pj.tolist()])
 
@@ -53,7 +50,9 @@ class EnergyFloor:
     def _of_blocks(self, stage: int, listed: StageModes) -> npt.NDArray[np.float64]:
         """Return the least energy of the reads of a stage in each of its blocks, one batch a block."""
         energy, model, total = self.model.energy, self.model, listed.blocks[:, Column.TOTAL]
-        reads = listed.arrays_of(np.arange(len(listed.blocks)), total)
+        stored = listed.blocks.copy()
+        stored[:, Column.TILE] = 1  # the rest of a whole tile is not read
+        reads = replace(listed, blocks=stored).arrays_of(np.arange(len(stored)), total)
         variants = variants_of(listed.blocks)
         slots = np.array([model.slots(stage, variant, 1) for variant in variants])
         cycles = np.array([model.cycles(stage, variant) for variant in variants])
