@@ -19,8 +19,10 @@ from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
 
-MOST_ALLOCATIONS = 10_000
-"""Allocations of a small problem: to time all of them takes less than most searches do without a proof."""
+MOST_ALLOCATIONS = 50_000
+"""Allocations up to which all are timed where a search leaves a gap: it took longer, of the default work."""
+MOST_AT_ONCE = 10_000
+"""Allocations up to which no search is made before: many would have their proof sooner, few by much."""
 MOST_STAGES = 12
 """Stages of a small problem: of more even a spare array for each leaves too many allocations."""
 _SHARE = 0.5
@@ -49,13 +51,13 @@ class _Options(NamedTuple):
         return cls([variants[at] for at in row.tolist()], copies, each.arrays_of(each.block[row], copies))
 
 
-def every_choice(problem: Problem, stop: Work) -> list[Choice] | None:
-    """Return all allocations of a problem, None if they are too many to time each.
+def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> list[Choice] | None:
+    """Return all allocations of a problem; None if they are more than `most`, or too many for the work.
 
     Source: docs/sources/model.md 8.
     """
     seconds = cost.ALLOCATION * len(problem.demand)
-    most = min(MOST_ALLOCATIONS, int(_SHARE * (stop.work_s - stop.spent_s) / seconds))
+    most = min(most, int(_SHARE * stop.work_s / seconds))
     if stop.out_of_time or len(problem.demand) > MOST_STAGES or _fewest_ways(problem) > most:
         return None
     stages = all_modes(problem)

@@ -16,14 +16,14 @@ import numpy as np
 from typing_extensions import override
 
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
-from rramalloc.errors import BudgetError, RramallocError, SpecError, TargetError
+from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch, solve_with_ties
 from rramalloc.search.bound.boxes import bounder_of
 from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
-from rramalloc.search.enumeration import every_choice
+from rramalloc.search.enumeration import MOST_ALLOCATIONS, MOST_AT_ONCE, every_choice
 from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -84,18 +84,39 @@ class Quantity(ABC):
 
 
 class Objective(Quantity):
-    """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
+    """A quantity that is minimised.
+
+    by_methods: whether methods other than `auto` are judged by it; most_at_once: allocations of a problem up
+    to which all are timed before a search is made.
+    """
 
     by_methods: bool = False
+    most_at_once: int = MOST_AT_ONCE
 
     def solve(self, stop: Work, seed: int) -> Answer:
         """Return the best of all allocations of a small problem, of another one that of a search.
 
         As `auto` does. Raises TargetError, LimitError, SpecError.
         """
-        every = every_choice(self.problem, stop)
-        if every is None:
-            return self.search(stop, seed)
+        every, unmet, answer = every_choice(self.problem, stop, self.most_at_once), None, None
+        if every is not None:
+            return self._best_of(every, stop, seed)
+        try:
+            answer = self.search(stop, seed)
+            if gap_of(self.value(answer.choice), self.bound(answer, stop)) <= max(stop.gap, _ROUNDING):
+                return answer
+        except (TargetError, LimitError) as error:
+            if error.proven:
+                raise
+            unmet = error
+        if (every := every_choice(self.problem, stop)) is not None:
+            return self._best_of(every, stop, seed)
+        if answer is None:
+            raise unmet or AssertionError("a search ends with an answer or an error")
+        return answer
+
+    def _best_of(self, every: Sequence[Choice], stop: Work, seed: int) -> Answer:
+        """Return the best of all allocations. Raises TargetError, LimitError where none is allowed."""
         allowed = [found for found in every if self.allows(found)]
         if not allowed:
             raise self.refusal(every, stop, seed)
@@ -359,6 +380,7 @@ class Interval(TimeObjective):
     """Time between inputs that stream."""
 
     name, label = "interval", "interval"
+    most_at_once = MOST_ALLOCATIONS  # its bound says nothing of the latency, which breaks ties
 
     @override
     def value(self, found: Choice) -> float:
@@ -562,6 +584,8 @@ class Sequential(TimeObjective):
 
 class RangedByArrays(Objective):
     """Objective that rises with arrays and with time, so that ranges of arrays bound it."""
+
+    most_at_once = MOST_ALLOCATIONS  # such searches hardly ever end with a proof
 
     @abstractmethod
     def least(self, arrays: int, latency_ns: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ from rramalloc.errors import LimitError, TargetError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.search import enumeration
+from rramalloc.search import enumeration, objective
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 
@@ -50,9 +51,7 @@ def test_all_allocations_are_there(number: int) -> None:
 def test_too_many_for_the_work_or_for_their_number_are_left_to_a_search() -> None:
     problem = problem_of(case_of(0))
     assert enumeration.every_choice(problem, Work(work=0)) is None
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(enumeration, "MOST_ALLOCATIONS", 2)
-        assert enumeration.every_choice(problem, Work()) is None
+    assert enumeration.every_choice(problem, Work(), 2) is None
     large = Case(rramalloc.load("alexnet"), rramalloc.load_hardware("plain")).problem(1000)
     assert enumeration.every_choice(large, Work()) is None
 
@@ -116,20 +115,32 @@ def test_what_no_allocation_keeps_is_proven_and_says_the_least() -> None:
     assert (missed.value.proven, missed.value.bound, missed.value.unit) == (True, 384, "ns")
 
 
+def test_a_search_without_a_proof_is_followed_by_all_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than are timed at once."""
+    problem = Case(ONE, READS, MappingOptions(mapping="sdk")).problem(4)
+    monkeypatch.setattr(objective.Latency, "most_at_once", 0)
+    searched = objective.Latency(problem).search(Work(work=1), 0)
+    unproven = replace(searched, objective_bound=1)
+    monkeypatch.setattr(objective.Latency, "search", lambda *_: unproven)
+    found = objective.Latency(problem).solve(Work(), 0)
+    assert found.objective_bound == objective.Latency(problem).value(found.choice)
+    assert found.proof.startswith("proven optimal: all ")
+
+
 @EACH_CASE
 def test_ties_and_fronts_are_those_of_all_allocations(number: int) -> None:
     """Of equal intervals the least latency, of all else the fewest arrays; a front is proven."""
     case = case_of(number)
-    for objective, axes in (
+    for name, axes in (
         ("latency", ("latency_ns", "arrays")),
         ("interval", ("interval_ns", "latency_ns", "arrays")),
         ("edp", ("edp", "arrays")),
     ):
-        found = rramalloc.optimize(case.network, case.budget, objective=objective, **case.options())
+        found = rramalloc.optimize(case.network, case.budget, objective=name, **case.options())
         best = best_of(case.ways, *axes)
         assert found.gap == 0
         assert found.arrays.used == best["arrays"]
-        assert found.latency_ns == pytest.approx(best["latency_ns"], rel=SAME) or objective == "edp"
+        assert found.latency_ns == pytest.approx(best["latency_ns"], rel=SAME) or name == "edp"
     along = Random(number).choice(("latency_ns", "energy", "edp"))
     front = rramalloc.pareto(case.network, case.budget, objective=along, against="interval", **case.options())
     assert front.proven == len(front.points)
