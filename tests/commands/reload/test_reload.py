@@ -237,7 +237,7 @@ def test_no_cuts_and_no_allocation_are_faster_than_the_bound(
 ) -> None:
     case = drawn(random, mapping, clock)
     plan = rramalloc.optimize_reload(
-        case.network, case.arrays, hardware=case.hardware, mapping=mapping, inputs=case.inputs, work=20
+        case.network, case.arrays, hardware=case.hardware, mapping=mapping, inputs=case.inputs, work=5
     )
     optimum = case.optimum()
     assert plan.lower_bound <= optimum * (1 + 1e-9)
@@ -257,7 +257,7 @@ def test_no_cuts_and_no_allocation_are_faster_than_the_bound(
 
 
 @EACH_KIND
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(random=randoms)
 def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: Random) -> None:
     """Neither than the bound that takes no search, nor than that of little work."""
