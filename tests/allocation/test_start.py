@@ -20,7 +20,7 @@ from rramalloc.mapping.options import MappingOptions
 HELD = {"conv1": 26, "conv2": 6, "conv3": 2, "conv4": 2, "conv5": 2}
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(random=randoms)
 def test_never_worse_than_the_start(random: Random) -> None:
     """Any objective, copies and modes, limits, tiles; without work the answer is the start."""

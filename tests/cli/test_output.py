@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -24,6 +24,7 @@ class Screen(io.StringIO):
 TEXTS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "Zs")), max_size=40)
 
 
+@settings(max_examples=30)
 @given(
     rows=st.lists(st.tuples(TEXTS, st.integers(0, 10**12), st.floats(0, 1e9), TEXTS), min_size=1, max_size=4),
     columns=st.integers(10, 120),

@@ -6,10 +6,12 @@ import contextlib
 import os
 import random
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from commands.sweep.conftest import InThisProcess
 from hostile.documents import HARDWARE, with_value
 from hostile.fuzz import COMMANDS, VALUES, prepare, run, try_case, with_target
 from hypothesis import given
@@ -20,6 +22,14 @@ from rramalloc.network.network import Network
 
 CASES = int(os.environ.get("RRAMALLOC_FUZZ", "120"))
 """Commands with hostile input; 5,000 take half an hour."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sweeps_in_this_process() -> Iterator[None]:
+    """Workers are tested where sweeps are: each takes a second to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rramalloc.commands.sweep.sweep.LocalWorkers", InThisProcess)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def problem(name: str, arrays: int) -> Problem:
     return Case(load(name), load_hardware("plain")).problem(arrays)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(random=randoms)
 def test_proven_means_least_of_all(random: Random) -> None:
     case = small_problem(random)

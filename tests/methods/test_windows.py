@@ -99,7 +99,7 @@ def test_windows_of_a_transposed_convolution(pads: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["sdk", "vw-sdk"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(random=randoms)
 def test_every_proposal_fits(name: str, random: Random) -> None:
     """What is proposed passes the check, unchanged, for strides, dilations and groups alike."""

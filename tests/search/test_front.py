@@ -33,7 +33,7 @@ def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
     return float(values[case.allocations @ case.problem.demand <= budget].min())
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(case=enumerated(), seed=st.integers(0, 3), work=st.sampled_from([2, 20, 2000]))
 def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     case: Enumerated, seed: int, work: int
@@ -52,7 +52,7 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     assert not proven or points == staircase(arrays, case.makespans)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(case=enumerated(), seed=st.integers(0, 2))
 def test_one_core_and_two_give_the_same_front(case: Enumerated, seed: int) -> None:
     works = [Work(work=10, cores=cores) for cores in (1, 2)]

@@ -130,7 +130,7 @@ def test_merge_waits_for_the_slower_branch() -> None:
     ("ops", "fc"),
     [(CHAIN, "host"), (ANY, "host"), (ANY + ALL_PIXELS, "crossbar"), (ANY + ALL_PIXELS, "host")],
 )
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(random=randoms)
 def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
     """docs/sources/model.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
@@ -151,7 +151,7 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
 
 
 @pytest.mark.parametrize("handoff", HANDOFFS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(random=randoms)
 def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: Any) -> None:
     """docs/sources/model.md 10 and 11: batches of blocks in lockstep, each stage with its own period."""
@@ -196,7 +196,7 @@ def test_every_route_to_the_makespan_agrees(random: Random) -> None:
             assert finish == timing.finish.tolist()
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(random=randoms)
 def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> None:
     network = random_network(random, 16)

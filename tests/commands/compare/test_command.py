@@ -84,7 +84,7 @@ def test_interrupt_keeps_what_was_ready(start: Start, tmp_path: Path) -> None:
     process = start(*words, target, "--figure", figure)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("1/")
-    time.sleep(1)
+    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -151,7 +151,7 @@ def test_interrupt_keeps_the_best(start: Start, tmp_path: Path) -> None:
     process = start(*arguments, target)
     assert process.stderr is not None
     process.stderr.readline()  # progress: the search runs
-    time.sleep(0.5)
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -15,7 +15,7 @@ import pytest
 from commands.tune.toys import SUM, script
 from program import Run
 
-SLOW = SUM + "\nimport time\ntime.sleep(0.2)\n"
+SLOW = SUM + "\nimport time\ntime.sleep(0.05)\n"
 
 
 def options(folder: Path, text: str = SUM, store: str = "answers.sqlite") -> tuple[object, ...]:
@@ -113,10 +113,9 @@ def test_killed_and_resumed(run: Run, start: Start, tiny: Path, tmp_path: Path) 
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert there <= answers(store) < 12
-    resumed = start("tune", tiny, *slow, "--format", "json", "-q")
-    out, err = resumed.communicate()
-    assert (resumed.returncode, err) == (0, "")
-    assert json.loads(out)["judged"] == json.loads(whole)["judged"]
+    resumed = run("tune", tiny, *slow, "--format", "json", "-q")
+    assert (resumed.code, resumed.err) == (0, "")
+    assert resumed.json["judged"] == json.loads(whole)["judged"]
     assert answers(store) == 12
 
 

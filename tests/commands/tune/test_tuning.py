@@ -24,9 +24,9 @@ def clocks() -> OwnClocks:
 
 @pytest.fixture(scope="module")
 def tuned() -> tuple[Tuning, OwnClocks]:
-    """The result of 30 evaluations, and the simulator that gave them."""
+    """The result of 20 evaluations, and the simulator that gave them."""
     simulator = clocks()
-    return rramalloc.tune(NETWORK, 24, simulator, evaluations=30), simulator
+    return rramalloc.tune(NETWORK, 24, simulator, evaluations=20), simulator
 
 
 def test_the_best_answer_is_the_result(tuned: tuple[Tuning, OwnClocks]) -> None:
@@ -35,7 +35,7 @@ def test_the_best_answer_is_the_result(tuned: tuple[Tuning, OwnClocks]) -> None:
     assert tuning.figure == min(figures)
     assert tuning.before == figures[0]
     assert tuning.figure < tuning.before
-    assert tuning.evaluations == 30
+    assert tuning.evaluations == 20
     assert tuning.allocation.arrays.used <= 24
     again = clocks()
     assert again.evaluate(NETWORK, tuning.allocation) == tuning.figure
@@ -57,7 +57,7 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 
 def test_failures_are_rows_with_reasons() -> None:
-    tuning = rramalloc.tune(NETWORK, 24, Faulty(), evaluations=30)
+    tuning = rramalloc.tune(NETWORK, 24, Faulty(), evaluations=20)
     for row in tuning.judged:
         copies = row.replication["conv1"]
         assert (row.figure, row.failure) == (

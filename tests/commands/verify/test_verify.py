@@ -28,7 +28,7 @@ from rramalloc.timing.stage_graph import StageGraph
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(randoms)
 def test_any_network_is_equal(random: Random) -> None:
     """Values, and no window read before its inputs are there; in modes every stage has blocks of its own."""
