@@ -156,6 +156,6 @@ def published_steps(network: Network, replication: MappingOf[str, int]) -> int |
     """Return the steps by the published recurrence, None where it does not cover the network."""
     try:
         chain = chain_layers(network, replication)
+        return published(chain, [replication[layer.name] for layer in chain]).steps
     except UnsupportedError:
         return None
-    return published(chain, [replication[layer.name] for layer in chain]).steps

@@ -21,7 +21,6 @@ It rises with n where padding is smaller than the kernel, and then the program i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -37,34 +36,22 @@ from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import Work
-from rramalloc.timing.published import ChainLayer, chain_layers, published
+from rramalloc.timing.published import (
+    ChainLayer,
+    ceil_div,
+    chain_layers,
+    last_needed,
+    published,
+    rows_of,
+)
 from rramalloc.timing.simulate import Replication
 from rramalloc.units import duration
 
 _ROUNDS = 4  # passes that tighten the box; a box larger than the fixed point is valid too
 
 
-@compiled_inline
-def _ceil(part: int, whole: int) -> int:
-    """Exact below 2^53, and faster than a division of integers."""
-    return int(np.ceil(part / whole))
-
-
-@compiled_inline
-def _last(layers: Any, i: int, n: int) -> int:
-    """Last pixel of layer i - 1 that the first n windows of layer i need; rows are not clamped.
-
-    layers: int64, a row per layer: w_out; and of the layer before it: w_out, conv pixels per window along
-    an axis, conv row that the first window ends in, last conv column that any window needs; windows; tail.
-    """
-    before, step, first, end = layers[i, 1], layers[i, 2], layers[i, 3], layers[i, 4]
-    row = _ceil(n, layers[i, 0]) - 1
-    column = n - row * layers[i, 0] - 1
-    return int((row * step + first - 1) * before + min(column * step + first, end))
-
-
 class Goal(NamedTuple):
-    """Steps to meet. layers: rows as `_last` reads them; demand: arrays of a copy of each layer."""
+    """Steps to meet. layers: rows as `last_needed` reads them; demand: arrays of a copy of each layer."""
 
     layers: Any
     demand: Any
@@ -88,12 +75,16 @@ class Demands(NamedTuple):
 
 
 class Span(NamedTuple):
-    """States begin ... end - 1 are extended; `filled` places are taken; `limit` bounds the work."""
+    """Where an extension of states goes on: at the state `begin`, with that many copies, 0 for the fewest.
+
+    filled: places that are taken; limit: work after which it ends; pause: after which it returns to go on.
+    """
 
     begin: int
-    end: int
+    copies: int
     filled: int
     limit: int
+    pause: int
 
 
 @compiled
@@ -120,10 +111,10 @@ def least_box(goal: Any, room: int, rest: int, demands: Any, free: int, box: Any
             left = target - after - wait[j]
             if left < 1:
                 return -1
-            low[j] = max(low[j], _ceil(layers[j, 5], left))
+            low[j] = max(low[j], ceil_div(layers[j, 5], left))
             if low[j] > high[j]:
                 return -1
-            after += _ceil(layers[j, 6], high[j])
+            after += ceil_div(layers[j, 6], high[j])
         arrays = _narrow(demand, room, free, low, high)
         if arrays <= before:
             break
@@ -149,8 +140,8 @@ def _least_wait(layers: Any, j: int, low: Any, high: Any, wait: Any) -> int:
     least = 0
     n = low[j]
     for m in range(j - 1, -1, -1):
-        ask = _last(layers, m + 1, n)
-        batches = _ceil(ask, high[m])
+        ask = last_needed(layers, m + 1, n)
+        batches = ceil_div(ask, high[m])
         least = max(least, batches - 1 + wait[m])
         n = max(ask, batches * low[m])
     return least
@@ -164,11 +155,11 @@ def _reach(layers: Any, ask: int, due: int, free: int, box: Any) -> bool:
         left = due + 1 - wait[j]
         if left < 1:
             return False
-        low[j] = max(low[j], _ceil(ask, left))
+        low[j] = max(low[j], ceil_div(ask, left))
         if low[j] > high[j]:
             return False
         if j:
-            ask = _last(layers, j, max(ask, _ceil(ask, high[j]) * low[j]))
+            ask = last_needed(layers, j, max(ask, ceil_div(ask, high[j]) * low[j]))
     return True
 
 
@@ -179,17 +170,17 @@ def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: An
     The first is for the start of layer i, the others for its batches that the layers behind ask for.
     """
     layers, asks, dues, count = goal.layers, demands.asks, demands.dues, demands.size
-    wait = goal.target - rest - _ceil(layers[i, 5], copies)
+    wait = goal.target - rest - ceil_div(layers[i, 5], copies)
     for r in range(count):
-        wait = min(wait, dues[r] + 1 - _ceil(asks[r], copies))
+        wait = min(wait, dues[r] + 1 - ceil_div(asks[r], copies))
     if wait < 0:
         return -1
     if i == 0:
         return 0
-    new_asks[0], new_dues[0] = _last(layers, i, copies), wait
+    new_asks[0], new_dues[0] = last_needed(layers, i, copies), wait
     least = 1
     for r in range(count):
-        ask = _last(layers, i, _ceil(asks[r], copies) * copies)
+        ask = last_needed(layers, i, ceil_div(asks[r], copies) * copies)
         least = _add(new_asks, new_dues, least, ask, dues[r])
     return least
 
@@ -212,30 +203,37 @@ def _add(asks: Any, dues: Any, count: int, ask: int, due: int) -> int:
 
 
 @compiled_maker
-def extend(goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, span: Any) -> tuple[int, int]:
-    """Append the states of a span with every useful number of copies of layer i to `out`.
+def extend(
+    goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, span: Any
+) -> tuple[int, int, int, int]:
+    """Append the states from `span.begin` on with every useful number of copies of layer i to `out`.
 
-    states, out: _States; whole: the box of all layers. Returns the number of states in `out` and the layers
-    that were examined, a count of work; ends early if `out` is full or the work passes the limit.
+    states, out: _States; whole: the box of all layers. Returns the number of states in `out`; the layers
+    that were examined, a count of work; and the state and copies at which to go on. It ends early, after the
+    last state, if `out` is full or the work passes the limit.
     """
     layers, demand = goal.layers, goal.demand
     room = np.empty((6, len(layers)), dtype=np.int64)
     box, smaller = Box(room[0], room[1], room[2]), Box(room[3], room[4], room[5])
     to, work = span.filled, 0
-    for s in range(span.begin, span.end):
+    for s in range(span.begin, len(states.least)):
         _copy_box(box, whole)
         left = budget - states.arrays[s]
         demands = Demands(states.asks[s], states.dues[s], states.asked[s])
-        work += (i + 1) * (i + 1 + demands.size)
+        goes_on = s == span.begin and span.copies > 0
+        if not goes_on:
+            work += (i + 1) * (i + 1 + demands.size)
         if least_box(goal, left, states.rest[s], demands, i + 1, box) < 0:
             continue
-        for d in range(box.low[i], box.high[i] + 1):
+        for d in range(span.copies if goes_on else box.low[i], box.high[i] + 1):
             if to == len(out.least) or work > span.limit:
-                return to, work
+                return to, work, len(states.least), 0
+            if work > span.pause:
+                return to, work, s, d
             count = _asked(goal, i, d, states.rest[s], demands, out.asks[to], out.dues[to])
             if count < 0:
                 continue
-            out.rest[to] = states.rest[s] + _ceil(layers[i, 6], d)
+            out.rest[to] = states.rest[s] + ceil_div(layers[i, 6], d)
             _copy_box(smaller, box)
             work += (i + 1) * (i + 1 + count)
             asked = Demands(out.asks[to], out.dues[to], count)
@@ -250,7 +248,7 @@ def extend(goal: Any, budget: int, i: int, whole: Any, states: Any, out: Any, sp
             to += 1
             if i == 0:
                 break
-    return to, work
+    return to, work, len(states.least), 0
 
 
 @compiled_part
@@ -303,7 +301,7 @@ _WIDTHS = (16, 1024, 8192)
 """States kept per layer, in one attempt after the other."""
 _WIDTH_FOR_TIES = 256  # states kept per layer when only the arrays of the best steps are lowered
 _CHILDREN = 8  # room for children, as a multiple of the states kept
-_SLICE = 64  # states expanded between two looks at the work left
+_PAUSE = int(0.02 / cost.DEMAND_LAYER)  # layers examined between two looks at the clock
 _LOOK = 256  # kept states that a new one is compared with for dominance
 _MOST_ENTRIES = 2**21
 """Room for states times layers."""
@@ -466,6 +464,8 @@ class _TargetSearch:
 
     def _decide(self, target: int, width: int) -> bool:
         """Look for an allocation that meets the target; whether nothing was left out."""
+        if self.stop.out_of_time:
+            return False
         box = self._box(target)
         if box is None:
             return True
@@ -474,21 +474,21 @@ class _TargetSearch:
         room = _States.room(min(_CHILDREN * width, max(1, _MOST_ENTRIES // layers)), layers)
         complete = True
         for layer in range(layers - 1, -1, -1):
-            filled = 0
-            for begin in range(0, len(states.least), _SLICE):
+            filled, at, copies = 0, 0, 0
+            while at < len(states.least):
                 if self.stop.is_used_up or filled == len(room.least):
                     complete = False
                     break
-                end, limit = min(begin + _SLICE, len(states.least)), self._work_left
-                span = Span(begin, end, filled, limit)
-                filled, work = extend(goal, self._budget, layer, box, states, room, span)
+                limit = self._work_left
+                span = Span(at, copies, filled, limit, _PAUSE)
+                filled, work, at, copies = extend(goal, self._budget, layer, box, states, room, span)
                 self.stop.charge(cost.DEMAND_LAYER * work)
                 complete = complete and work <= limit
             complete = complete and filled < len(room.least)
             states, all_kept = self._most_promising(room, filled, width)
             complete = complete and all_kept
-        for copies in states.copies[:1]:
-            self._take(copies)
+        for found in states.copies[:1]:
+            self._take(found)
         return complete
 
     def _most_promising(self, room: _States, filled: int, width: int) -> tuple[_States, bool]:
@@ -533,19 +533,6 @@ class _TargetSearch:
         if self.bound >= self.steps:
             return f"{reached}, the fewest there are: {how}"
         return f"{reached}, no fewer than {self.bound}: {how}"
-
-
-def rows_of(chain: Sequence[ChainLayer]) -> Ints:
-    """Return the layers as the compiled functions read them (`_last`): each one and the layer before it."""
-    rows = []
-    for layer, before in zip(chain, (chain[0], *chain), strict=False):
-        pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
-        first = before.k_pool + before.s_pool * (layer.k - layer.p - 1) - before.p_pool
-        end = min(before.k_pool + before.s_pool * (pooled - 1) - before.p_pool, before.w_out)
-        tail = layer.w_out * (layer.p // layer.s)
-        windows = layer.w_out * layer.h_out
-        rows.append((layer.w_out, before.w_out, layer.s * before.s_pool, first, end, windows, tail))
-    return np.array(rows, dtype=np.int64)
 
 
 PUBLISHED = Method(

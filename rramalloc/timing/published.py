@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.errors import UnsupportedError
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
+
+Ints = npt.NDArray[np.int64]
+_WINDOWS, _TAIL = 5, 6
+"""Columns of `rows_of`."""
+_MOST_PIXELS = 2**53
+"""Pixels of a layer up to which quotients are exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,35 +57,74 @@ class Published:
 def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Published:
     """Evaluate the recurrence as it was published: pixels handed on within a step, rows not clamped.
 
+    Raises UnsupportedError where a layer asks for more pixels than can be counted, as rows are not clamped.
     Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
-    normal_op, pre_op, tail, op = [], [0] * len(layers), [], [0] * len(layers)
-    for i, (layer, d) in enumerate(zip(layers, replication, strict=True)):
-        normal_op.append(-(-layer.w_out * layer.h_out // d))
-        tail.append(-(-layer.w_out * (layer.p // layer.s) // d))
-        starts = (steps + pre_op[k] for k, steps in _intervals(layers, replication, i))
-        pre_op[i] = max(starts, default=0)
-        op[i] = normal_op[i] + pre_op[i]
+    rows, copies = rows_of(layers), np.array(replication, dtype=np.int64)
+    windows, tail_windows = rows[:, _WINDOWS], rows[:, _TAIL]
+    normal_op, tail = (-(-windows // copies)).tolist(), (-(-tail_windows // copies)).tolist()
+    pre_op = np.zeros(len(layers), dtype=np.int64)
+    most = _MOST_PIXELS // int((rows[:, 2] + np.abs(rows[:, 3]) + 1).max() * rows[:, 1].max())
+    beyond = _wait(rows, copies, most, pre_op)
+    if beyond >= 0:
+        raise UnsupportedError(
+            f"node {layers[beyond].name[:60]!r}",
+            "the published recurrence does not clamp rows: the layers behind ask this one for more than "
+            f"{most} windows",
+        )
+    op = [0] * len(layers)
+    for i, wait in enumerate(pre_op.tolist()):
+        op[i] = normal_op[i] + wait
         if i:
             op[i] = max(op[i], op[i - 1] + tail[i])
-    return Published(tuple(normal_op), tuple(pre_op), tuple(tail), tuple(op))
+    return Published(tuple(normal_op), tuple(pre_op.tolist()), tuple(tail), tuple(op))
 
 
-def _intervals(layers: Sequence[ChainLayer], replication: Sequence[int], i: int) -> Iterator[tuple[int, int]]:
-    """(k, steps of layer k until layer i can start its first batch), from the layer before i to the first."""
-    n = replication[i]
-    for j in range(i, 0, -1):
-        own, before, copies = layers[j], layers[j - 1], replication[j - 1]
-        row = -(-n // own.w_out)
-        column = n - (row - 1) * own.w_out
+def rows_of(chain: Sequence[ChainLayer]) -> Ints:
+    """Return the layers as compiled functions read them (`last_needed`): each one and the layer before it."""
+    rows = []
+    for layer, before in zip(chain, (chain[0], *chain), strict=False):
         pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
-        prow = (row - 1) * own.s + own.k - own.p
-        pcol = min((column - 1) * own.s + own.k - own.p, pooled)
-        crow = before.k_pool + before.s_pool * (prow - 1) - before.p_pool
-        ccol = min(before.k_pool + before.s_pool * (pcol - 1) - before.p_pool, before.w_out)
-        batches = -(-((crow - 1) * before.w_out + ccol) // copies)
-        yield j - 1, batches - 1
-        n = batches * copies
+        first = before.k_pool + before.s_pool * (layer.k - layer.p - 1) - before.p_pool
+        end = min(before.k_pool + before.s_pool * (pooled - 1) - before.p_pool, before.w_out)
+        tail = layer.w_out * (layer.p // layer.s)
+        windows = layer.w_out * layer.h_out
+        rows.append((layer.w_out, before.w_out, layer.s * before.s_pool, first, end, windows, tail))
+    return np.array(rows, dtype=np.int64)
+
+
+@compiled_inline
+def ceil_div(part: int, whole: int) -> int:
+    """Exact below 2^53, and faster than a division of integers."""
+    return int(np.ceil(part / whole))
+
+
+@compiled_inline
+def last_needed(layers: Any, i: int, n: int) -> int:
+    """Last pixel of layer i - 1 that the first n windows of layer i need; rows are not clamped.
+
+    layers: int64, a row per layer: w_out; and of the layer before it: w_out, conv pixels per window along
+    an axis, conv row that the first window ends in, last conv column that any window needs; windows; tail.
+    """
+    before, step, first, end = layers[i, 1], layers[i, 2], layers[i, 3], layers[i, 4]
+    row = ceil_div(n, layers[i, 0]) - 1
+    column = n - row * layers[i, 0] - 1
+    return int((row * step + first - 1) * before + min(column * step + first, end))
+
+
+@compiled
+def _wait(layers: Any, copies: Any, most: int, pre_op: Any) -> int:
+    """Write PreOp of every layer; a layer that is asked for more than `most` windows, -1 for none."""
+    for i in range(1, len(copies)):
+        n, wait = copies[i], -most
+        for j in range(i, 0, -1):
+            batches = ceil_div(last_needed(layers, j, n), copies[j - 1])
+            wait = max(wait, batches - 1 + pre_op[j - 1])
+            n = batches * copies[j - 1]
+            if n > most:
+                return j - 1
+        pre_op[i] = wait
+    return -1
 
 
 def chain_layers(network: Network, stages: Collection[str] | None = None) -> tuple[ChainLayer, ...]:

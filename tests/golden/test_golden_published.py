@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from laws.strategies import randoms
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
@@ -101,6 +105,48 @@ def test_two_layers_by_hand() -> None:
     layers = [ChainLayer(name=name, w_out=5, h_out=5, k=3, s=1, p=1) for name in "ab"]
     terms = published(layers, [1, 2])
     assert (terms.normal_op, terms.pre_op, terms.tail, terms.op) == ((25, 13), (0, 7), (5, 3), (25, 28))
+
+
+def pre_op(layers: Sequence[ChainLayer], d: Sequence[int]) -> list[int]:
+    """PreOp word for word as docs/sources/model.md 5 has it."""
+    waits: list[int] = []
+    for i in range(len(layers)):
+        n, wait = d[i], []
+        for j in range(i, 0, -1):
+            own, before = layers[j], layers[j - 1]
+            row = -(-n // own.w_out)
+            col = n - (row - 1) * own.w_out
+            wide = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
+            prow, pcol = (row - 1) * own.s + own.k - own.p, min((col - 1) * own.s + own.k - own.p, wide)
+            crow = before.k_pool + before.s_pool * (prow - 1) - before.p_pool
+            ccol = min(before.k_pool + before.s_pool * (pcol - 1) - before.p_pool, before.w_out)
+            batches = -(-((crow - 1) * before.w_out + ccol) // d[j - 1])
+            wait.append(batches - 1 + waits[j - 1])
+            n = batches * d[j - 1]
+        waits.append(max(wait, default=0))
+    return waits
+
+
+@given(random=randoms)
+def test_any_chain_against_the_definition(random: Random) -> None:
+    """Also where padding is as large as the kernel, and waits are negative."""
+    layers = [
+        ChainLayer(
+            name=f"c{i}", w_out=random.randint(1, 20), h_out=random.randint(1, 20), k=random.randint(1, 7),
+            s=random.randint(1, 3), p=random.randint(0, 4), k_pool=random.randint(1, 3),
+            s_pool=random.randint(1, 3), p_pool=random.randint(0, 1),
+        )
+        for i in range(random.randint(1, 8))
+    ]  # fmt: skip
+    copies = [random.randint(1, layer.w_out * layer.h_out) for layer in layers]
+    assert list(published(layers, copies).pre_op) == pre_op(layers, copies)
+
+
+def test_pixels_beyond_all_numbers_are_refused() -> None:
+    """Each layer of stride 2 on a single pixel asks for twice the rows: 2^199 of the first one."""
+    layers = [ChainLayer(name=f"c{i}", w_out=1, h_out=1, k=3, s=2, p=1) for i in range(200)]
+    with pytest.raises(UnsupportedError, match="does not clamp rows"):
+        published(layers, [1] * 200)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet", "unet", "vit_b16"])
