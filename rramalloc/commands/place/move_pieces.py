@@ -191,6 +191,17 @@ def _shift(a: int, b: int, moved: EndMasses, n: int, pull: Pull, distance: Any) 
 
 
 @compiled
+def _fill(pieces: PieceLists, distance: Any, potential: Any) -> None:
+    """Add what all pieces contribute to the potentials of their ends."""
+    for i in range(len(pieces.site)):
+        for k in range(2):
+            s, mass = pieces.end[i, k], pieces.mass[i, k]
+            if s >= 0:
+                for t in range(len(distance)):
+                    potential[s, t] += mass * distance[pieces.site[i], t]
+
+
+@compiled
 def _clear(moved: EndMasses, n: int) -> None:
     for k in range(n):
         moved.net[moved.touched[k], 0] = 0
@@ -412,15 +423,13 @@ class Kernel(NamedTuple):
         """Return the layout after `proposals` proposals, and the change of its cost as they count it."""
         ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
         room = self.chip.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
-        held = np.zeros((ends.number, count), dtype=np.int64)
-        for own, mass in zip(ends.of_piece.T, ends.mass.T, strict=True):
-            np.add.at(held, (own[own >= 0], layout.site[own >= 0]), mass[own >= 0])
         site = layout.site.copy()
         head, before, after = _lists(site, count)
         moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
         pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
         tiles = TileLists(room, head, self.chip.sharing == "layer")
-        pull = Pull(*ends.neighbours, held @ self.hops)
+        pull = Pull(*ends.neighbours, np.zeros((ends.number, count), dtype=np.int64))
+        _fill(pieces, self.hops, pull.potential)
         change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
         return replace(layout, site=site), change * self.unit
 

@@ -22,7 +22,15 @@ import numpy.typing as npt
 
 from rramalloc.commands.place.arrange import chip_of
 from rramalloc.commands.place.layout import Flows, Sent
-from rramalloc.commands.place.links import HeldArrays, LinkRoute, Loads, Readers, routes, single_routes
+from rramalloc.commands.place.links import (
+    HeldArrays,
+    LinkRoute,
+    Loads,
+    Readers,
+    distinct,
+    routes,
+    single_routes,
+)
 from rramalloc.commands.place.mesh import Ints, Site, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import SpecError
@@ -133,8 +141,8 @@ def _results(source: HeldArrays, target: Readers) -> Way:
     """Return the way of results, spread evenly over pairs of an array that gives and a unit that takes."""
 
     def hops() -> Iterator[tuple[Ints, Ints, Ints]]:
-        sites, which = np.unique(target.place, axis=0, return_inverse=True)
-        units = np.bincount(which.ravel(), target.weight).astype(np.int64)
+        sites, which = distinct(target.place)
+        units = np.bincount(which, target.weight).astype(np.int64)
         for site, count in zip(source.sites, source.held.tolist(), strict=True):
             yield *hops_apart(site, sites), count * units
 

@@ -13,6 +13,7 @@ from laws.strategies import by_name, random_network, random_replication, randoms
 
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.layout import Flows, Layout
+from rramalloc.commands.place.links import distinct
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.move_pieces import Kernel
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
@@ -117,3 +118,14 @@ def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> Non
     assert told == pytest.approx({link: load for link, load in loads.items() if load})
     assert [link.size_bytes for link in placement.links] == sorted(told.values(), reverse=True)
     assert placement.traffic.lower_bound <= placement.traffic.cost <= placement.traffic.constructed + 1e-9
+
+
+@given(randoms)
+def test_distinct_places_are_those_of_numpy(random: Random) -> None:
+    wide = random.choice((2, 4))
+    places = np.array([[random.randint(0, 3) for _ in range(wide)] for _ in range(random.randint(0, 20))])
+    places = places.astype(np.int64).reshape(-1, wide)
+    found, number = distinct(places)
+    rows, inverse = np.unique(places, axis=0, return_inverse=True)
+    assert found.tolist() == rows.tolist()
+    assert number.tolist() == inverse.ravel().tolist()
