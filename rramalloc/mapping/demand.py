@@ -318,17 +318,19 @@ def demands(
     Raises SpecError.
     """
     sizes = folds(network, stages, hardware, options) or [UNFOLDED] * len(stages)
-    return [
-        demand(
-            folded_weights(network, stage, hardware, size),
-            hardware.crossbar,
-            options.mapping,
-            f"{network.where}: node {stage.name[:60]!r}",
-        )
-        if isinstance(stage, Stage)
-        else 0
-        for stage, size in zip(stages, sizes, strict=True)
-    ]
+    known: dict[tuple[object, ...], int] = {}  # equal stages take as many
+    arrays = []
+    for stage, size in zip(stages, sizes, strict=True):
+        if not isinstance(stage, Stage):
+            arrays.append(0)
+            continue
+        key = network.kinds[stage.name], stage.weight_bits, stage.input_bits, size
+        if key not in known:
+            where = f"{network.where}: node {stage.name[:60]!r}"
+            matrix = folded_weights(network, stage, hardware, size)
+            known[key] = demand(matrix, hardware.crossbar, options.mapping, where)
+        arrays.append(known[key])
+    return arrays
 
 
 def active_lines(

@@ -13,22 +13,29 @@ from __future__ import annotations
 
 from rramalloc.methods.method import Method
 from rramalloc.search import cost
-from rramalloc.search.kernels.climb import climb
+from rramalloc.search.kernels.climb import WORK, Climb, go_on
 from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
+_SECONDS_PER_LOOK = 0.05  # of work between two looks at the clock
+
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the best allocation on the way up from the fewest copies, or when the work allowed is done."""
-    allowed, best = int(stop.work_s / cost.BATCH), problem.smallest.copy()
-    edges = problem.graph.flat_binding
-    schedule = Schedule.of_copies(edges)
-    work = climb(edges, problem.limits, allowed, problem.smallest.copy(), best, schedule)
+    allowed, climb = int(stop.work_s / cost.BATCH), Climb.of(problem.smallest)
+    edges, limits = problem.graph.flat_binding, problem.limits
+    schedule, goes_on = Schedule.of_copies(edges), True
+    while goes_on and not stop.out_of_time:
+        goes_on = go_on(edges, limits, allowed, int(_SECONDS_PER_LOOK / cost.BATCH), climb, schedule)
+    work = int(climb.at[WORK])
     words = "heuristic: largest drop of the exact makespan per array"
-    words += "" if work < allowed else ", stopped after the work allowed"
+    if work >= allowed:
+        words += ", stopped after the work allowed"
+    elif goes_on:
+        words += ", stopped by the time limit (depends on the machine)"
     stop.charge(cost.BATCH * work)
-    return Answer(problem.choice(best), 1, words)
+    return Answer(problem.choice(climb.best), 1, words)
 
 
 GAIN = Method(

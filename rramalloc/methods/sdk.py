@@ -12,7 +12,7 @@ whose window does not fit keep their smallest block; those with most windows are
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.mapping.demand import ModeArrays
@@ -26,10 +26,8 @@ from rramalloc.search.work import Work
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
-    modes = modes_of(problem, "sdk")
-    windows = [square_block(modes, stage) for stage in range(len(modes.stages))]
     words = "heuristic: SDK's square windows, then copies for the slowest layer"
-    return with_windows(problem, windows, words, stop)
+    return with_windows(problem, modes_of(problem, "sdk"), square_block, words, stop)
 
 
 SDK = Method(
@@ -70,14 +68,28 @@ def cycles(modes: ModeArrays, stage: int, block: Pair) -> int:
     return blocks * modes.of(stage, block).arrays(1)
 
 
-def with_windows(problem: Problem, windows: Sequence[Pair], words: str, stop: Work) -> Answer:
-    """Take these blocks where they fit, then copies for the slowest stage while they do; canonical order."""
+def with_windows(
+    problem: Problem, modes: ModeArrays, window: Callable[[ModeArrays, int], Pair], words: str, stop: Work
+) -> Answer:
+    """Take the block that `window` chooses for each stage where it fits, then copies for the slowest stage
+    while they do.
+
+    What the time limit leaves no time for keeps its smallest block, or the copies that it has.
+    """
     blocks, copies = list(problem.graph.blocks), problem.smallest.copy()
-    kept = 0
+    kinds, chosen_of = modes.network.kinds, dict[str, Pair]()
+    taken = problem.arrays_of_stages(copies).tolist()
+    left, kept = problem.budget - sum(taken), 0
     for stage in sorted(range(len(blocks)), key=lambda stage: -int(problem.graph.windows[stage])):
-        trial = (*blocks[:stage], windows[stage], *blocks[stage + 1 :])
-        if problem.holds(copies, trial):
-            blocks[stage] = windows[stage]
+        kind = kinds[modes.stages[stage].name]
+        if kind not in chosen_of:  # equal stages have equal windows
+            if stop.out_of_time:
+                break
+            chosen_of[kind] = window(modes, stage)
+        arrays = modes.count(stage, chosen_of[kind]).arrays(int(copies[stage]))
+        if arrays - taken[stage] <= left:
+            left -= arrays - taken[stage]
+            blocks[stage], taken[stage] = chosen_of[kind], arrays
         else:
             kept += 1
     chosen = tuple(blocks)
@@ -85,14 +97,15 @@ def with_windows(problem: Problem, windows: Sequence[Pair], words: str, stop: Wo
     heap = [(-count // int(copies[stage]), stage) for stage, count in enumerate(total)]  # -batches
     heapq.heapify(heap)
     steps = len(heap)
-    while heap[0][0] < -1:
+    while heap[0][0] < -1 and not stop.out_of_time:
         batches, stage = -heap[0][0], heap[0][1]
-        had = int(copies[stage])
-        copies[stage] = -(-total[stage] // (batches - 1))
-        if not problem.holds(copies, chosen):
-            copies[stage] = had
+        more = -(-total[stage] // (batches - 1))
+        arrays = modes.count(stage, chosen[stage]).arrays(more)
+        if arrays - taken[stage] > left:
             break
-        heapq.heapreplace(heap, (-total[stage] // int(copies[stage]), stage))
+        left -= arrays - taken[stage]
+        copies[stage], taken[stage] = more, arrays
+        heapq.heapreplace(heap, (-total[stage] // more, stage))
         steps += 1
     words += f"; the windows of {kept} layers do not fit" if kept else ""
     stop.charge(cost.WINDOW * steps)

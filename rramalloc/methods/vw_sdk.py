@@ -28,10 +28,9 @@ from rramalloc.search.work import Work
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Take the published windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
-    modes = modes_of(problem, "vw-sdk")
-    windows = [variable_window(modes, stage)[0] for stage in range(len(modes.stages))]
     words = "heuristic: VW-SDK's windows, then copies for the slowest layer"
-    return with_windows(problem, windows, words, stop)
+    modes = modes_of(problem, "vw-sdk")
+    return with_windows(problem, modes, lambda modes, stage: variable_window(modes, stage)[0], words, stop)
 
 
 VW_SDK = Method(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from methods.small import chain
 
 from rramalloc.choices import MAPPINGS
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping import demand as module
 from rramalloc.mapping.demand import WeightMatrix, demand, demands
 from rramalloc.network.network import Network
 
@@ -116,3 +118,10 @@ NODES: list[dict[str, Any]] = [
 def test_slices_and_signs(machine: Hardware, expected: list[int]) -> None:
     network = Network.build("three", NODES)
     assert demands(network, network.stages, machine) == expected
+
+
+def test_equal_layers_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, network = [], chain(20)
+    monkeypatch.setattr(module, "demand", lambda *given: counted.append(given) or demand(*given))
+    assert demands(network, network.stages, load_hardware("plain")) == [2] * 20
+    assert len(counted) == 1

@@ -53,6 +53,14 @@ def copies(module: Any, case: Problem, seed: int = 0) -> list[int]:
     return module.solve(case, Work(), seed).choice.copies.tolist()
 
 
+def chain(count: int, extent: int = 8) -> Network:
+    """Equal 3 x 3 convolutions of 16 channels in a row."""
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [16, extent, extent]}]
+    for number in range(count):
+        nodes.append(conv(f"c{number}", nodes[-1]["name"], out_channels=16, kernel=3, pads=1))
+    return Network.build("chain", nodes)
+
+
 def random_chain(random: Random) -> Enumerated:
     """Square convolutions and pools in a row, which the published recurrence covers; all allocations."""
     nodes: list[dict[str, Any]] = []

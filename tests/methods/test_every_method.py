@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from itertools import count
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerate_all, random_problem, randoms
-from methods.small import random_chain
+from methods.small import chain, random_chain
 
 from rramalloc import compare, lazy, optimize
 from rramalloc.allocation.case import Case
@@ -22,6 +23,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
+from rramalloc.search import work
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
@@ -58,6 +60,17 @@ def test_every_method_describes_itself() -> None:
         assert found.minimises
         assert found.source
     assert [name for name in METHODS if method_named(name).seeded] == ["annealing", "genetic"]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in SLOW])
+def test_it_ends_soon_after_its_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is a second later; `published` went on for 2 s of work after the last one."""
+    mapping = MappingOptions(mapping="sdk" if name in MODES_ONLY else "im2col")
+    problem = Case(chain(150), load_hardware("plain"), mapping).problem(16 * 150)
+    stop, looks = Work(work=10**7, time_limit_s=3.0), count(work.clock(), 1.0)
+    monkeypatch.setattr(work, "clock", lambda: next(looks))
+    method_named(name).solve(problem, stop, 0)
+    assert stop.spent_s < 0.3
 
 
 @EVERY

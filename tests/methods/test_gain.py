@@ -6,13 +6,15 @@ from random import Random
 
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_problem, randoms
+from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
 from methods.small import conv, copies, node, problem
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import gain
+from rramalloc.search.kernels.climb import Climb, go_on
+from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
@@ -65,3 +67,17 @@ def test_no_work_at_all() -> None:
     answer = gain.solve(case, Work(work=0), 0)
     assert answer.choice.copies.tolist() == [1] * 13
     assert "stopped after the work allowed" in answer.proof
+
+
+@settings(max_examples=30)
+@given(random=randoms)
+def test_a_climb_in_small_steps_is_that_in_one(random: Random) -> None:
+    """A look at the clock between any two moves changes nothing."""
+    case = random_problem(random, 7, 5, ANY + ALL_PIXELS, 5).problem
+    edges, climbs = case.graph.flat_binding, [Climb.of(case.smallest) for _ in range(2)]
+    for climb, effort in zip(climbs, (1, 10**9), strict=True):
+        schedule = Schedule.of_copies(edges)
+        while go_on(edges, case.limits, 10**6, effort, climb, schedule):
+            pass
+    assert climbs[0].best.tolist() == climbs[1].best.tolist()
+    assert climbs[0].at.tolist() == climbs[1].at.tolist()

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
+from methods.small import chain
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.modes import ArrayCount, Variant
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named
 from rramalloc.methods.sdk import cycles, square_block
 from rramalloc.methods.vw_sdk import variable_window
@@ -137,3 +141,24 @@ def test_copies_go_to_the_slowest_layer() -> None:
     for arrays, copies, steps in ((1, 1, 4), (2, 2, 2), (3, 2, 2), (4, 4, 1)):
         found = rramalloc.optimize(network, arrays, crossbar="16x16", mapping="sdk", method="sdk")
         assert (found.blocks, found.replication, found.makespan) == ({"a": (2, 2)}, {"a": copies}, steps)
+
+
+@pytest.mark.parametrize("name", ["sdk", "vw-sdk"])
+def test_arrays_are_looked_up_in_proportion_to_the_layers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 layers took 37 s when every step counted the arrays of all of them."""
+    looks, count = [0], ModeArrays.count
+    hardware = load_hardware("plain")
+    problems = [Case(chain(n), hardware, MappingOptions(mapping="sdk")).problem(8 * n) for n in (40, 80)]
+
+    def counted(self: ModeArrays, stage: int, block: Variant) -> ArrayCount:
+        looks[0] += 1
+        return count(self, stage, block)
+
+    monkeypatch.setattr(ModeArrays, "count", counted)
+    each = []
+    for problem in problems:
+        looks[0] = 0
+        method_named(name).solve(problem, Work(), 0)
+        each.append(looks[0])
+    assert each[0] >= 40
+    assert each[1] <= 2.2 * each[0]

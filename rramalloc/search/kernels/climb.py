@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from rramalloc.compiled import compiled_maker, compiled_maker_part, compiled_part
+from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
 from rramalloc.search.kernels.schedule import accept, retime, time_all, undo
 from rramalloc.timing.kernel import NEVER
@@ -72,13 +73,52 @@ def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
             new[i] = next_breakpoint(windows[i], copies[i])
 
 
-@compiled_maker_part
-def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, promise: Any) -> None:
+class Turn(NamedTuple):
+    """A choice of the next move, with n stages: of the moves of single stages, and of all together, number n.
+
+    drops: most steps that each stage alone can save; cost: arrays of every move; promise: most steps that it
+    can save per array, -1 once it was timed; drop: float64, one value, the most that a timed one saves;
+    new: copies after a move.
+    """
+
+    drops: Any
+    cost: Any
+    promise: Any
+    drop: Any
+    new: Any
+
+
+class Climb(NamedTuple):
+    """A climb that is under way, int64. copies, best: of every stage; at: see `WORK` and what follows it."""
+
+    copies: Any
+    best: Any
+    at: Any
+    turn: Turn
+
+    @classmethod
+    def of(cls, copies: npt.NDArray[np.int64]) -> Climb:
+        """Return a climb that begins at these copies."""
+        n = len(copies)
+        drops, cost, new = np.zeros((3, n + 1), dtype=np.int64)
+        turn = Turn(drops[:n], cost, np.zeros(n + 1), np.zeros(1), new[:n])
+        return cls(copies.copy(), copies.copy(), np.zeros(6, dtype=np.int64), turn)
+
+
+WORK = 0  # in batches timed
+_STATE, _MAKESPAN, _SHORTEST, _CHOSEN, _LIKELY = range(1, 6)
+"""Places in `Climb.at`. chosen: the timed move that saves most per array; likely: the most promising one
+before any was timed; -1 for none."""
+_BEGIN, _NEXT, _CHOOSING = range(3)  # values of the state
+
+
+@compiled_part
+def _price_moves(windows: Any, limits: Any, copies: Any, turn: Turn) -> None:
     """Write the arrays that every move costs and its greatest saving per array; -1 if it does not fit.
 
     The promise of the last move, of all stages with most batches, is left at what is given.
     """
-    n = len(windows)
+    n, drops, cost, promise, new = len(windows), turn.drops, turn.cost, turn.promise, turn.new
     left = limits.budget - arrays_of(limits.demand, copies)
     for move in range(n):
         more = next_breakpoint(windows[move], copies[move])
@@ -86,7 +126,6 @@ def _price_moves(windows: Any, limits: Any, copies: Any, drops: Any, cost: Any, 
         promise[move] = -1.0
         if drops[move] >= 0 and 0 < cost[move] <= left and more <= limits.largest[move]:
             promise[move] = drops[move] / cost[move]
-    new = np.empty_like(copies)
     raised(windows, copies, n, new)
     cost[n] = 0
     for i in range(n):
@@ -107,58 +146,76 @@ def _most_promising(promise: Any) -> int:
     return best
 
 
-@compiled_maker_part
-def _best_move(
-    graph: Any, limits: Any, copies: Any, makespan: int, schedule: Any, drops: Any, most_work: int
-) -> tuple[int, int]:
-    """(move, work): the one with the largest drop per array, else the most promising; -1 if none fits.
+@compiled_part
+def _begin_turn(graph: Any, limits: Any, climb: Climb, schedule: Any) -> None:
+    """Price the moves from the copies of a climb."""
+    copies, at, turn, n = climb.copies, climb.at, climb.turn, len(climb.copies)
+    critical_chain(graph, copies, schedule, at[_MAKESPAN], turn.drops)
+    turn.promise[n] = at[_MAKESPAN]
+    _price_moves(graph.windows, limits, copies, turn)
+    move = _most_promising(turn.promise)
+    at[_LIKELY], at[_CHOSEN], at[_STATE] = move if turn.promise[move] >= 0 else -1, -1, _CHOOSING
+    at[WORK] += _WORK_PER_STAGE * n
+    turn.drop[0] = 0.0
 
-    No further move is timed once `most_work` is done: with n stages there are up to n moves of n stages.
+
+@compiled_part
+def _try_move(graph: Any, climb: Climb, move: int, schedule: Any) -> int:
+    """Time a move; return the batches timed."""
+    at, turn, makespan = climb.at, climb.turn, climb.at[_MAKESPAN]
+    raised(graph.windows, climb.copies, move, turn.new)
+    # A move that saves less per array than the best so far is given up as soon as its timing shows that.
+    limit = makespan - 1 - int(turn.drop[0] * turn.cost[move])
+    reached, spent = retime(graph, None, None, None, climb.copies, turn.new, limit, schedule)
+    if reached != NEVER:
+        undo(schedule)
+        if (makespan - reached) / turn.cost[move] > turn.drop[0]:
+            at[_CHOSEN], turn.drop[0] = move, (makespan - reached) / turn.cost[move]
+    turn.promise[move] = -1.0
+    return int(spent)
+
+
+@compiled_part
+def _make_move(graph: Any, climb: Climb, move: int, schedule: Any) -> None:
+    """Take a move; the copies are kept if they are the fastest so far."""
+    copies, best, at, new = climb.copies, climb.best, climb.at, climb.turn.new
+    raised(graph.windows, copies, move, new)
+    at[_MAKESPAN], spent = retime(graph, None, None, None, copies, new, NEVER, schedule)
+    accept(schedule)
+    at[WORK] += spent
+    copy_to(copies, new)
+    if at[_MAKESPAN] < at[_SHORTEST]:
+        at[_SHORTEST] = at[_MAKESPAN]
+        copy_to(best, copies)
+    at[_STATE] = _NEXT
+
+
+@compiled
+def go_on(graph: Any, limits: Any, most_work: int, effort: int, climb: Climb, schedule: Any) -> bool:
+    """Go on with a climb for about `effort` batches, of `most_work` in all; False once it has ended.
+
+    Each turn takes the move with the largest drop per array, else the most promising one. With n stages
+    there are up to n moves of n stages, so a turn may take many calls.
     """
-    n = len(copies)
-    cost, promise, new = np.empty(n + 1, dtype=np.int64), np.empty(n + 1), np.empty_like(copies)
-    promise[n] = makespan
-    _price_moves(graph.windows, limits, copies, drops, cost, promise)
-    move = _most_promising(promise)
-    likely = move if promise[move] >= 0 else -1
-    work, chosen, drop = _WORK_PER_STAGE * n, -1, 0.0
-    # Promises bound the true savings from above, so the loop may end at the first that is not better.
-    while promise[move] > drop and work < most_work:
-        raised(graph.windows, copies, move, new)
-        # A move that saves less per array than the best so far is given up as soon as its timing shows that.
-        limit = makespan - 1 - int(drop * cost[move])
-        reached, spent = retime(graph, None, None, None, copies, new, limit, schedule)
-        work += spent
-        if reached != NEVER:
-            undo(schedule)
-            if (makespan - reached) / cost[move] > drop:
-                chosen, drop = move, (makespan - reached) / cost[move]
-        promise[move] = -1.0
-        move = _most_promising(promise)
-    return (likely if chosen < 0 else chosen), work
-
-
-@compiled_maker
-def climb(graph: Any, limits: Any, most_work: int, copies: Any, best: Any, schedule: Any) -> int:
-    """Climb from `copies` (changed in place); the best allocation is in `best`. Returns the batches timed."""
-    drops, new = np.empty_like(copies), np.empty_like(copies)
-    makespan, work = time_all(graph, None, None, copies, schedule)
-    shortest = makespan
-    copy_to(best, copies)
-    while work < most_work:
-        critical_chain(graph, copies, schedule, makespan, drops)
-        move, spent = _best_move(
-            graph, limits, copies, makespan, schedule, drops, _OVERRUN * most_work - work
-        )
-        work += spent
+    at, turn, done = climb.at, climb.turn, 0
+    if at[_STATE] == _BEGIN:
+        makespan, work = time_all(graph, None, None, climb.copies, schedule)
+        at[_MAKESPAN], at[_SHORTEST], at[WORK], at[_STATE] = makespan, makespan, work, _NEXT
+    while done < effort:
+        if at[_STATE] == _NEXT:
+            if at[WORK] >= most_work:
+                return False
+            _begin_turn(graph, limits, climb, schedule)
+        move = _most_promising(turn.promise)
+        done += len(climb.copies)
+        # Promises bound the true savings from above, so a turn may end at the first that is not better.
+        if turn.promise[move] > turn.drop[0] and at[WORK] < _OVERRUN * most_work:
+            spent = _try_move(graph, climb, move, schedule)
+            at[WORK] += spent
+            done += spent
+            continue
+        move = at[_LIKELY] if at[_CHOSEN] < 0 else at[_CHOSEN]
         if move < 0:
-            break
-        raised(graph.windows, copies, move, new)
-        makespan, spent = retime(graph, None, None, None, copies, new, NEVER, schedule)
-        accept(schedule)
-        work += spent
-        copy_to(copies, new)
-        if makespan < shortest:
-            shortest = makespan
-            copy_to(best, copies)
-    return work
+            return False
+        _make_move(graph, climb, move, schedule)
+    return True
