@@ -22,7 +22,7 @@ from typing import Any
 
 from llvmlite.binding import Linkage, parse_assembly
 from llvmlite.ir import Constant, GlobalVariable
-from numba.core import config, inline_closurecall, ir, types
+from numba.core import config, ir, types
 from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
@@ -32,7 +32,6 @@ from numba.core.caching import (
 from numba.core.cgutils import voidptr_t
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.inline_closurecall import InlineWorker
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import InlineOverloads, NopythonRewrites
 from numba.core.types.functions import BaseFunction
@@ -61,7 +60,6 @@ _EXTENDED = (
     FunctionCache.save_overload,
     InTreeCacheLocator.ensure_cache_path,
     IndexDataCacheFile._open_for_write,
-    InlineWorker.run_untyped_passes,
     JITCodeLibrary._finalize_final_module,
     JITCodeLibrary._get_module_for_linking,
     JITCodeLibrary._optimize_final_module,
@@ -115,15 +113,19 @@ class OwnBlock(ir.Block):  # type: ignore[misc]
         return self
 
 
-class Inliner(InlineWorker):  # type: ignore[misc]
-    """numba's, which reads a function anew for every place, and yet copies it twice before it is changed."""
+@cache
+def _inliner() -> Any:
+    """Return numba's inliner, which reads a function anew for every place, without the two copies of each."""
+    from numba.core.inline_closurecall import InlineWorker  # with half of numba that only compiling needs
 
-    def run_untyped_passes(self, func: Any, enable_ssa: bool = False) -> Any:
-        """Return the function in the form that is inlined."""
-        read = super().run_untyped_passes(func, enable_ssa)
-        for block in read.blocks.values():
-            block.__class__ = OwnBlock
-        return read
+    class Inliner(InlineWorker):  # type: ignore[misc]
+        def run_untyped_passes(self, func: Any, enable_ssa: bool = False) -> Any:
+            read = super().run_untyped_passes(func, enable_ssa)
+            for block in read.blocks.values():
+                block.__class__ = OwnBlock
+            return read
+
+    return Inliner
 
 
 _signatures: dict[Any, tuple[Any, Any]] = {}
@@ -160,8 +162,10 @@ class Light(Compiler):  # type: ignore[misc]
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function; numba's lock keeps other threads from compiling meanwhile."""
+        from numba.core import inline_closurecall
+
         with (
-            _replaced(inline_closurecall, "InlineWorker", Inliner),
+            _replaced(inline_closurecall, "InlineWorker", _inliner()),
             _replaced(BaseFunction, "get_call_type", _known_signature),
         ):
             return super().compile_extra(func)

@@ -26,7 +26,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "one bit": lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:],
 }
 
-NEEDED_TO_COMPILE = ("numba.np.linalg", "numba.typed.dictimpl")
+NEEDED_TO_COMPILE = ("numba.core.inline_closurecall", "numba.np.linalg", "numba.typed.dictimpl")
 
 
 def command(*words: object, cache: Path | None = None, **settings: Any) -> subprocess.CompletedProcess[str]:
