@@ -9,6 +9,7 @@ from pathlib import Path
 from rramalloc.choices import NODE_NAMES, NetworkArguments, NodeNames
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json
+from rramalloc.importers.foreign import refuse
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.records import check_known
@@ -105,6 +106,7 @@ def load(
 def _read(
     path: Path, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
 ) -> Network:
+    refuse(path)
     match path.suffix.lower():
         case ".json":
             return _read_json(path)

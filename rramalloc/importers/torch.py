@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
 from rramalloc.importers.axes import Dims
+from rramalloc.importers.foreign import TORCH_GRAPH
 from rramalloc.lazy import how_to_install
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
@@ -47,8 +48,6 @@ MOST_POWER = 8  # of a size: strides of images that are as high as wide have the
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
 _WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
-_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
-"""Names of the JSON of a graph, the second in archives of torch 2.6."""
 _BROKEN = (RuntimeError, EOFError, ValueError, OverflowError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -502,7 +501,7 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
             if not stream.seekable():
                 raise FileError(where, "is a pipe; a .pt2 archive must be a file")
             with zipfile.ZipFile(stream) as archive:
-                graphs = [entry for entry in archive.infolist() if _GRAPH.search(entry.filename)]
+                graphs = [entry for entry in archive.infolist() if TORCH_GRAPH.search(entry.filename)]
                 if len(graphs) != 1:
                     what = f"{len(graphs)} graphs" if graphs else "no graph"
                     raise FileError(where, f"holds {what}; save one program with torch.export.save")

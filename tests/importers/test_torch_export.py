@@ -23,7 +23,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from rramalloc.commands.verify.reference import weights_in  # noqa: E402
-from rramalloc.errors import RramallocError, SpecError, UnsupportedError  # noqa: E402
+from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError  # noqa: E402
 from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.onnx import from_model  # noqa: E402
 from rramalloc.importers.torch import from_torch, read  # noqa: E402
@@ -435,16 +435,47 @@ def test_tokens(module: nn.Module, example: Any, kwargs: Any) -> None:
     assert layers == [(12, 128), (1, 32)]
 
 
-def test_torchscript_is_told_how_it_can_be_read(tmp_path: Path) -> None:
-    """The remedy is followed."""
+def followed(message: str, module: Any) -> Network:
+    """Do what a message says, in its words but for the example, and return the network that this writes."""
+    _, call, _ = message.split("`")
+    ending = ".onnx" if "onnx" in call else ".pt2"
+    call = call.replace("1, 3, 224, 224", "1, 3, 16, 16")
+    exec(call, {"torch": torch, "module": module, "examples": (torch.zeros(IMAGE),)})  # noqa: S102 - our own words
+    (written,) = Path().glob(f"*{ending}")
+    return load(written)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda module: torch.save(module.state_dict(), "net.pth"),
+        lambda module: torch.save(module, "net.pth"),
+        lambda module: torch.save(module.state_dict(), "net.pth", _use_new_zipfile_serialization=False),
+        lambda module: torch.jit.save(torch.jit.trace(module, torch.zeros(IMAGE)), "net.pth"),
+    ],
+)
+def test_files_of_pytorch_that_are_no_program_say_how_one_is_written(
+    save: Function, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = Scaled().eval()
+    save(module)
+    with pytest.raises(
+        FileError, match=r"^net.pth: is (a pickle of PyTorch|TorchScript) \(torch.(jit.)?save\)"
+    ) as told:
+        load("net.pth")
+    network = followed(str(told.value), module)
+    assert [weights(network, each) for each in network.stages] == [216, 288, 20]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchscript_is_told_how_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     script = torch.jit.trace(Scaled().eval(), torch.zeros(IMAGE))
-    with pytest.raises(UnsupportedError, match="is TorchScript") as caught:
+    with pytest.raises(UnsupportedError, match="is TorchScript") as told:
         from_torch(script, IMAGE)
-    _, call, _ = str(caught.value).split("`")
-    names = {"torch": torch, "module": script, "examples": (torch.zeros(IMAGE),)}
-    with contextlib.chdir(tmp_path):
-        exec(call, names)  # noqa: S102 - our own words
-        network = load("module.onnx")
+    network = followed(str(told.value), script)
     assert [weights(network, each) for each in network.stages] == [216, 288, 20]
 
 

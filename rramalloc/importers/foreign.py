@@ -1,0 +1,120 @@
+"""Files that hold no network that can be read: what they are, by their content, and what makes one.
+
+Nothing in them is executed or unpickled: their first bytes and the names in an archive tell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+from rramalloc.errors import FileError
+from rramalloc.files import open_to_read
+
+TORCH_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
+"""Names of the JSON of a graph in archives of torch.export.save, the second in those of torch 2.6."""
+_HEAD_BYTES = 64
+_LARGEST_OFFSET = 2**16  # of the first table of a FlatBuffer, which its first four bytes hold
+_LONGEST_TABLE = 10**8  # bytes: safetensors' own limit
+_BEGINNINGS = {
+    b"version https://git-lfs.github.com/spec/": "Git LFS pointer",
+    b"\x89HDF\r\n\x1a\n": "HDF5",
+    b"GGUF": "GGUF",
+    b"\x93NUMPY": "arrays",
+    b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.": "PyTorch pickle",  # of torch.save before torch 1.6
+    **{bytes((0x80, protocol)): "pickle" for protocol in (2, 3, 4, 5)},
+}
+_FLAT = {b"TFL3": "TensorFlow Lite", b"ORTM": "ONNX Runtime"}
+"""Identifiers of formats that are FlatBuffers."""
+_TF2ONNX = "write it as ONNX with `python -m tf2onnx.convert --{option} {file} --output {onnx}`"
+_TRACED = (
+    "in Python build the module (its weights do not matter) and give it to rramalloc.from_torch, or write it "
+    "with `torch.export.save(torch.export.export(module.eval(), (torch.zeros(1, 3, 224, 224),)), {pt2!r})` "
+    "and an example of every input"
+)
+_SCRIPTED = (
+    "in Python write it as ONNX with `torch.onnx.export(torch.jit.load({path!r}), "
+    "(torch.zeros(1, 3, 224, 224),), {onnx_path!r}, dynamo=False)`, with an example of every input"
+)
+_ALONE = "weights alone, which do not say how layers are connected"
+_REASONS = {
+    "Git LFS pointer": "is a pointer of Git LFS, not the file: `git lfs pull` in its repository gets that",
+    "PyTorch pickle": "is a pickle of PyTorch (torch.save), of weights or of a module without its code, and "
+    f"never opened: {_TRACED}",
+    "TorchScript": f"is TorchScript (torch.jit.save): {_SCRIPTED}",
+    "torch.export": "is an archive of torch.export.save, whose ending is .pt2: `mv {file} {pt2_file}`",
+    "safetensors": f"holds {_ALONE} (safetensors): {_TRACED}",
+    "GGUF": f"holds {_ALONE} (GGUF): {_TRACED}",
+    "arrays": f"holds {_ALONE} (NumPy): give the network that they belong to, for example as ONNX",
+    "pickle": "is a pickle of Python, which is never opened: give the network in another form, such as ONNX",
+    "TensorFlow Lite": f"is a model of TensorFlow Lite: {_TF2ONNX}",
+    "Keras": f"is a model of Keras: {_TF2ONNX}",
+    "HDF5": f"is HDF5, as Keras writes it: {_TF2ONNX}; if it holds {_ALONE}, save the whole model",
+    "SavedModel": f"is a SavedModel of TensorFlow: {_TF2ONNX}",
+    "ONNX Runtime": "is a model in the format of ONNX Runtime: give the .onnx file that it was made from",
+}
+"""What a file is, and what helps."""
+_OPTIONS = {"TensorFlow Lite": "tflite", "Keras": "keras", "HDF5": "keras", "SavedModel": "saved-model"}
+"""Option of tf2onnx for a file."""
+
+
+def refuse(path: Path) -> None:
+    """Raise FileError for a file or folder of a format that is known and not read, whatever its ending.
+
+    A pipe is left unread.
+    """
+    name = os.fspath(path)
+    kind = _kind_of(name) if os.path.isfile(name) else ""
+    if os.path.isfile(os.path.join(name, "saved_model.pb")):
+        kind = "SavedModel"
+    if not kind or (kind == "torch.export" and path.suffix.lower() == ".pt2"):
+        return
+    onnx, pt2 = (os.fspath(path.with_suffix(ending)) for ending in (".onnx", ".pt2"))
+    if onnx == name:
+        onnx = name.removesuffix(".onnx") + "-written.onnx"
+    reason = _REASONS[kind].format(
+        path=name,
+        file=shlex.quote(name),
+        onnx=shlex.quote(onnx),
+        onnx_path=onnx,
+        pt2=pt2,
+        pt2_file=shlex.quote(pt2),
+        option=_OPTIONS.get(kind, ""),
+    )
+    raise FileError(name, reason)
+
+
+def _kind_of(path: str) -> str:
+    """Return the format of a file, "" if it is none that is known here."""
+    with open_to_read(path) as stream:
+        head = stream.read(_HEAD_BYTES)
+        size = os.fstat(stream.fileno()).st_size
+        if head.startswith(b"PK\x03\x04"):
+            return _kind_of_archive(path)
+    for beginning, kind in _BEGINNINGS.items():
+        if head.startswith(beginning):
+            return kind
+    if head[4:8] in _FLAT and int.from_bytes(head[:4], "little") < _LARGEST_OFFSET:
+        return _FLAT[head[4:8]]
+    table = int.from_bytes(head[:8], "little")
+    return "safetensors" if head[8:9] == b"{" and 2 <= table <= min(size - 8, _LONGEST_TABLE) else ""
+
+
+def _kind_of_archive(path: str) -> str:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):  # for its reader to say
+        return ""
+    files = {name.rpartition("/")[2] for name in names}
+    if any(TORCH_GRAPH.search(name) for name in names):
+        return "torch.export"
+    if "data.pkl" in files:
+        return "TorchScript" if "constants.pkl" in files else "PyTorch pickle"
+    if {"config.json", "metadata.json"} <= set(names):
+        return "Keras"
+    return "arrays" if files and all(name.endswith(".npy") for name in files) else ""
