@@ -55,9 +55,8 @@ class Descent:
 
     def keep(self, found: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Offer an allocation, and what a descent from it finds where it is nearly the best."""
-        incumbent.offer(found)
-        near = incumbent.value_of(found) < incumbent.value * _WORTH_DESCENT
-        if near or self._is_cheap:
+        reached = incumbent.offer(found)
+        if reached < incumbent.value * _WORTH_DESCENT or self._is_cheap:
             self.improve(found, incumbent, most_s)
 
     @property
@@ -75,8 +74,7 @@ class Descent:
                 if self.stop.out_of_time or self.stop.spent_s >= end_s:
                     return
                 self.stop.charge(self.seconds(found, current))
-                incumbent.offer(found)
-                reached = incumbent.value_of(found)
+                reached = incumbent.offer(found)
                 if reached < least and self.problem.holds(found.copies, found.blocks):
                     best, least = found, reached
             if best is None:

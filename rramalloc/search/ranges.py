@@ -70,14 +70,15 @@ class Incumbent:
     value: float = math.inf
     best: Choice | None = None
 
-    def offer(self, found: Choice) -> None:
-        """Keep an allocation that is better and keeps to the budgets."""
+    def offer(self, found: Choice) -> float:
+        """Keep an allocation that is better and keeps to the budgets; return its value."""
         value = self.value_of(found)
         equal = (
             self.best is not None and value <= self.value * (1 + _SAME) and found.arrays < self.best.arrays
         )
         if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.blocks):
             self.best, self.value = found, value
+        return value
 
     def answer(self, proof: str, bound: float) -> Answer:
         """Return the best allocation with a proof in words and a bound of the objective."""

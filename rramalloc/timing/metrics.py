@@ -104,6 +104,7 @@ class EnergyModel:
     options: MappingOptions
     _slots: dict[tuple[int, Variant, int], int] = field(default_factory=dict, init=False, repr=False)
     _lines: dict[tuple[int, Variant], Pair] = field(default_factory=dict, init=False, repr=False)
+    _cycles: dict[tuple[int, Variant], int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -231,10 +232,13 @@ class EnergyModel:
 
     def cycles(self, stage: int, variant: Variant) -> int:
         """Return the inputs of a step that are fed one after another; 1 if a step is not cut into reads."""
-        node = precise(self.graph.stages[stage], variant)
-        if self.hardware.timing is None or not isinstance(node, Stage):
-            return 1
-        return self.hardware.timing.cycles(self.hardware.of_layer(node).precision.input_bits)
+        key = self.graph.kinds[stage], variant
+        if key not in self._cycles:
+            node, timing = precise(self.graph.stages[stage], variant), self.hardware.timing
+            self._cycles[key] = 1
+            if timing is not None and isinstance(node, Stage):
+                self._cycles[key] = timing.cycles(self.hardware.of_layer(node).precision.input_bits)
+        return self._cycles[key]
 
     def slots(self, stage: int, block: Variant, copies: int) -> int:
         """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
