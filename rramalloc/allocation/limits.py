@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rramalloc.choices import MAX_ARRAYS, AtMostLike, CopiesLike
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import divisors
-from rramalloc.network.network import known_names_like
+from rramalloc.network.network import names_like
 from rramalloc.records import brief, check_known
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import amount
@@ -31,7 +31,7 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
     weighted = dict.fromkeys(stage.name for stage in graph.layers)
     most = dict(zip(graph.names, graph.most_copies.tolist(), strict=True))
     for pattern, low, high in _pairs(given):
-        for name in known_names_like("copies", pattern, weighted, "layer on arrays"):
+        for name in names_like("copies", pattern, weighted, "layer on arrays"):
             if low > most[name]:
                 raise SpecError("copies", f"{name[:60]!r} can have 1 to {most[name]} copies, got {low}")
             before, wanted = limits.get(name, (1, most[name])), (low, min(high, most[name]))

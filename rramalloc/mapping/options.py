@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, HostLike, Mapping
 from rramalloc.errors import SpecError
 from rramalloc.network.counts import weights
-from rramalloc.network.network import Network, known_names_like, names_like
+from rramalloc.network.network import MAX_NODES, Network, names_like
 from rramalloc.network.node import Linear, Name, Stage
 from rramalloc.records import Record, check_known, fault, from_list
 from rramalloc.units import counted, share
@@ -21,8 +21,8 @@ _FOLDED: Mapping = "kernel_split"
 """The mapping under which filters can be folded."""
 _LARGE = 100
 """Weights left to the host for one of any convolution from which on they are what the network is about."""
-MOST_PATTERNS = 1000
-"""Names and patterns of layers that are left to the host: bounds the time to match them with all layers."""
+MOST_PATTERNS = 100
+"""Patterns of layers that are left to the host: bounds the time to match them with all layers."""
 
 
 class MappingOptions(Record):
@@ -40,7 +40,7 @@ class MappingOptions(Record):
     host: Annotated[
         tuple[Name, ...],
         from_list(list[Name]),
-        Field(max_length=MOST_PATTERNS, exclude_if=operator.not_),
+        Field(max_length=MAX_NODES, exclude_if=operator.not_),
     ] = ()
     fold: bool = False
     shared: Literal["copies"] = Field("copies", exclude=True)
@@ -83,7 +83,9 @@ class MappingOptions(Record):
         if not self.host:
             return ()
         layers = {stage.name: stage for stage in network.stages}
-        each = (known_names_like("host", pattern, layers, "weight layer") for pattern in self.host)
+        if sum(pattern not in layers for pattern in self.host) > MOST_PATTERNS:
+            raise SpecError("host", f"has more than {MOST_PATTERNS} patterns: name the layers themselves")
+        each = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)
         return set(chain.from_iterable(each))
 
     def host_notes(self, network: Network) -> tuple[str, ...]:
@@ -92,24 +94,26 @@ class MappingOptions(Record):
         That is where every stage on a grid larger than 1 x 1 has less than 1 % of the weights of these,
         as in a decode step with one small convolution. Source: docs/sources/model.md 2.
         """
-        timed = {stage.name: weights(network, stage) for stage in self.timed_stages(network)}
-        hosted = self.hosted(network)
-        left = {
-            stage.name: weights(network, stage)
-            for stage in network.stages
-            if stage.name not in timed and stage.name not in hosted
-        }
-        on_grids = [own for name, own in timed.items() if network.shapes[name].pixels > 1]
-        if not left or _LARGE * max(on_grids, default=0) >= sum(left.values()):
+        timed, hosted = self.timed_stages(network), self.hosted(network)
+        named = {*hosted, *(stage.name for stage in timed)}
+        left = [stage for stage in network.stages if stage.name not in named]
+        theirs = sum(weights(network, stage) for stage in left)
+        on_grids = [weights(network, stage) for stage in timed if network.shapes[stage.name].pixels > 1]
+        if not left or _LARGE * max(on_grids, default=0) >= theirs:
             return ()
-        of_all = share(sum(left.values()) / sum(weights(network, stage) for stage in network.stages))
+        of_all = share(theirs / sum(weights(network, stage) for stage in network.stages))
         layers = f"{counted(len(left), 'linear layer')} on a single pixel with {of_all} of the weights"
         return (f"{layers}: left to the host by default, --fc crossbar puts them on arrays",)
 
+    def naming(self, network: Network) -> MappingOptions:
+        """Return the options with the layers of a network that `host` names, without patterns."""
+        hosted = self.hosted(network)
+        return self.changed(host=[stage.name for stage in network.stages if stage.name in hosted])
+
     def of_part(self, network: Network) -> MappingOptions:
-        """Return the options for a part of their network, which may lack layers that `host` names."""
-        layers = {stage.name: stage for stage in network.stages}
-        return self.changed(host=[pattern for pattern in self.host if names_like(pattern, layers)])
+        """Return the options, without patterns, for a part of their network, which may lack some layers."""
+        there = {stage.name for stage in network.stages}
+        return self.changed(host=[name for name in self.host if name in there])
 
     def timed_stages(self, network: Network) -> tuple[Stage, ...]:
         """Return the weight layers that are not left to the host, in network order.

@@ -217,14 +217,12 @@ class Network(Result):
         return self.name, f"{counted(len(self.nodes), 'node')}, {len(self.stages):,} with weights"
 
 
-def names_like(pattern: str, names: Collection[str]) -> list[str]:
-    """Return the name that a pattern is, or else those that it matches."""
-    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+def names_like(option: str, pattern: str, names: Collection[str], kind: str) -> list[str]:
+    """Return the name that a pattern is, or else those that it matches.
 
-
-def known_names_like(option: str, pattern: str, names: Collection[str], kind: str) -> list[str]:
-    """Return the same. Raises SpecError, naming the option and the kind of what has the names, if none."""
-    found = names_like(pattern, names)
+    Raises SpecError, naming the option and the kind of what has the names, if there is none.
+    """
+    found = [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
     if not found:
         hint = suggestion(pattern, [*names])
         raise SpecError(option, f"no {kind} is called {pattern[:60]!r}{'; ' if hint else ''}{hint}")

@@ -161,8 +161,9 @@ def network_words(network: NetworkId) -> str:
 
 
 def mapping_words(options: MappingOptions) -> str:
-    """Return the words for the mapping of weights on crossbars, and for where classifiers run."""
-    return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}"
+    """Return the words for the mapping of weights on crossbars, and for what the host computes."""
+    left = f"; left to the host: {', '.join(options.host)[:200]}" if options.host else ""
+    return f"{options.mapping}{', folded' if options.fold else ''}; classifiers on the {options.fc}{left}"
 
 
 def warning_notes(warnings: tuple[str, ...]) -> tuple[Note, ...]:

@@ -94,6 +94,7 @@ def test_patterns_classifiers_and_what_is_left() -> None:
         ("x*", "host: no weight layer is called 'x*'"),
         ("pool", "host: no weight layer is called 'pool'"),
         (["c1", ""], "host"),
+        ([f"x{number}" for number in range(101)], "host: has more than 100 patterns"),
     ):
         with pytest.raises(SpecError, match=words.replace("*", r"\*")):
             stages(host=host)
@@ -166,6 +167,19 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     own = [value] if isinstance(value, dict) else []
     return own + [row for each in inner for row in _rows(each)]
+
+
+def test_a_pattern_names_no_part_of_a_layer_that_reload_cuts(tmp_path: Path) -> None:
+    """72 rows of c3 on 64 wordlines: two parts, of which the second is called as the pattern says."""
+    hardware = tmp_path / "low.toml"
+    hardware.write_text(HARDWARE.replace("wordlines = 128", "wordlines = 64"))
+    plan = rramalloc.optimize_reload(NETWORK, 1, hardware=hardware, host="*2", work=1)
+    layers = [layer.name for segment in plan.segments for layer in segment.allocation.layers]
+    assert layers == ["c1", "c3/part1", "c3/part2"]
+    assert (plan.options.host, plan.host) == (("*2",), ("c2", "fc"))
+    for each in plan.segments:
+        segment = Network.build("segment", each.network.nodes)
+        assert rramalloc.simulate(segment, each.allocation).makespan == each.makespan
 
 
 class Copies:

@@ -105,12 +105,13 @@ def optimize_reload(
                 together = there // chip.arrays_per_tile * chip.arrays_per_tile
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.model_copy(update={"write": None})  # what [write] says is used here
-        whole, request = replace(case, network=cut.network, hardware=plain), Request(seed=seed)
+        named, request = options.naming(source), Request(seed=seed)
+        whole = replace(case, network=cut.network, hardware=plain, mapping=named)
         if not cut.parts:
             whole = whole.with_stages(case.stages)
         search = CutSearch(whole, write, there, request, ending, inputs)
         if options.mapping == "sdk":
-            copies = replace(whole, mapping=options.changed(mapping="im2col")).with_stages(whole.stages)
+            copies = replace(whole, mapping=named.changed(mapping="im2col")).with_stages(whole.stages)
             search.alone = CutSearch(copies, write, there, request, ending.nested(ending.work), inputs)
             search.alone.run()
         search.run()
