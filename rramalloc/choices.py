@@ -62,6 +62,10 @@ HostLike = str | Sequence[str]
 """Layers that are left to the host: a name or pattern such as "conv*", or several."""
 
 
+ValuesLike = Sequence[str] | MappingOf[str, object]
+"""Values of the hardware by dotted name: ["timing.adc_ns=2"], or {"timing.adc_ns": 2}."""
+
+
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
@@ -78,12 +82,14 @@ class NetworkArguments(TypedDict, total=False):
 class MappedArguments(NetworkArguments, total=False):
     """Arguments that say what a network is laid on.
 
-    hardware: a Hardware, a file or a preset; crossbar: "256x256" or (256, 256) instead of its arrays;
+    hardware: a Hardware, a file, a dict of its form or a preset; crossbar: "256x256" or (256, 256) instead of
+    its arrays; set_values: values of it that are replaced (docs/sources/model.md 19);
     mapping, fc, host: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
     """
 
     hardware: HardwareLike
     crossbar: CrossbarLike | None
+    set_values: ValuesLike | None
     mapping: Mapping
     fold: bool
     fc: FullyConnected
@@ -133,6 +139,7 @@ class AllocationArguments(NetworkArguments, total=False):
     """Arguments that replace those of an allocation; None: it stays."""
 
     hardware: HardwareLike | None
+    set_values: ValuesLike | None
     mapping: Mapping | None
     fc: FullyConnected | None
     host: HostLike | None
@@ -145,6 +152,7 @@ DEFAULT_WORK = 100
 DEFAULTS: SearchArguments = {
     "hardware": "plain",
     "crossbar": None,
+    "set_values": None,
     "mapping": "im2col",
     "fold": False,
     "fc": "host",

@@ -163,14 +163,14 @@ class AllocationInput:
         latency_table: LatencyTableLike | None = None,
     ) -> AllocationInput:
         """Return the same copies with what a call gives in the place of their own. Raises RramallocError."""
-        hardware = given.get("hardware")
-        machine = as_hardware(self.hardware if hardware is None else hardware, crossbar)
+        hardware, values = given.get("hardware"), given.get("set_values")
+        machine = as_hardware(self.hardware if hardware is None else hardware, crossbar, values)
         own = self.changed(
             mapping=given.get("mapping"), fc=given.get("fc"), fold=fold, host=given.get("host")
         )
         known = self.measured if hardware is None else None
         measured = measured_steps(latency_table, network, own.options, machine, known)
-        if hardware is not None or crossbar is not None or latency_table is not None:
+        if any(new is not None for new in (hardware, crossbar, values, latency_table)):
             own = own.changed(hardware=machine)
         return replace(own, measured=measured)
 

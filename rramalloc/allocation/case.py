@@ -75,7 +75,7 @@ class Case:
             mapping=every["mapping"], fc=every["fc"], fold=every["fold"], host=every["host"]
         )
         source = network_of(network, given)
-        machine = as_hardware(every["hardware"], every["crossbar"])
+        machine = as_hardware(every["hardware"], every["crossbar"], every["set_values"])
         measured = measured_steps(every["latency_table"], source, options, machine)
         at_most, divide = at_most_of(every["at_most"]), every["copies_divide"]
         case = cls(source, machine, options, measured, at_most=at_most, divide=divide)

@@ -90,6 +90,7 @@ _SHARED: Help = {
     "allocation": ("FILE", 'Allocation, or {"replication": {...}, "block": {...}}.'),
     "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
     "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
+    "set_values": ("SECTION.FIELD=VALUE", "Replace a value of the hardware, e.g. timing.adc_ns=2."),
     "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),
     "host": ("LAYER", "Leave layers to the host, by name or pattern; can be repeated."),
     "mapping": (None, "How weights lie on crossbars."),
@@ -118,6 +119,7 @@ _NAMES = {
     "input_shapes": ("--input-shape",),
     "input_values": ("--input-value",),
     "input_size": ("--input",),
+    "set_values": ("--set",),
     "output_format": ("--format",),
     "output": ("-o", "--output"),
     "time_limit_s": ("--time-limit",),
@@ -149,6 +151,7 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "CopiesLike | None": list[str] | None,
     "AtMostLike | None": list[str] | None,
     "HostLike | None": list[str] | None,
+    "ValuesLike | None": list[str] | None,
     "Divided | None": Divided | None,
     "Mapping": MappingName,
     "Mapping | None": MappingName | None,
@@ -159,9 +162,9 @@ _ON_A_TERMINAL: dict[str, Any] = {
 PANELS = {
     "Arguments": "",
     "Options": "",
-    "Problem": "network arrays hardware crossbar mapping fold fc host shared latency_table input_shapes "
-    "input_values "
-    "allow_partial allocation placement handoff strategies allocations device auxiliary layer threads table "
+    "Problem": "network arrays hardware crossbar set_values mapping fold fc host shared latency_table "
+    "input_shapes input_values allow_partial allocation placement handoff strategies allocations device "
+    "auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
     "Goal": "objective copies copies_divide at_most against speedup target target_ns target_interval "
     "target_throughput reload inputs placed bits bits_layers sensitivity align "

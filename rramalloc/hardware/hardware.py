@@ -6,7 +6,7 @@ A table or value that a source does not give is left out; nothing is filled in s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -79,6 +79,8 @@ FieldNames = Annotated[
     Field(max_length=100),
     AfterValidator(_without_gone),
 ]
+
+SetTexts = Annotated[tuple[Text, ...], from_list(list[Text]), Field(min_length=1, max_length=100)]
 
 
 class Crossbar(Record):
@@ -365,7 +367,8 @@ class Hardware(ResultRecord):
     """An accelerator: one kind of array, its precision, and what is given of time, memory and hierarchy.
 
     name: the file's without its ending where the file gives none; source: where the numbers come from;
-    unconfirmed: dotted names of fields ("timing.read_ns") whose values no file or paper at hand confirms.
+    unconfirmed: dotted names of fields ("timing.read_ns") whose values no file or paper at hand confirms;
+    set_values: values that a call replaced, as `--set` takes them ("timing.adc_ns=2").
     Raises SpecError if a field does not hold what its record says.
     """
 
@@ -382,6 +385,7 @@ class Hardware(ResultRecord):
     digital: Digital | None = None
     units: ChipPerformance | None = None
     unconfirmed: FieldNames = ()
+    set_values: SetTexts | None = None
 
     @model_validator(mode="after")
     def _unconfirmed_exist(self) -> Self:
@@ -394,6 +398,21 @@ class Hardware(ResultRecord):
                     f"unconfirmed: {dotted[:60]!r} is no value of this file; write <table>.<field>, "
                     f'for example "timing.read_ns"'
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_was_set(self) -> Self:
+        if self.set_values is None:
+            return self
+        from rramalloc.hardware.values import changed_hardware, values_of
+
+        own = self.model_copy(update={"set_values": None})
+        try:
+            again = changed_hardware(own, values_of(self.set_values, "set_values"))
+        except SpecError as error:
+            raise fault(f"set_values: {error.reason}") from None
+        if again.model_copy(update={"unconfirmed": own.unconfirmed}) != own:
+            raise fault("set_values: is not what the tables say: leave it out")
         return self
 
     @model_validator(mode="after")
@@ -504,12 +523,19 @@ class Hardware(ResultRecord):
         doubts = [
             name for name in self.unconfirmed if name not in ("crossbar.wordlines", "crossbar.bitlines")
         ]
+        listed = self.set_without(("crossbar.wordlines", "crossbar.bitlines"))
         if crossbar != self.crossbar:
             of_arrays = (
                 name for name in ("read_pj", "leakage_mw", "area_um2") if getattr(energy, name) is not None
             )
             doubts += [f"energy.{name}" for name in of_arrays if f"energy.{name}" not in doubts]
-        return self.model_copy(update={"crossbar": crossbar, "unconfirmed": tuple(doubts)})
+        new = {"crossbar": crossbar, "unconfirmed": tuple(doubts), "set_values": listed}
+        return self.model_copy(update=new)
+
+    def set_without(self, names: Collection[str]) -> tuple[str, ...] | None:
+        """Return what was set but for the values of these names; None if that is nothing."""
+        kept = (text for text in self.set_values or () if text.partition("=")[0] not in names)
+        return tuple(kept) or None
 
     def with_values(self, values: Mapping[str, object]) -> Hardware:
         """Return the same hardware with values replaced by dotted name, None to take one away.
@@ -545,6 +571,11 @@ class Hardware(ResultRecord):
         ]
         return pd.DataFrame(rows, columns=["field", "value"], dtype=object)
 
+    @property
+    def set_words(self) -> str:
+        """What was set, with a comma before it where that is anything."""
+        return "".join(f", {text}" for text in self.set_values or ())
+
     def _headline(self) -> tuple[str, str]:
         array, bits = self.crossbar, self.precision.weight_bits
         size = f"{array.wordlines} x {array.bitlines}"
@@ -553,7 +584,8 @@ class Hardware(ResultRecord):
 
     def _notes(self) -> list[str]:
         doubts = [f"Not confirmed: {', '.join(self.unconfirmed)}"] if self.unconfirmed else []
-        return [f"Source: {self.source}", *doubts]
+        given = [f"Set: {', '.join(self.set_values)}"] if self.set_values else []
+        return [f"Source: {self.source}", *doubts, *given]
 
 
 def _given(document: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from rramalloc.errors import FileError, UnknownNameError
+from rramalloc.choices import ValuesLike
+from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, read_toml
 from rramalloc.hardware.hardware import CrossbarLike, Hardware, parse_crossbar
 from rramalloc.hardware.preset_files import PRESETS, preset_names
+from rramalloc.hardware.values import LINES, hardware_with, values_of
 from rramalloc.records import parse
 from rramalloc.units import printable
 
@@ -21,17 +23,25 @@ HardwareLike = Hardware | Mapping[str, Any] | str | os.PathLike[str]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
 
-def as_hardware(hardware: HardwareLike, crossbar: CrossbarLike | None = None) -> Hardware:
+def as_hardware(
+    hardware: HardwareLike, crossbar: CrossbarLike | None = None, set_values: ValuesLike | None = None
+) -> Hardware:
     """Return the hardware itself, or the one that `load_hardware` finds.
 
-    A dict has the form of a file. crossbar: "256x256" or (256, 256) instead of its arrays.
+    A dict has the form of a file. crossbar: "256x256" or (256, 256) instead of its arrays; set_values: values
+    by dotted name that are replaced, which the hardware then lists.
     Raises FileError, SpecError, UnknownNameError.
     """
     if isinstance(hardware, Mapping):
         loaded = parse(_HARDWARE, dict(hardware), "hardware")
     else:
         loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
-    return loaded if crossbar is None else loaded.with_crossbar(*parse_crossbar(crossbar))
+    values = values_of(set_values)
+    if crossbar is not None:
+        loaded = loaded.with_crossbar(*parse_crossbar(crossbar))
+        if twice := [name for name in ("crossbar", *LINES) if name in values]:
+            raise SpecError("set", f"gives {twice[0]}, and --crossbar too: leave one of them out")
+    return hardware_with(loaded, values) if values else loaded
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,8 @@ from rramalloc.records import Record, brief, parse
 HardwareValues = Mapping[str, object]
 """Values by dotted name; `crossbar` is rows and columns together, None takes a value away."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
-_LINES = ("crossbar.wordlines", "crossbar.bitlines")
+LINES = ("crossbar.wordlines", "crossbar.bitlines")
+"""Names of the two values that `crossbar` gives together."""
 _OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
 """Fields of [energy] that say nothing of an array of another size."""
 _DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
@@ -47,6 +49,7 @@ def changed_hardware(
     for dotted, value in given.items():
         _put(document, dotted, value)
     document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in given]
+    document["set_values"] = hardware.set_without(given)
     changed: Hardware = parse(_HARDWARE, document, where)
     if changed.crossbar.size != hardware.crossbar.size:
         kept = [
@@ -61,6 +64,13 @@ def changed_hardware(
             words += f"of {changed.crossbar.size} has others: "
             raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
     return changed
+
+
+def hardware_with(hardware: Hardware, values: HardwareValues) -> Hardware:
+    """Return `changed_hardware` that lists what was set, in the texts of `--set`. Raises SpecError."""
+    changed = changed_hardware(hardware, values)
+    listed = (f"{name}={_toml(value)}" for name, value in _lines_apart(values))
+    return changed.model_copy(update={"set_values": (*(changed.set_values or ()), *listed)})
 
 
 def values_of(texts: Iterable[str] | HardwareValues | None, option: str = "set") -> dict[str, object]:
@@ -95,18 +105,29 @@ def _of_toml(text: str) -> object:
         return text
 
 
+def _toml(value: object) -> str:
+    """Return the text that `_of_toml` reads as this value."""
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value if _of_toml(value) == value else json.dumps(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(name)} = {_toml(inner)}' for name, inner in value.items())}}}"
+    return json.dumps(value)
+
+
 def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
     """Yield every value with `crossbar` as its wordlines and bitlines. Raises SpecError."""
     for name, value in values.items():
         if name != "crossbar":
             yield name, value
             continue
-        twice = [line for line in _LINES if line in values]
+        twice = [line for line in LINES if line in values]
         if twice:
             raise SpecError("crossbar", f"gives {twice[0]} too: leave one of them out")
         if not isinstance(value, str):
             raise SpecError("crossbar", f"must be a text such as 128x128, got {brief(value)}")
-        yield from zip(_LINES, parse_crossbar(value), strict=True)
+        yield from zip(LINES, parse_crossbar(value), strict=True)
 
 
 def _put(document: dict[str, Any], dotted: str, value: object) -> None:

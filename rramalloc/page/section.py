@@ -151,8 +151,8 @@ def block_words(block: Sequence[int] | None) -> str:
 
 def hardware_words(hardware: Hardware) -> str:
     """Name and size of the arrays."""
-    size = hardware.crossbar
-    return f"{hardware.name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
+    size, name = hardware.crossbar, f"{hardware.name}{hardware.set_words}"
+    return f"{name}, arrays of {size.wordlines} x {size.bitlines}, {size.cell_bits} bits a cell"
 
 
 def network_words(network: NetworkId) -> str:

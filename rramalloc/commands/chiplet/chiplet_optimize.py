@@ -16,7 +16,9 @@ from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rramalloc.choices import DEFAULT_WORK, FullyConnected, HostLike, Mapping
+from pydantic import Field
+
+from rramalloc.choices import DEFAULT_WORK, FullyConnected, HostLike, Mapping, ValuesLike
 from rramalloc.commands.chiplet.cost import ChipletCost, OperatorRow, described_cost
 from rramalloc.commands.chiplet.description import (
     DESCRIPTION,
@@ -38,7 +40,7 @@ from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
-from rramalloc.records import Record, check_effort, parse
+from rramalloc.records import Record, absent, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
 from rramalloc.search.work import Work
 from rramalloc.timing.access import BITS_PER_BYTE
@@ -224,7 +226,8 @@ class ChipletSchedule(ResultRecord):
     schedule costs less;
     gap: (total - lower_bound) / total; options: strategies with their submeshes, of all operators;
     left_out: submeshes that were not looked at, as there are too many; baselines: other schedules of the
-    same description; seconds: of work on a reference core.
+    same description; seconds: of work on a reference core; set_values: of the hardware that the description
+    is of, as in Hardware.
     """
 
     format: Literal["rramalloc-chiplet-schedule/1"] = SCHEDULE
@@ -241,6 +244,7 @@ class ChipletSchedule(ResultRecord):
     seed: int
     work: int
     seconds: float
+    set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
     warnings: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
@@ -277,6 +281,7 @@ def chiplet_optimize(
     *,
     hardware: HardwareLike | None = None,
     crossbar: CrossbarLike | None = None,
+    set_values: ValuesLike | None = None,
     mapping: Mapping = "im2col",
     fc: FullyConnected = "host",
     host: HostLike | None = None,
@@ -313,13 +318,17 @@ def chiplet_optimize(
     """
     check_effort(seed, work, time_limit_s)
     assumed: tuple[str, ...] = ()
+    set_texts: tuple[str, ...] | None = None
+    if hardware is None and (crossbar is not None or set_values):
+        raise SpecError("hardware", "is left out, and its arrays or values are to be changed: give it too")
     if hardware is not None:
         if isinstance(source, Description):
             raise SpecError("hardware", "a description has a chip of its own: give no hardware")
         network = as_network(source, input_shapes, input_values=input_values)
         options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
-        machine, where = as_hardware(hardware, crossbar), network.where
+        machine, where = as_hardware(hardware, crossbar, set_values), network.where
         description, assumed = describe_network(network, machine, options)
+        set_texts = machine.set_values
     elif isinstance(source, Network):
         raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
     else:
@@ -362,6 +371,7 @@ def chiplet_optimize(
         seed=seed,
         work=ending.work,
         seconds=search.spent_s,
+        set_values=set_texts,
         warnings=tuple(warnings),
     )
 

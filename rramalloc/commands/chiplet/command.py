@@ -88,6 +88,7 @@ def optimize(
     *,
     hardware: str | None = None,
     crossbar: str | None = None,
+    set_values: list[str] | None = None,
     mapping: Mapping = "im2col",
     fc: FullyConnected = "host",
     host: list[str] | None = None,

@@ -73,6 +73,7 @@ def evaluate(
     propose: str | None = None,
     hardware: str | None = None,
     crossbar: str | None = None,
+    set_values: list[str] | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     host: list[str] | None = None,

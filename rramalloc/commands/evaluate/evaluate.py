@@ -6,13 +6,14 @@ import math
 import os
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.choices import FullyConnected, HostLike, Mapping, NetworkArguments
+from rramalloc.choices import FullyConnected, HostLike, Mapping, NetworkArguments, ValuesLike
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
     Strategy,
@@ -26,6 +27,7 @@ from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.hardware.values import values_of
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -210,6 +212,7 @@ def evaluate(
     units: tuple[int, int] | None = None,
     arrays: int | None = None,
     crossbar: str | None = None,
+    set_values: ValuesLike | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     host: HostLike | None = None,
@@ -230,7 +233,7 @@ def evaluate(
         time. The best way of every task is composed to a strategy.
     arrays
         Budget of replicas that keep their arrays: the replication of least time is found.
-    crossbar, mapping, fc, host
+    crossbar, set_values, mapping, fc, host
         Those of the allocations unless given.
     latency_table
         Measured times of a window of the weight layers, instead of ns_per_byte.
@@ -242,11 +245,13 @@ def evaluate(
     """
     check_range("arrays", arrays, 1, 2**53)
     given = [read_allocation(each, f"allocation {n}") for n, each in enumerate(_listed(allocations), 1)]
-    machines = [as_hardware(allocation.hardware, crossbar) for allocation in given]
+    machines = [as_hardware(allocation.hardware, crossbar, set_values) for allocation in given]
     if chip is not None and not isinstance(chip, ChipPerformance):
-        machines = [as_hardware(chip, crossbar)] * max(1, len(given))
-    machines = machines or [as_hardware(DEFAULT_PRESET, crossbar)]
+        machines = [as_hardware(chip, crossbar, set_values)] * max(1, len(given))
+    machines = machines or [as_hardware(DEFAULT_PRESET, crossbar, set_values)]
     parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
+    if parameters is chip and any(name.startswith("units.") for name in values_of(set_values)):
+        raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")
     if parameters is None:
         raise SpecError(
             f"hardware {machines[0].name[:60]!r}",
@@ -282,6 +287,8 @@ def evaluate(
         demand = _demands(source, tasks, machines[0], options[0])
         proposal, plan = propose(tasks, demand, parameters, arrays)
         plans.append(plan)
-    return evaluate_strategies(
+    made = evaluate_strategies(
         source, parameters, precision, tasks, common, plans, units=units, proposal=proposal
     )
+    document = made.document.model_copy(update={"set_values": machines[0].set_values})
+    return replace(made, document=document)

@@ -34,7 +34,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
-from rramalloc.records import Record, brief
+from rramalloc.records import Record, absent, brief
 from rramalloc.result import Result, frame_of
 from rramalloc.units import one_line, rounded
 from rramalloc.version import __version__
@@ -210,6 +210,7 @@ class Proposal(Record):
 class EvaluationDocument(Record):
     """Document that `evaluate --format json` prints.
 
+    set_values: of the hardware of chip and precision, as in Hardware;
     best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
     strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
     allocations; proposal: None without --arrays.
@@ -220,6 +221,7 @@ class EvaluationDocument(Record):
     network: NetworkId
     chip: ChipPerformance
     precision: Precision
+    set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
     fc: Literal["host", "crossbar"]
     host: tuple[Name, ...] = Field((), exclude_if=operator.not_)
     strategies: Count

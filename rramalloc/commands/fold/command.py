@@ -55,6 +55,7 @@ def fold(
     groups: int = 1,
     hardware: str = "plain",
     crossbar: str | None = None,
+    set_values: list[str] | None = None,
     mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
     host: list[str] | None = None,
@@ -97,7 +98,7 @@ def fold(
 
 
 _OF_A_FILTER = "align align_outputs th1 stride rule input_size padding dilation groups"
-_OF_A_NETWORK = "hardware crossbar mapping fc host input_shapes input_values allow_partial onnx"
+_OF_A_NETWORK = "hardware crossbar set_values mapping fc host input_shapes input_values allow_partial onnx"
 
 
 def _check_usage(context: typer.Context, network: str | None, filter_: str | None, align: int | None) -> None:

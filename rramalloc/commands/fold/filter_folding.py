@@ -26,6 +26,7 @@ from rramalloc.choices import (
     HostLike,
     Mapping,
     NetworkArguments,
+    ValuesLike,
 )
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.files import check_writable, write_bytes
@@ -357,6 +358,7 @@ def fold(
     *,
     hardware: HardwareLike = DEFAULT_PRESET,
     crossbar: str | None = None,
+    set_values: ValuesLike | None = None,
     mapping: FoldMapping = "kernel_split",
     fc: FullyConnected = "host",
     host: HostLike | None = None,
@@ -372,7 +374,7 @@ def fold(
     Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
     UnsupportedError; SolverError if a check fails.
     """
-    source, machine = network_of(network, given), as_hardware(hardware, crossbar)
+    source, machine = network_of(network, given), as_hardware(hardware, crossbar, set_values)
     best = mapping == "best"
     options = DEFAULT_MAPPING.changed(
         mapping="kernel_split" if best else mapping, fc=fc, fold=True, host=host

@@ -107,7 +107,8 @@ def optimize(
     from rramalloc.importers import load
     from rramalloc.search.work import Work
 
-    if arrays is None and as_hardware(shared["hardware"], shared["crossbar"]).chip is None:
+    machine = as_hardware(shared["hardware"], shared["crossbar"], shared["set_values"])
+    if arrays is None and machine.chip is None:
         name = shared["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:

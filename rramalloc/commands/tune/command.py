@@ -59,6 +59,7 @@ def tune(
     store: str | None = None,
     hardware: str | None = None,
     crossbar: str | None = None,
+    set_values: list[str] | None = None,
     mapping: Mapping | None = None,
     fc: FullyConnected = "host",
     host: list[str] | None = None,

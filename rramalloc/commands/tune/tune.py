@@ -23,7 +23,7 @@ import numpy as np
 from rramalloc.allocation.allocation import Allocation, NetworkId
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation
-from rramalloc.choices import FullyConnected, HostLike, NetworkArguments
+from rramalloc.choices import FullyConnected, HostLike, NetworkArguments, ValuesLike
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
@@ -106,6 +106,7 @@ def tune(
     tool_paths: Sequence[str] = (),
     hardware: HardwareLike | None = None,
     crossbar: CrossbarLike | None = None,
+    set_values: ValuesLike | None = None,
     mapping: MappingName | None = None,
     fc: FullyConnected = "host",
     host: HostLike | None = None,
@@ -138,7 +139,7 @@ def tune(
         Seconds for one evaluation.
     tool_paths
         Folders of the sources of a tool; left out, the environment variable RRAMALLOC_TOOL names them.
-    hardware, crossbar, mapping, fc, host, given
+    hardware, crossbar, set_values, mapping, fc, host, given
         As for `optimize`; left out, hardware and mapping are those that the tool counts arrays with.
     on_progress
         Called after every answer; progress: show a line in a notebook.
@@ -168,7 +169,7 @@ def tune(
     if isinstance(judge, ExportedTool):
         hardware = hardware or TOOLS[judge.tool].hardware()
         mapping = mapping or TOOLS[judge.tool].mapping
-    machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar)
+    machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar, set_values)
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
     if options.mapping == "sdk":
         raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")

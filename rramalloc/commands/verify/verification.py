@@ -10,7 +10,7 @@ from pydantic import Field
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.choices import Mapping
 from rramalloc.network.node import Name
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.units import counted, one_line
 
@@ -78,8 +78,8 @@ class Verification(ResultRecord):
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
     or noise were asked for, and they change values. makespan: of the allocation, in steps, or in ticks where
     layers have their own clocks; every window was read when its inputs were there; tick_ns: of them, None if
-    it is in steps or not known. arrays: programmed; values: compared, over all nodes;
-    layers: up to the first difference.
+    it is in steps or not known. hardware: its name, set_values: as in Hardware; arrays: programmed; values:
+    compared, over all nodes; layers: up to the first difference.
     """
 
     rows_in = "layers"
@@ -88,6 +88,7 @@ class Verification(ResultRecord):
     rramalloc_version: str
     network: NetworkId
     hardware: str
+    set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
     options: VerificationOptions
     verdict: Literal["equal", "different", "approximate"]
     difference: Difference | None

@@ -304,7 +304,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
     return Task(network, source, placed.arrays, placer, sizes)
 
 
-_DESCRIBES = frozenset(("name", "source", "unconfirmed"))
+_DESCRIBES = frozenset(("name", "source", "unconfirmed", "set_values"))
 """Fields of a hardware that say nothing of what it does."""
 
 
@@ -398,6 +398,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
         hardware=task.source.hardware.name,
+        set_values=task.source.hardware.set_values,
         options=VerificationOptions.gather(*sources, images=images, dac_bits=dac_bits),
         verdict="different" if difference is not None else "approximate" if changed else "equal",
         difference=difference,
@@ -503,7 +504,7 @@ def verify(
     if placement is None:
         what = what.with_arguments(source, given)
     else:
-        for name in ("hardware", "mapping", "fc", "host"):
+        for name in ("hardware", "set_values", "mapping", "fc", "host"):
             if given.get(name) is not None:
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")
     task = _task(source, what, placement)

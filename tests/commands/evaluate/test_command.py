@@ -112,3 +112,12 @@ def test_what_cannot_be_served_is_said(run: Any, arguments: tuple[str, ...], wor
     assert outcome.err.startswith("error: ")
     assert words in outcome.err
     assert {path.name for path in Path().iterdir()} == before
+
+
+def test_set_changes_units_of_the_hardware(run: Any) -> None:
+    files = ("--strategies", "whole.json", "split.csv", "--set", "units.bandwidth_out_gb_s=1e15")
+    document = run(*SHARED, *files, "--format", "json").json
+    jsonschema.validate(document, json_schema("evaluation"))
+    assert document["set_values"] == ["units.bandwidth_out_gb_s=1e+15"]
+    assert document["chip"]["bandwidth_out_gb_s"] == 1e15
+    assert document["time_ns"] < 336

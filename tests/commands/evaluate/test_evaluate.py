@@ -14,6 +14,7 @@ from laws.strategies import random_network, randoms
 
 import rramalloc
 from rramalloc.commands.evaluate.strategy import Strategy
+from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 
@@ -112,3 +113,8 @@ def test_matrices_are_those_of_the_slow_evaluation(
     for name, times in slow.items():
         assert evaluation.to_frame()[name].tolist() == pytest.approx(times, rel=1e-9)
     assert sum(slow[evaluation.best]) == pytest.approx(min(map(sum, slow.values())), rel=1e-9)
+
+
+def test_units_by_themselves_are_not_set(judge: Any) -> None:
+    with pytest.raises(SpecError, match="given by themselves"):
+        judge(worked.WHOLE, set_values={"units.processors": 2})
