@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 _ENDING = re.compile(r"\.(json|onnx|csv|pt2|toml)$")
@@ -112,10 +112,12 @@ class BudgetError(RramallocError):
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
     reload: what --reload would need in the hardware file, none if it would work, None if nothing helps;
-    held: whether layers must have more copies than one, so that `need` is of the fewest that are allowed.
+    held: whether layers must have more copies than one, so that `need` is of the fewest that are allowed;
+    remedies: what was tried and works, in words; None where nothing was tried, as `need` arrays are enough.
     """
 
     reload: Sequence[str] | None = None
+    remedies: Sequence[str] | None = None
 
     def __init__(
         self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0, *, held: bool = False
@@ -140,30 +142,24 @@ class BudgetError(RramallocError):
             rows.append((f"{len(self.demands) - len(shown)} smaller ones", rest))
         width = max(len("needed"), *(len(name) for name, _ in rows))
         table = "\n".join(f"  {name:<{width}}  {arrays:>8}" for name, arrays in rows)
+        stored = "in the fewest copies that are asked for" if self.held else "stored once"
         if self.chip:
             chips = -(-self.need // self.chip)
             short = (
-                f"the chips have {self.have:,} arrays, {self.need:,} are needed to store every layer once: "
-                f"{chips:,} chips of {self.chip:,}, chips = [1, {chips}]"
+                f"the chips have {self.have:,} arrays, {self.need:,} are needed with every layer {stored}: "
+                f"{chips:,} chips of {self.chip:,}"
             )
         else:
-            stored = "in the fewest copies that are asked for" if self.held else "stored once"
-            short = (
-                f"needs {self.need} arrays with every layer {stored}, the budget is {self.have}; "
-                f"largest layer is {_label(self.largest)!r}: the smallest budget that works is "
-                f"--arrays {self.need}"
-            )
-        if self.held:
-            short += "; or lower the --copies of layers"
-        reload = (
-            ", or --reload to write and run the layers in segments"
-            if self.reload is not None and not self.held
-            else ""
-        )
-        if self.reload and not self.held:
-            reload += f" (needs {' and '.join(self.reload)} in the hardware file)"
+            short = f"needs {self.need} arrays with every layer {stored}, the budget is {self.have}"
+        remedies = [f"the smallest budget that works is --arrays {self.need}"]
+        if self.remedies is not None:
+            remedies = list(self.remedies)
+        if self.reload is not None and not self.held:
+            lacks = f" (needs {' and '.join(self.reload)} in the hardware file)" if self.reload else ""
+            remedies.append(f"--reload to write and run the layers in segments{lacks}")
+        advice = f": {', or '.join(remedies)}" if remedies else ""
         return (
-            f"{short}, or use larger crossbars or more bits per cell{reload}\n"
+            f"{short}; largest layer is {_label(self.largest)!r}{advice}\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )
@@ -234,12 +230,17 @@ class TargetError(RramallocError):
     """No allocation within the budget reaches the wanted latency, interval or throughput, or none was found.
 
     target, bound: in `unit`; bound: no allocation within the budget is better; proven: whether the bound
-    excludes the target; goal: what is to be reached; need: arrays that are enough, None if that is not known;
-    limit: in words what no number of arrays changes, empty for nothing; chip: arrays that can be used of the
-    chips, where they and not --arrays are the limit.
+    excludes the target; goal: what is to be reached; reached: of an allocation within the budget, None if it
+    is not known; chip: arrays that can be used of the chips, where they and not --arrays are the limit.
+    need, remedy: arrays that are enough, and how to have them; hopeless: whether no number of arrays is, None
+    where it was not tried; least: what none undercuts then; limit: in words what holds it back.
     """
 
     chip: int | None = None
+    need: int | None = None
+    remedy: str = ""
+    hopeless: bool | None = None
+    least: float = 0.0
 
     def __init__(
         self,
@@ -249,34 +250,55 @@ class TargetError(RramallocError):
         *,
         proven: bool = True,
         goal: str = "latency",
-        need: int | None = None,
+        reached: float | None = None,
         limit: str = "",
     ) -> None:
         super().__init__(target, bound, unit)
         self.target, self.bound, self.unit, self.proven, self.goal = target, bound, unit, proven, goal
-        self.need, self.limit = need, limit
+        self.reached, self.limit = reached, limit
+
+    def in_unit(self, convert: Callable[[float], float], unit: str, target: float, goal: str) -> TargetError:
+        """Return the same error with its values converted, and the target as it was asked for."""
+        reached = None if self.reached is None else convert(self.reached)
+        values = {"proven": self.proven, "goal": goal, "reached": reached, "limit": self.limit}
+        return TargetError(target, convert(self.bound), unit, **values)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         what = "cannot be met" if self.proven else "was not met within the work allowed"
-        limit, remedy = "the budget", "raise --arrays"
-        if self.chip is not None:
-            limit, remedy = f"the {self.chip} arrays of the chips", "use more or larger tiles, more chips"
-        if self.need is not None:
-            remedy += f" ({self.need} arrays are enough)"
-        if self.limit:
-            remedy = f"no number of arrays helps, as {self.limit}; change the hardware"
+        limit = "the budget" if self.chip is None else f"the {self.chip} arrays of the chips"
         goal, best, easier = _GOALS[self.goal]
+        easier = f"{easier} target"
+        if self.reached is not None:
+            easier = f"a target of {exact(self.reached)} {self.unit}"
         return (
             f"the {goal} of {self.target:.10g} {self.unit} {what}: no allocation within {limit} {best} "
-            f"{self.bound:.10g} {self.unit}; {remedy}{'' if self.proven else ', more --work'}, "
-            f"or give a {easier} target"
+            f"{self.bound:.10g} {self.unit}; {self._advice}, or give {easier}"
         )
+
+    @property
+    def _advice(self) -> str:
+        """What helps besides an easier target."""
+        if self.need is not None:
+            return f"{self.need} arrays are enough: {self.remedy}"
+        if self.hopeless is None:
+            return "raise --arrays" if self.proven else "raise --arrays, more --work"
+        _, best, _ = _GOALS[self.goal]
+        words = f"with any number of arrays none {best} {self.least:.10g} {self.unit}"
+        if not self.hopeless:
+            return f"none was found with any number of arrays, and {words}: more --work"
+        held = f", as {self.limit}" if self.limit else f": {words}"
+        return f"no number of arrays helps{held}; change the hardware"
+
+
+def exact(value: float) -> str:
+    """Return a number in ten digits if they say all of it, else in as many as it takes."""
+    return text if float(text := f"{value:.10g}") == value else repr(value)
 
 
 _GOALS = {
-    "latency": ("target", "is faster than", "higher"),
-    "interval": ("target interval", "has a shorter one than", "higher"),
-    "throughput": ("target", "has more than", "lower"),
+    "latency": ("target", "is faster than", "a higher"),
+    "interval": ("target interval", "has a shorter one than", "a higher"),
+    "throughput": ("target", "has more than", "a lower"),
 }
 """Name of a target, the verb of allocations that miss it, and the direction of an easier one."""
 

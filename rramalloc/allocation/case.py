@@ -83,6 +83,16 @@ class Case:
             return case
         return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
 
+    def on(self, hardware: Hardware) -> Case:
+        """Return the case on another hardware."""
+        return replace(self, hardware=hardware).with_stages(self.stages)
+
+    @property
+    def may_reload(self) -> bool:
+        """Whether nothing is asked for that segments of layers, which are written in turn, cannot have."""
+        limited = self.copies or self.divide or self.at_most or self.bits is not None
+        return not (limited or self.mapping.fold or self.measured or self.hardware.counting)
+
     def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
         """Return the case of the network with these bits of weights and inputs, and none left to choose."""
         case = replace(self, network=self.network.with_bits(bits), bits=None)
@@ -142,12 +152,24 @@ class Case:
         """Return the budgets of a list, each once. Raises SpecError."""
         return budgets(given, self.minimum)
 
-    def problem(self, arrays: int) -> Problem:
+    def problem(self, arrays: int, *, advise: bool = True) -> Problem:
         """Return the search problem within a budget and the arrays of the chips.
 
+        advise: whether a BudgetError says what would help, which is tried.
         Raises BudgetError, LimitError, SpecError.
         """
         check_arrays(arrays)
+        try:
+            return self._within(arrays)
+        except BudgetError as error:
+            if advise:
+                from rramalloc.allocation import remedies
+
+                error.remedies = remedies.of_budget(self, arrays, error)
+            raise
+
+    def _within(self, arrays: int) -> Problem:
+        """Return the search problem, as `problem`."""
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
         bits, step_time = self._bit_modes, StepTime.of(graph, hardware, self.measured)
         every = [graph.stages] if bits is None else bits.every

@@ -20,6 +20,7 @@ from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
+from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import MAX_ARRAYS, ObjectiveName
 from rramalloc.errors import BudgetError, LimitError, SolverError, SpecError, TargetError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -37,6 +38,7 @@ from rramalloc.records import brief, is_whole
 from rramalloc.search import repair
 from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.limited import limited
+from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import (
     OBJECTIVES,
     FewestArrays,
@@ -80,22 +82,68 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     try:
         problem = case.problem(arrays)
     except BudgetError as error:
-        lacks = [f"[{table}]" for table in ("write", "timing") if getattr(case.hardware, table) is None]
-        plain = case.hardware.counting is None and not case.mapping.fold
-        error.reload = lacks if plain and (error.chip or not lacks) else None
+        hardware = case.hardware
+        lacks = [] if hardware.write is not None else ["[write]"]
+        lacks += [] if hardware.compute_ns is not None else ["[timing]"]
+        error.reload = lacks if case.may_reload and (error.chip or not lacks) else None
         raise
     try:
-        given = request.start
-        answer = _from_start(problem, given, request, stop) if given else propose(problem, request, stop)
+        answer = _answer(problem, request, stop)
     except TargetError as error:
-        largest = case.problem(MAX_ARRAYS).budget
-        error.chip = largest if largest == problem.budget else None
-        # More arrays than the chips have are advice only where the chips are the limit.
-        error.need = None if error.chip is None and (error.need or 0) > largest else error.need
+        chip = case.hardware.chip
+        error.chip = problem.budget if chip is not None and arrays >= chip.arrays else None
+        _advise(error, case, arrays, request, stop)
         raise
     if case.bits is not None:
         return _of_chosen_bits(case, case.bits, arrays, request, stop, answer)
     return checked_allocation(case, arrays, problem, request, stop, answer)
+
+
+def _answer(problem: Problem, request: Request, stop: Work) -> Answer:
+    """Return the answer of the method asked for, no worse than the start if there is one; as `propose`."""
+    if request.start is not None:
+        return _from_start(problem, request.start, request, stop)
+    return propose(problem, request, stop)
+
+
+_MOST_TRIES = 4
+"""Numbers of arrays that are tried in turn, each a quarter more than the one before."""
+
+
+def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop: Work) -> None:
+    """Note at the error what reaches a target, tried as the same call with it would be, or that nothing does.
+
+    With the arrays and chips that are enough, or with a target that is reached within the budget.
+    """
+
+    def reaches(own: Case, budget: int, target: Target) -> bool:
+        if stop.out_of_time:
+            return False
+        trial = replace(request, target=target)
+        try:
+            _answer(own.problem(budget, advise=False), trial, stop.nested(stop.work))
+        except (BudgetError, LimitError, SpecError, TargetError):
+            return False
+        return True
+
+    easier = None if error.reached is None else request.target.changed_to(error.reached)
+    error.reached = easier.value if easier is not None and reaches(case, arrays, easier) else None
+    try:
+        found = _answer(unlimited(case.problem(MAX_ARRAYS)), request, stop.nested(stop.work))
+    except TargetError as nowhere:
+        error.hopeless, error.limit, error.least = nowhere.proven, nowhere.limit, nowhere.bound
+        return
+    except (LimitError, SpecError):  # --at-most or the start holds it back
+        return
+    need, chip = found.choice.arrays, case.hardware.chip
+    for _ in range(_MOST_TRIES):
+        short = chip is not None and need > chip.arrays
+        larger = more_chips(case.hardware, need, lambda _: True) if short else None
+        if reaches(case if larger is None else case.on(larger), need, request.target):
+            chips = "" if larger is None else f"{chip_words(larger)} and "
+            error.need, error.remedy = need, f"{chips}--arrays {need}"
+            return
+        need += 1 + need // 4
 
 
 def _from_start(problem: Problem, given: AllocationInput, request: Request, stop: Work) -> Answer:

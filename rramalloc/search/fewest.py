@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.search import interval
@@ -15,7 +16,7 @@ from rramalloc.search.bound.provers import refutes
 from rramalloc.search.descent import Descent
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
-from rramalloc.search.menu import Menu, unlimited
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import Incumbent, StepBound, StepRange, close_ranges
 from rramalloc.search.work import SECONDS_PER_WORK, Work
@@ -63,6 +64,18 @@ class Target:
             longest_ns = above
         return longest_ns
 
+    @property
+    def value(self) -> float:
+        """The value of what is given. Raises StopIteration where nothing is."""
+        return next(float(getattr(self, name)) for name in self.given)
+
+    def changed_to(self, value: float) -> Target:
+        """Return the same target with another value."""
+        (name,) = self.given
+        in_steps = name in ("target_steps", "target_interval")
+        given: dict[str, Any] = {name: round(value) if in_steps else value}
+        return replace(self, **given)
+
     def is_met_by(self, found: Choice) -> bool:
         """Return whether an allocation reaches what is given."""
         problem, copies, blocks = found.problem, found.copies, found.blocks
@@ -94,7 +107,13 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
     first = solve_to_target(problem, stop, seed, target, menu=menu)
     found = first.choice
     if found.makespan > target:
-        raise TargetError(target, first.lower_bound, problem.time_unit, proven=first.lower_bound > target)
+        raise TargetError(
+            target,
+            first.lower_bound,
+            problem.time_unit,
+            proven=first.lower_bound > target,
+            reached=found.makespan,
+        )
     improver = Improver(problem, menu, seed)
     proven = low = _fewest_possible(problem, target, found.arrays, stop)
     found = improver.fewer_arrays(found, target, low, _ANNEALING * stop.work_s, stop)
@@ -146,23 +165,23 @@ def for_interval(problem: Problem, longest: int) -> Answer:
     menu = Menu.of(problem)
     state, fewest = menu.cheapest(longest)
     if fewest > problem.budget:
-        raise _unreachable(problem, longest, menu.smallest_interval(problem))
+        least, held = menu.smallest_interval(problem), _held_by(menu, problem, longest)
+        unit = problem.time_unit
+        raise TargetError(longest, least, unit, goal="interval", reached=least, limit=held)
     found = menu.choice(problem, state)
     words = fewest_words(fewest, found.arrays, f"an interval of {longest} {problem.time_unit}")
     return Answer(found, 1, words, objective_bound=fewest)
 
 
-def _unreachable(problem: Problem, longest: int, least: int) -> TargetError:
-    """Return the error that says which number of arrays is enough, or which layer no number helps."""
-    menu = Menu.of(unlimited(problem))
-    need, limit = menu.cheapest(longest)[1], ""
-    if need >= 2**60:
-        ends = menu.stairs.first[1 : len(menu.stages) + 1] - 1
-        slowest = int(menu.stairs.length[ends].argmax())
-        length = number_of(int(menu.stairs.length[ends][slowest]), problem.time_unit.removesuffix("s"))
-        limit = f"{problem.graph.names[slowest]!r} alone takes {length} with all the copies that it can have"
-    known = need if need < 2**60 else None
-    return TargetError(longest, least, problem.time_unit, goal="interval", need=known, limit=limit)
+def _held_by(menu: Menu, problem: Problem, longest: int) -> str:
+    """Return in words which layer takes longer in its shortest mode of a menu; empty for none."""
+    ends = menu.stairs.first[1 : len(menu.stages) + 1] - 1
+    slowest = int(menu.stairs.length[ends].argmax())
+    length = int(menu.stairs.length[ends][slowest])
+    if length <= longest:
+        return ""
+    words = number_of(length, problem.time_unit.removesuffix("s"))
+    return f"{problem.graph.names[slowest]!r} alone takes {words} with all the copies that it can have"
 
 
 def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:
@@ -170,10 +189,8 @@ def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:
     answer, proven = interval.fewest_arrays(problem, stop, target_ns)
     if answer is not None:
         return answer
-    least_ns = interval.least_product(problem, stop.nested(stop.work))[1]
-    enough, _ = interval.fewest_arrays(unlimited(problem), stop.nested(stop.work), target_ns)
-    need = None if enough is None else round(enough.objective_bound or 0.0)
-    raise TargetError(target_ns, least_ns, "ns", proven=proven, goal="interval", need=need)
+    best, least_ns = interval.least_product(problem, stop.nested(stop.work))
+    raise TargetError(target_ns, least_ns, "ns", proven=proven, goal="interval", reached=best.value)
 
 
 @dataclass(eq=False)

@@ -483,9 +483,11 @@ class FewestArrays(Objective):
     def refusal(self, every: Sequence[Choice], stop: Work, seed: int) -> RramallocError:
         steps, longest_ns = self.target.target_steps, self.target.target_ns
         if steps is not None:
-            return TargetError(steps, min(found.makespan for found in every), self.problem.time_unit)
+            least = min(found.makespan for found in every)
+            return TargetError(steps, least, self.problem.time_unit, reached=least)
         if longest_ns is not None:
-            return TargetError(longest_ns, min(map(LatencyNs(self.problem).value, every)), "ns")
+            least_ns = min(map(LatencyNs(self.problem).value, every))
+            return TargetError(longest_ns, least_ns, "ns", reached=least_ns)
         try:
             self.search(stop, seed)  # says what can be met, and how many arrays would be enough
         except TargetError as error:
@@ -508,17 +510,23 @@ class FewestArrays(Objective):
             raise AssertionError("checked before")
         if target.target_ns is None:
             return self._for_interval_ns(step_time, target.longest_ns or 0.0, stop)
+        compute_ns = step_time.compute_ns
         if not step_time.depends_on_copies:
-            steps = steps_within(target.target_ns, step_time.compute_ns)
-            return fewest.solve(self.problem, stop, seed, steps)
+            try:
+                steps = steps_within(target.target_ns, compute_ns)
+                return fewest.solve(self.problem, stop, seed, steps)
+            except TargetError as error:
+                raise error.in_unit(
+                    lambda value: value * compute_ns, "ns", target.target_ns, "latency"
+                ) from None
         try:
             return fewest.solve_ns(self.problem, stop, seed, target.target_ns)
         except TargetError as error:
-            latency = LatencyNs(self.problem)
-            least_ns = latency.bound(Answer(self.problem.choice(self.problem.smallest), 1, ""), stop)
-            raise TargetError(
-                target.target_ns, least_ns, "ns", proven=error.proven or least_ns > target.target_ns
-            ) from None
+            latency, share = LatencyNs(self.problem), stop.nested(_ROOT_WORK, gap=0.0, cores=1)
+            nearest = latency.solve(share, seed)
+            least_ns, reached_ns = latency.bound(nearest, share), latency.value(nearest.choice)
+            proven = error.proven or least_ns > target.target_ns
+            raise TargetError(target.target_ns, least_ns, "ns", proven=proven, reached=reached_ns) from None
 
     def _for_interval_ns(self, step_time: StepTime, target_ns: float, stop: Work) -> Answer:
         """Return the fewest arrays for an interval in ns, or for a throughput. Raises TargetError."""
@@ -529,17 +537,10 @@ class FewestArrays(Objective):
             length_ns = step_time.compute_ns
             return fewest.for_interval(self.problem, steps_within(target_ns, length_ns))
         except TargetError as error:
-            least_ns, goal, unit = error.bound * length_ns, "interval", "ns"
-            if throughput is not None:
-                target_ns, least_ns, goal, unit = throughput, 1e9 / least_ns, "throughput", "inputs/s"
-            raise TargetError(
-                target_ns,
-                least_ns,
-                unit,
-                goal=goal,
-                need=error.need,
-                proven=error.proven,
-                limit=error.limit,
+            if throughput is None:
+                raise error.in_unit(lambda value: value * length_ns, "ns", target_ns, "interval") from None
+            raise error.in_unit(
+                lambda value: 1e9 / (value * length_ns), "inputs/s", throughput, "throughput"
             ) from None
 
     @override

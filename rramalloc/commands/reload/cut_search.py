@@ -472,7 +472,7 @@ class CutSearch:
         name = f"{network.name}/{first + 1}-{last}"
         part = segment_network(network, set(names), names[first:last], name)
         case = replace(self.case, network=part, mapping=self.case.mapping.of_part(part))
-        problem = case.problem(self.arrays)
+        problem = case.problem(self.arrays, advise=False)
         writing = Writing(problem.graph, case.hardware, self.write, case.mapping.mapping)
         return LoadedRun(problem, writing, self.inputs)
 

@@ -1,0 +1,145 @@
+"""Advice of errors: changes of a call or of its hardware, each tried before it is given.
+
+What is tried is what a user would do: the case is made anew with the change, so that chips, whole tiles,
+stored classifiers and held copies count as they will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rramalloc.choices import MAX_ARRAYS
+from rramalloc.errors import BudgetError, RramallocError, SpecError
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
+
+if TYPE_CHECKING:
+    from rramalloc.allocation.case import Case
+
+Works = Callable[[Hardware], bool]
+_MOST_TRIES = 4
+"""Budgets, and numbers of chips, that are tried one after another: the first one is nearly always enough."""
+
+
+def of_budget(case: Case, arrays: int, error: BudgetError) -> list[str]:
+    """Return in words what stores every layer of a case, which `arrays` do not."""
+
+    def works(hardware: Hardware) -> bool:
+        return _is_stored(case.on(hardware), arrays)
+
+    remedies, need = list[str](), _smallest_budget(case, error.need)
+    if need is not None:
+        remedies.append(f"the smallest budget that works is --arrays {need}")
+    elif (machine := _stored_on_more_chips(case, error.need)) is not None:
+        own = "" if works(machine) else f" and --arrays {_smallest_budget(case.on(machine), error.need)}"
+        remedies.append(f"{chip_words(machine)}{own}")
+    if error.held and _is_stored(replace(case, copies={}).with_stages(case.stages), arrays):
+        remedies.append("leave out --copies")
+    if (machine := larger_crossbar(case.hardware, works)) is not None:
+        remedies.append(f"--crossbar {machine.crossbar.size}")
+    own_bits = [node.weight_bits or 0 for node in case.network.stages]
+    if (machine := more_cell_bits(case.hardware, max(own_bits), works)) is not None:
+        remedies.append(f"[crossbar] cell_bits = {machine.crossbar.cell_bits}")
+    return remedies
+
+
+def _stored_on_more_chips(case: Case, need: int) -> Hardware | None:
+    """Return the hardware with so many chips that some budget stores every layer; None for none."""
+    budgets = dict[int, int | None]()
+
+    def works(hardware: Hardware) -> bool:
+        chips = 0 if hardware.chip is None else hardware.chip.arrays
+        budgets[chips] = _smallest_budget(case.on(hardware), need)
+        return budgets[chips] is not None
+
+    machine = more_chips(case.hardware, need, works)
+    if machine is None or machine.chip is None:
+        return None
+    # More than `need` may be needed, so that doubled chips are too many: those for what is needed are fewer.
+    fewer = more_chips(case.hardware, budgets[machine.chip.arrays] or need, works)
+    return fewer or machine
+
+
+def _is_stored(case: Case, arrays: int) -> bool:
+    """Return whether a budget stores every layer."""
+    try:
+        case.problem(arrays, advise=False)
+    except RramallocError:
+        return False
+    return True
+
+
+def _smallest_budget(case: Case, need: int) -> int | None:
+    """Return the smallest budget that stores every layer, at least `need`; None where the chips have less."""
+    for _ in range(_MOST_TRIES):
+        try:
+            case.problem(min(need, MAX_ARRAYS), advise=False)
+        except BudgetError as short:  # of classifiers that [counting] stores besides
+            need += short.need - short.have
+        except RramallocError:
+            return None
+        else:
+            return need
+    return None
+
+
+def more_chips(hardware: Hardware, arrays: int, works: Works) -> Hardware | None:
+    """Return the hardware with the fewest chips that work, of those tried; None for none.
+
+    arrays: that they have at least.
+    """
+    chip = hardware.chip
+    if chip is None:
+        return None
+    fewest = max(-(-arrays // chip.arrays_per_chip), chip.chips[0] * chip.chips[1] + 1)
+    for doublings in range(_MOST_TRIES):
+        count = fewest << doublings
+        rows = -(-count // MAX_LINES)
+        try:
+            machine = hardware.with_values({"chip.chips": [rows, -(-count // rows)]})
+        except SpecError:  # more arrays than a hardware may have
+            return None
+        if works(machine):
+            return machine
+    return None
+
+
+def chip_words(hardware: Hardware) -> str:
+    """Return the chips of a hardware as its file gives them."""
+    return (
+        ""
+        if hardware.chip is None
+        else f"[chip] chips = [{hardware.chip.chips[0]}, {hardware.chip.chips[1]}]"
+    )
+
+
+def larger_crossbar(hardware: Hardware, works: Works) -> Hardware | None:
+    """Return the hardware with the smallest arrays that work, both sides doubled as often; None for none."""
+    crossbar, sizes = hardware.crossbar, list[Hardware]()
+    factor = 2
+    while factor * max(crossbar.wordlines, crossbar.bitlines) <= MAX_LINES:
+        sizes.append(hardware.with_crossbar(factor * crossbar.wordlines, factor * crossbar.bitlines))
+        factor *= 2
+    return _least(sizes, works)
+
+
+def more_cell_bits(hardware: Hardware, weight_bits: int, works: Works) -> Hardware | None:
+    """Return the hardware with the fewest bits in a cell that work; None for none.
+
+    weight_bits: the most of a layer that has bits of its own.
+    """
+    most, own = max(weight_bits, hardware.precision.weight_bits), hardware.crossbar.cell_bits
+    bits = (bits for bits in range(own + 1, most + 1) if -(-most // bits) < -(-most // (bits - 1)))
+    return _least([hardware.with_values({"crossbar.cell_bits": each}) for each in bits], works)
+
+
+def _least(rising: Sequence[Hardware], works: Works) -> Hardware | None:
+    """Return the first one that works, None if not even the last one does: what works is a matter of size."""
+    low, high = 0, len(rising) - 1
+    if not rising or not works(rising[-1]):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(rising[middle]) else (middle + 1, high)
+    return rising[low]
