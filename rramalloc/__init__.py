@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.explain.explain import explain as explain
     from rramalloc.commands.explain.explanation import Explanation as Explanation
     from rramalloc.commands.export.export import export as export
+    from rramalloc.commands.export.export import export_check as export_check
     from rramalloc.commands.fold.filter_folding import fold as fold
     from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
     from rramalloc.commands.latency.device import open_device as open_device
@@ -88,7 +89,7 @@ _NAMES = {
     "rramalloc.commands.reload.reload": "optimize_reload",
     "rramalloc.commands.sweep.sweep": "sweep sweep_status",
     "rramalloc.errors": "BudgetError RramallocError TargetError",
-    "rramalloc.commands.export.export": "export",
+    "rramalloc.commands.export.export": "export export_check",
     "rramalloc.hardware.hardware": "Hardware",
     "rramalloc.hardware.loader": "load_hardware",
     "rramalloc.importers": "load",

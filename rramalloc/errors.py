@@ -75,7 +75,14 @@ class NetworkError(SpecError):
 
 
 class UnsupportedError(SpecError):
-    """The input is well-formed but uses something the model cannot express (`If`, `Loop`, no stage)."""
+    """The input is well-formed but uses something the model cannot express (`If`, `Loop`, no stage).
+
+    remedies: what helps, in words, where that is known; they end the reason.
+    """
+
+    def __init__(self, where: str, reason: str, remedies: Sequence[str] = ()) -> None:
+        super().__init__(where, ": ".join([reason, *([", or ".join(remedies)] if remedies else [])]))
+        self.remedies = tuple(remedies)
 
 
 class UnknownNameError(RramallocError, LookupError):
@@ -176,8 +183,11 @@ class CapacityError(RramallocError):
 
     need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
     arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
-    was found; own_tiles: whether a tile holds one layer only, else row blocks of copies must lie in one.
+    was found; own_tiles: whether a tile holds one layer only, else row blocks of copies must lie in one;
+    remedies: what was tried and works, in words.
     """
+
+    remedies: Sequence[str] = ()
 
     def __init__(
         self,
@@ -197,18 +207,15 @@ class CapacityError(RramallocError):
         have, (name, copies, demand) = self.tiles * self.arrays, self.largest
         if self.need > have:
             what = f"the chips have {have}"
-            remedy = "optimize with --hardware and at most that many --arrays, or use"
         elif self.own_tiles:
             what = f'of {have}, but every layer takes tiles of its own (sharing = "layer")'
-            remedy = 'optimize with this --hardware, set sharing = "free", or use'
         else:
             way = "no way" if self.proven else "found no way"
             what = f"of {have}, but {way} to keep every row block of a copy in one tile"
-            remedy = 'optimize with this --hardware, set counting.row_blocks = "anywhere", or use'
+        advice = f": {', or '.join(self.remedies)}" if self.remedies else ""
         return (
             f"the allocation needs {self.need} arrays, {what} ({self.tiles} tiles of {self.arrays}); the "
-            f"largest layer is {_label(name)!r} with {copies} copies of {demand}: {remedy} more or larger "
-            f"tiles, more chips, larger crossbars or more bits per cell"
+            f"largest layer is {_label(name)!r} with {copies} copies of {demand}{advice}"
         )
 
 
@@ -266,14 +273,18 @@ class TargetError(RramallocError):
     def __str__(self) -> str:
         what = "cannot be met" if self.proven else "was not met within the work allowed"
         limit = "the budget" if self.chip is None else f"the {self.chip} arrays of the chips"
-        goal, best, easier = _GOALS[self.goal]
-        easier = f"{easier} target"
-        if self.reached is not None:
-            easier = f"a target of {exact(self.reached)} {self.unit}"
+        goal, best, _ = _GOALS[self.goal]
         return (
             f"the {goal} of {self.target:.10g} {self.unit} {what}: no allocation within {limit} {best} "
-            f"{self.bound:.10g} {self.unit}; {self._advice}, or give {easier}"
+            f"{self.bound:.10g} {self.unit}; {', or '.join(self.remedies)}"
         )
+
+    @property
+    def remedies(self) -> list[str]:
+        """What helps, in words: other arrays or hardware, and an easier target."""
+        if self.reached is not None:
+            return [self._advice, f"give a target of {exact(self.reached)} {self.unit}"]
+        return [self._advice, f"give {_GOALS[self.goal][2]} target"]
 
     @property
     def _advice(self) -> str:

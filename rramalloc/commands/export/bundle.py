@@ -128,6 +128,32 @@ class Export(ResultRecord):
         return f"{self.network.name} for {self.target}", f"{names}; {counted(len(self.remarks), 'remark')}"
 
 
+class CheckedTool(Record):
+    """A target, and whether its files can hold an allocation.
+
+    remarks: number of those that it has if it does; reason: why it does not.
+    """
+
+    name: str
+    taken: bool
+    remarks: int
+    reason: str
+
+
+class ExportCheck(ResultRecord):
+    """The targets of export with what each of them says of an allocation."""
+
+    rows_in = "tools"
+
+    format: Literal["rramalloc-export-check/1"] = "rramalloc-export-check/1"
+    network: NetworkId
+    tools: tuple[CheckedTool, ...]
+
+    def _headline(self) -> tuple[str, str]:
+        names = ", ".join(tool.name for tool in self.tools if tool.taken)
+        return self.network.name, f"taken by {names}"
+
+
 def check_target(path: str, inputs: Iterable[str | None]) -> None:
     """Raise FileError before the work if a folder `path` cannot be replaced, or holds one of the inputs."""
     if not os.path.isdir(path):

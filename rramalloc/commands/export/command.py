@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import typer
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rramalloc.commands.export.bundle import Export
 
 
-def _is_target(name: str) -> str:
+def _is_target(name: str | None) -> str | None:
     from rramalloc.commands.export.discovery import target_names
 
-    if name not in target_names():
+    if name is not None and name not in target_names():
         raise typer.BadParameter(str(UnknownNameError("tool", name, target_names())))
     return name
 
@@ -27,7 +27,7 @@ EXPORT: Help = {
     **OF_ALLOCATION,
     "to": ("TOOL", "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.", _is_target),
     "output": ("FILE|DIR", "Where to write: a new folder where the tool takes several files."),
-    "check": (None, "Only list what the tool rounds, ignores or counts otherwise."),
+    "check": (None, "Only list what the tool rounds, ignores or counts otherwise; without --to, the tools."),
     "placement": ("FILE", "Placement to add, for csv and json."),
 }
 
@@ -36,7 +36,7 @@ def export(
     network: str,
     *,
     allocation: str,
-    to: str,
+    to: str | None = None,
     output: str | None = None,
     check: bool = False,
     placement: str | None = None,
@@ -51,6 +51,9 @@ def export(
     from rramalloc.commands.export.bundle import check_target
     from rramalloc.commands.export.export import export as run_export
 
+    if to is None:
+        _list_tools(given, check=check, quiet=quiet)
+        return
     if output is not None and not check:
         check_target(output, (network, allocation, placement, cast("str | None", shared["hardware"])))
     made = run_export(**passed(given, run_export), target=to)
@@ -63,6 +66,18 @@ def export(
         for path in made.save(output):
             note(f"wrote {path}", quiet=quiet)
     _tell(made, quiet=quiet)
+
+
+def _list_tools(given: dict[str, Any], *, check: bool, quiet: bool) -> None:
+    """Print which tools take the allocation. Raises BadParameter where no check is asked for."""
+    from rramalloc.commands.export.export import export_check
+
+    if not check:
+        raise typer.BadParameter("name a tool with --to, or list those that take the allocation with --check")
+    tools = export_check(**passed(given, export_check)).tools
+    rows = [(tool.name, "yes" if tool.taken else "no", tool.remarks, tool.reason or "-") for tool in tools]
+    names = ("tool", "takes it", "remarks", "why not")
+    print_table(names, rows, names, spare=names[2:3], whole="a pipe", quiet=quiet)
 
 
 def _print_remarks(made: Export, *, quiet: bool) -> None:

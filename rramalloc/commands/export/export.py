@@ -7,11 +7,11 @@ from typing import Unpack
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.choices import AllocationArguments
-from rramalloc.commands.export.bundle import Export
-from rramalloc.commands.export.discovery import target_function
-from rramalloc.commands.export.subject import Subject
+from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
+from rramalloc.commands.export.discovery import target_function, target_names
+from rramalloc.commands.export.subject import LISTED, Subject
 from rramalloc.commands.place.placement import PlacementLike, as_placement
-from rramalloc.errors import UnsupportedError
+from rramalloc.errors import PluginError, UnsupportedError
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.network import Network
 
@@ -49,15 +49,53 @@ def export(
     return export_subject(subject_of(source, allocation, placement, given), target)
 
 
+def export_check(
+    network: NetworkLike,
+    allocation: AllocationLike,
+    *,
+    placement: PlacementLike | None = None,
+    **given: Unpack[AllocationArguments],
+) -> ExportCheck:
+    """Return which tools take an allocation, and why the others do not.
+
+    Parameters
+    ----------
+    network, allocation, placement, given : as in `export`
+
+    Returns
+    -------
+    ExportCheck : every target, with the reason for which it takes the allocation not
+
+    Raises
+    ------
+    RramallocError : FileError, SpecError, MisplacedError for what no target takes
+    """
+    source = network_of(network, given)
+    subject, tools = subject_of(source, allocation, placement, given), list[CheckedTool]()
+    for name in target_names():
+        remarks, reason = 0, ""
+        try:
+            remarks = len(export_subject(subject, name).remarks)
+        except (UnsupportedError, PluginError) as error:
+            reason = str(error).removesuffix(f": {LISTED}")
+        tools.append(CheckedTool(name=name, taken=not reason, remarks=remarks, reason=reason))
+    return ExportCheck(network=NetworkId.of(source), tools=tuple(tools))
+
+
 def export_subject(subject: Subject, target: str) -> Export:
     """Return the files of one target. Raises UnknownNameError, and as the target UnsupportedError."""
-    bundle = target_function(target)(subject)
-    if not bundle.blocks:
-        subject.refuse_modes(target)
+    make = target_function(target)
+    try:
+        bundle = make(subject)
+        if not bundle.blocks:
+            subject.refuse_modes(target)
+    except UnsupportedError:
+        if not subject.is_plain:
+            make(subject.plain)  # what it refuses with any mapping and bits comes first
+        raise
     if subject.placement is not None and not bundle.places:
-        raise UnsupportedError(
-            "placement", f"{target} places arrays itself; leave --placement out, or use --to csv or json"
-        )
+        remedies = "leave --placement out", "use --to csv or json"
+        raise UnsupportedError("placement", f"{target} places arrays itself", remedies)
     return Export.of(target, NetworkId.of(subject.network), bundle)
 
 

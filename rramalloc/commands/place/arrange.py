@@ -285,6 +285,18 @@ def arrange(
     return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
 
 
+def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware) -> bool:
+    """Return whether the tiles of a hardware hold all copies."""
+    demand = np.array([each.together for each in held], dtype=np.int64)
+    sets = np.array([len(each) for each in held], dtype=np.int64)
+    blocks = dict(zip(graph.names, graph.blocks, strict=True))
+    try:
+        _filled(graph, demand, sets, hardware, row_block_widths(graph.network, hardware, blocks))
+    except (CapacityError, SpecError):
+        return False
+    return True
+
+
 def _filled(
     graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, widths: dict[str, int] | None
 ) -> Filled:

@@ -5,6 +5,7 @@ From copies in tiles to physical arrays and the blocks they hold.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.allocation.case import hardware_warnings
+from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.optimize import utilisation
+from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import AllocationArguments
-from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange, chip_of
+from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange, chip_of, is_room_for
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.mesh import Ints
@@ -34,7 +36,7 @@ from rramalloc.commands.place.placement import (
     Traffic,
 )
 from rramalloc.commands.place.transfer import Ways, check_transfer, delays, missing_of_transfer
-from rramalloc.errors import SpecError
+from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.blocks import Block, StoredCopies, stored
@@ -182,7 +184,11 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
     chip_of(hardware)
     stored = StoredNetwork.of(network, source)
     names = stored.graph.names
-    found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
+    try:
+        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
+    except CapacityError as error:
+        error.remedies = _remedies(stored, source, error.need)
+        raise
     arrays = assembled(found.layout, names)
     ways = Ways.of(arrays, names, found.flows, stored.copies)
     gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
@@ -208,6 +214,29 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
     )
     check(placement, network, source.replication, blocks=source.blocks)
     return placement
+
+
+def _remedies(stored: StoredNetwork, source: AllocationInput, need: int) -> list[str]:
+    """Return in words what places an allocation, or one of its network, that the chips have no room for.
+
+    need: its arrays.
+    """
+    hardware, graph, remedies = source.hardware, stored.graph, list[str]()
+
+    def is_placed_on(machine: Hardware) -> bool:
+        return is_room_for(graph, stored.held, machine)
+
+    with contextlib.suppress(RramallocError):
+        case = Case(graph.network, hardware, source.options, source.measured)
+        case.problem(chip_of(hardware).arrays, advise=False)
+        remedies.append("allocate with this --hardware, which keeps to its chips")
+    if (machine := more_chips(hardware, need, is_placed_on)) is not None:
+        remedies.append(f"place it on a --hardware of {chip_words(machine)}")
+    for table, field, value in (("chip", "sharing", "free"), ("counting", "row_blocks", "anywhere")):
+        own = getattr(getattr(hardware, table), field, None)
+        if own not in (None, value) and is_placed_on(hardware.with_values({f"{table}.{field}": value})):
+            remedies.append(f'place it on a --hardware of [{table}] {field} = "{value}"')
+    return remedies
 
 
 def _layers(

@@ -90,7 +90,7 @@ def big(*nodes: dict[str, Any]) -> Network:
         (big(of("upsample", "u", "c", scale=2)), "not 'upsample'"),
         (big(of("maxpool", "p", "c", kernel=2), of("maxpool", "q", "p", kernel=2)), "one pooling at most"),
         (network(of("maxpool", "p", "x", kernel=2), conv("c", "p", 300)), "behind a weight layer"),
-        (network(conv("c", "x", 4)), "use smaller arrays"),
+        (network(conv("c", "x", 4)), "allocate with --crossbar 4x64"),
     ],
 )
 def test_what_it_cannot_express_is_refused(net: Network, reason: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands.export.nets import machine, residual, subject
+from commands.export.nets import chain, machine, residual, subject
 
 import rramalloc
 from rramalloc.allocation.allocation_input import AllocationInput
@@ -21,6 +21,7 @@ from rramalloc.commands.export.subject import Subject
 from rramalloc.commands.export.targets import json as json_document
 from rramalloc.commands.export.targets.json import ExportDocument
 from rramalloc.errors import FileError, UnsupportedError
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
@@ -144,20 +145,22 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
         rramalloc.export("alexnet", path, "csv")
 
 
-def in_modes(net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]]) -> Subject:
+def in_modes(
+    net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]], size: Hardware
+) -> Subject:
     options = MappingOptions(mapping="sdk")
-    given = AllocationInput(
-        replication=copies, where="a.json", blocks=blocks, hardware=machine(), options=options
-    )
+    given = AllocationInput(replication=copies, where="a.json", blocks=blocks, hardware=size, options=options)
     return Subject.build(net, given)
 
 
 @pytest.mark.parametrize("target", ["pimcomp", "pimsyn", "mnsim", "neurosim"])
 def test_tools_refuse_modes_with_the_remedy(target: str) -> None:
-    """Blocks, and copies of single windows that share arrays; before anything else is looked at."""
-    whole = in_modes(residual(), {"c1": 64}, {})
+    """Blocks, and copies of single windows that share arrays."""
+    net = chain() if target == "neurosim" else residual()
+    size = machine(128, 128) if target == "pimsyn" else machine()
+    whole = in_modes(net, {"c1": 9}, {}, size)
     with pytest.raises(UnsupportedError, match=r"^a.json: .* allocate with --mapping im2col"):
         export_subject(whole, target)
-    blocks = in_modes(residual(), {}, {"c2": (2, 1)})
+    blocks = in_modes(net, {}, {"c2": (2, 1)}, size)
     with pytest.raises(UnsupportedError, match=r"block \[2, 1\] of 'c2': .* --mapping im2col"):
         export_subject(blocks, target)

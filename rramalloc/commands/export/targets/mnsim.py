@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import configparser
 import io
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -115,11 +114,11 @@ class _MnsimLayer:
 
 def export(subject: Subject) -> Bundle:
     """Export SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
-    subject = subject.for_tool("MNSIM")
+    subject = subject.for_tool("MNSIM", lambda plain: _fitting(plain, _storage(plain)))
     storage = _storage(subject)
     layers = _layers(subject, storage)
     tiles = sum(layer.tiles(storage.pes[0] * storage.pes[1]) for layer in layers)
-    storage = storage._replace(tiles=_tile_grid(subject, storage, tiles, layers))
+    storage = storage._replace(tiles=_tile_grid(subject, storage, tiles))
     arrays = {layer.name: layer.pes * layer.copies * storage.arrays for layer in layers if layer.pes}
     remarks = (
         *_of_layers(subject, storage, layers),
@@ -159,28 +158,43 @@ def _as_square(count: int) -> Pair:
     return short, count // short
 
 
-def _tile_grid(subject: Subject, storage: _Storage, needed: int, layers: Sequence[_MnsimLayer]) -> Pair:
+def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
     have = storage.tiles[0] * storage.tiles[1]
     if needed <= have:
         return storage.tiles
     if subject.hardware.chip is None:
         side = math.isqrt(needed - 1) + 1
         return side, side
-    pes = storage.pes[0] * storage.pes[1]
-    once = [replace(layer, copies=1).tiles(pes) for layer in layers]
-    held = [layer.fields["type"] not in ("conv", "element_sum") for layer in layers]
-    others = sum(itertools.compress(once, held))  # of poolings and classifiers, which have no copies
-    remedy = f"one copy of every layer needs {sum(once)}: give [chip] more tiles"
-    if sum(once) <= have:
-        remedy = (
-            f'allocate fewer arrays: with [chip] sharing = "layer" and --mapping whole_kernel at most '
-            f"--arrays {(have - others) * pes * storage.arrays}, as {others} tiles are for poolings and "
-            f"classifiers; or give [chip] more tiles"
-        )
+    per_tile = 1 if subject.hardware.chip is None else subject.hardware.chip.arrays_per_tile
     raise subject.refused(
         f"needs {needed} tiles of {storage.pes[0]} x {storage.pes[1]} PEs of {storage.arrays} arrays, "
-        f"the chip has {have}: {remedy}"
+        f"the chip has {have}",
+        advise=lambda: [
+            *subject.on_more_chips(needed * per_tile, lambda _: True),
+            *_fitting(subject, storage),
+        ],
     )
+
+
+def _fitting(subject: Subject, storage: _Storage) -> list[str]:
+    """Return in words how the tiles have room for every allocation: arrays counted as MNSIM takes them.
+
+    Each layer has tiles of its own, in PEs of all slices and polarities; poolings and classifiers that are
+    left to the host take tiles too.
+    """
+    pes, chip = storage.pes[0] * storage.pes[1], subject.hardware.chip
+    tiles = storage.tiles[0] * storage.tiles[1]
+    for layer in _layers(subject, storage):
+        if layer.name not in subject.copies and layer.fields["type"] != "element_sum":
+            tiles -= replace(layer, copies=1).tiles(pes)
+    values: dict[str, str | int] = {"crossbar.slices": "arrays"} if storage.cells > 1 else {}
+    if storage.polarity > 1:
+        values["crossbar.polarities"] = "arrays"
+    if chip is not None:
+        values |= {"chip.sharing": "layer", "chip.arrays_per_tile": pes * storage.arrays}
+    if subject.hardware.counting is not None:
+        values |= {"counting.classifiers": "host", "counting.row_blocks": "anywhere"}
+    return subject.allocated_anew("whole_kernel", tiles * pes * storage.arrays, values)
 
 
 def _config(subject: Subject, storage: _Storage) -> str:
@@ -326,7 +340,7 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
             positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
             if positions > rows:
                 reason = f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"
-                raise subject.refused(reason, node)
+                raise subject.refused(reason, node, lambda: subject.crossbar_that(export))
             kind, copies = "conv", min(subject.copies[node.name], output.width)
             pes = _pes(subject, source.channels, output.channels, positions)
         case Pool():

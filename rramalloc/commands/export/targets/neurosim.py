@@ -82,7 +82,8 @@ def export(subject: Subject) -> Bundle:
     if plan is None:
         raise subject.refused(
             f"needs a layer of more than {crossbar.wordlines} columns for its tiles of several arrays of "
-            f"{crossbar.wordlines} rows: use smaller arrays"
+            f"{crossbar.wordlines} rows",
+            advise=lambda: subject.crossbar_that(export, smaller=True),
         )
     copies = [subject.copies.get(row.stage.name, 1) for row in rows]
     made, tiles = plan.copies_made(copies), plan.tiles_taken(copies)

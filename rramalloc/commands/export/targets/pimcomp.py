@@ -12,6 +12,7 @@ its folder backend.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from rramalloc.commands.export.bundle import Bundle, Remark, json_file, remark, run_script
 from rramalloc.commands.export.pimcomp_network import NodeList, node_list
-from rramalloc.commands.export.subject import Subject
+from rramalloc.commands.export.subject import Subject, is_taken
+from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.node import Input, Stage
 
 _MOST_NODES = 1000
@@ -54,7 +56,7 @@ class _Cores(NamedTuple):
 
 def export(subject: Subject) -> Bundle:
     """Export network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
-    subject = subject.for_tool("PIMCOMP")
+    subject = subject.for_tool("PIMCOMP", lambda plain: _fitting(plain, _logical_columns(plain)))
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused("starts at one input, this network has several")
     nodes = node_list(subject)
@@ -63,7 +65,7 @@ def export(subject: Subject) -> Bundle:
     _check_paths(subject, nodes)
     columns = _logical_columns(subject)
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
-    cores = _cores(subject, groups)
+    cores = _cores(subject, groups, columns)
     settings = _last_node(subject, nodes) | {"arrays": sum(each.arrays for each in groups)}
     laid = spread(groups, cores.number, cores.arrays)
     copies = {str(index): subject.copies[name] for name, index in nodes.index.items()}
@@ -133,7 +135,8 @@ def _logical_columns(subject: Subject) -> int:
     bitlines, taken = subject.hardware.crossbar.bitlines, subject.hardware.columns_per_weight
     if taken > bitlines:
         raise subject.refused(
-            f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}"
+            f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}",
+            advise=lambda: subject.crossbar_that(export),
         )
     return bitlines // taken
 
@@ -145,15 +148,41 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
     if (total := sum(paths.values())) > _MOST_PATHS:
         raise subject.refused(
             f"walks every path from the input to every node: {total:.3g} here, {_MOST_PATHS:.0e} take it "
-            f"some seconds; export parts of the network"
+            f"some seconds"
         )
 
 
-def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
+def _fitting(subject: Subject, columns: int) -> list[str]:
+    """Return in words how the cores have room for every allocation: arrays counted and filled as it does.
+
+    columns: weights that a row of an array holds; where a weight may be cut it counts other arrays.
+    """
+    chip, crossbar = subject.hardware.chip, subject.hardware.crossbar
+    groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
+    if crossbar.bitlines % subject.hardware.columns_per_weight:
+        return []
+    values: dict[str, str | int] = {"counting.groups": "dense", "counting.classifiers": "stored"}
+    values["counting.row_blocks"] = "anywhere" if chip is None else "first_fit"
+    if chip is not None:
+        values |= {"chip.sharing": "free"} if chip.sharing == "layer" else {}
+        tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
+    else:
+        side = math.isqrt(_MOST_CORES)
+        tiles = Tiles(side * side, max(_DEFAULT_CORE, *(group.width for group in groups)))
+    arrays = min(tiles.certain({group.width for group in groups}), _MOST_GROUPS)
+    return subject.allocated_anew("im2col", arrays, values)
+
+
+def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Cores:
     """Return the cores of the hardware, or a mesh that is large enough. Raises UnsupportedError."""
+
+    def fitting() -> list[str]:
+        return _fitting(subject, columns)
+
     if (total := sum(group.number for group in groups)) > _MOST_GROUPS:
         raise subject.refused(
-            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}"
+            f"has room for {_MOST_GROUPS} array groups (row blocks of all copies), these are {total}",
+            advise=fitting,
         )
     chip = subject.hardware.chip
     arrays = max(_DEFAULT_CORE, *(group.width for group in groups)) if chip is None else chip.arrays_per_tile
@@ -163,6 +192,7 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
                 f"keeps an array group in one core: this one has {group.width} arrays, a core (tile) has "
                 f"{arrays}",
                 stage,
+                lambda: _with_larger_cores(subject, max(group.width for group in groups)),
             )
     used = sum(group.arrays for group in groups)
     in_order = [(group.number, group.width) for group in groups]
@@ -175,15 +205,26 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups]) -> _Cores:
         cores = _Cores(arrays, (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1]))
     if cores.number > _MOST_CORES:
         raise subject.refused(
-            f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays"
+            f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays",
+            advise=fitting,
         )
     if first_fit(in_order, cores.number, arrays) is None:
         raise subject.refused(
             f"cannot place this: {used} arrays, each row block of a copy in one core, filled in the order of "
-            f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}; an allocation "
-            f"made with --hardware pimcomp fits its chip"
+            f"the layers, and classifiers stored, do not fit {cores.number} cores of {arrays}",
+            advise=lambda: [
+                *subject.on_more_chips(used, lambda hardware: is_taken(export, subject.on(hardware))),
+                *fitting(),
+            ],
         )
     return cores
+
+
+def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
+    """Return in words that tiles of so many arrays are enough for this allocation; none if they are not."""
+    larger = subject.on(subject.hardware.with_values({"chip.arrays_per_tile": arrays}))
+    taken = not subject.anew and is_taken(export, larger)
+    return [f"export it with a --hardware of [chip] arrays_per_tile = {arrays}"] if taken else []
 
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:

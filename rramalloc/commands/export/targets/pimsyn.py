@@ -24,7 +24,6 @@ _RESOLUTIONS: Final = (1, 2, 4)
 def export(subject: Subject) -> Bundle:
     """Export network.json, duplication.json, allocation.json and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("PIMSYN")
-    _check_arrays(subject)
     for node in subject.network.nodes:
         shape = subject.network.shapes[node.name]
         timed = isinstance(node, Conv | Pool | GlobalPool | Elementwise | Linear)
@@ -33,6 +32,7 @@ def export(subject: Subject) -> Bundle:
                 f"takes the grid for square, this one is {shape.height} x {shape.width}", node
             )
     nodes = node_list(subject)
+    _check_arrays(subject)
     copies = {
         stage.name: subject.copies[stage.name] if stage.name in nodes.index else 1
         for stage in subject.network.stages
@@ -74,8 +74,8 @@ def _check_arrays(subject: Subject) -> None:
     if crossbar.wordlines != crossbar.bitlines or crossbar.wordlines not in _SIZES:
         sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
         raise subject.refused(
-            f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells: "
-            f"allocate for one of its sizes, with --crossbar"
+            f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells",
+            advise=lambda: [subject.of_crossbar(f"{side}x{side}") for side in _SIZES],
         )
 
 
