@@ -318,8 +318,10 @@ class LimitError(RramallocError):
     """No allocation keeps to a limit of a quantity, or none was found.
 
     quantity, limit: as asked for; least: no allocation within the budget has less if that is proven, else
-    what the nearest one has that was found.
+    what the nearest one has that was found; remedies: what was tried and works, in words.
     """
+
+    remedies: Sequence[str] = ()
 
     def __init__(self, quantity: str, limit: float, least: float, *, proven: bool) -> None:
         super().__init__(quantity, limit, least)
@@ -327,15 +329,15 @@ class LimitError(RramallocError):
 
     def __str__(self) -> str:
         what = f"{self.quantity} of at most {self.limit:.10g}"
+        advice = ", or ".join(self.remedies) or "raise the limit"
         if not self.proven:
             return (
                 f"no allocation with {what} was found within the work allowed: the nearest one has "
-                f"{self.least:.10g}; raise the limit, more --work"
+                f"{self.least:.10g}; {advice}, or more --work"
             )
-        more = ", or --arrays" if self.quantity in ("latency_ns", "interval_ns") else ""
         return (
             f"{what} cannot be kept: no allocation within the budget and the other limits has less than "
-            f"{self.least:.10g}; raise the limit{more}"
+            f"{self.least:.10g}; {advice}"
         )
 
 

@@ -14,13 +14,21 @@ from commands.export.nets import conv, network, of
 import rramalloc
 from rramalloc import Network
 from rramalloc.commands.export.subject import LISTED
-from rramalloc.errors import BudgetError, CapacityError, RramallocError, TargetError, UnsupportedError
+from rramalloc.errors import (
+    BudgetError,
+    CapacityError,
+    LimitError,
+    RramallocError,
+    TargetError,
+    UnsupportedError,
+)
 from rramalloc.hardware.hardware import Hardware
 
 _VALUE = r'(?:"[^"]*"|\[[^\]]*\]|[0-9.]+)'
 _SETTINGS = re.compile(rf"\[(\w+)\] (\w+ = {_VALUE}(?:, \w+ = {_VALUE})*)")
 _SETTING = re.compile(rf"(\w+) = ({_VALUE})")
 _OPTION = re.compile(r"--(arrays|mapping|crossbar) ([\w]+)")
+_LIMIT = re.compile(r"--at-most (\w+)=([0-9.e+-]+)")
 _TARGET = re.compile(r"give a target of ([0-9.e+-]+) ")
 
 
@@ -75,8 +83,8 @@ class Call:
             for name, value in _SETTING.findall(settings)
         }
         options = dict(_OPTION.findall(remedy))
-        target = _TARGET.search(remedy)
-        assert values or options or target, f"nobody knows how to follow {remedy!r}"
+        target, limit = _TARGET.search(remedy), _LIMIT.search(remedy)
+        assert values or options or target or limit, f"nobody knows how to follow {remedy!r}"
         if remedy.startswith(("export it", "place it")):
             own = self.own or self.hardware
             replace(self, own=own.with_values(values)).run()
@@ -87,6 +95,8 @@ class Call:
         if remedy.endswith("without --host"):
             call = replace(call, given={**self.given, "host": None})
         given = {**call.given, **{name: options[name] for name in ("mapping", "crossbar") if name in options}}
+        if limit is not None:
+            given["at_most"] = {**given["at_most"], limit[1]: float(limit[2])}
         if target is not None:
             (name,) = (name for name in given if name.startswith("target"))
             number = float(target[1])
@@ -217,6 +227,34 @@ BUDGETS: dict[str, tuple[Call, str]] = {
 def test_budgets(name: str) -> None:
     call, words = BUDGETS[name]
     check(call, BudgetError, words)
+
+
+ENERGY = {"energy__read_pj": 2.0, "energy__leakage_mw": 0.1, "energy__area_um2": 50.0}
+LIMITS: dict[str, tuple[Call, str]] = {
+    "area": (
+        Call(CHAIN, machine(**ENERGY), 60, {"at_most": {"area_um2": 900.0}}),
+        "; --at-most area_um2=1050",
+    ),
+    "latency": (
+        Call(CHAIN, machine(), 30, {"at_most": {"latency_ns": 300.0}}),
+        "--at-most lat.* or --arrays",
+    ),
+    "interval": (
+        Call(CHAIN, machine(), 30, {"at_most": {"interval_ns": 90.0}}),
+        "--at-most int.* or --arrays",
+    ),
+    "interval on a chip": (
+        Call(CHAIN, machine(**CHIP), 24, {"at_most": {"interval_ns": 90.0}}),
+        r"--at-most int.* or \[chip\] chips = \[1, \d\] and --arrays",
+    ),
+    "energy": (Call(CHAIN, machine(**ENERGY), 60, {"at_most": {"energy_pj": 500.0}}), "energy_pj of at most"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(name: str) -> None:
+    call, words = LIMITS[name]
+    check(call, LimitError, words)
 
 
 ENOUGH = r"\d+ arrays are enough: --arrays \d+, or give a target of"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,15 @@ from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import MAX_ARRAYS, ObjectiveName
-from rramalloc.errors import BudgetError, LimitError, SolverError, SpecError, TargetError, UnsupportedError
+from rramalloc.errors import (
+    BudgetError,
+    LimitError,
+    SolverError,
+    SpecError,
+    TargetError,
+    UnsupportedError,
+    exact,
+)
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import (
     WeightMatrix,
@@ -87,12 +96,18 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
         lacks += [] if hardware.compute_ns is not None else ["[timing]"]
         error.reload = lacks if case.may_reload and (error.chip or not lacks) else None
         raise
+    except LimitError as error:
+        _advise_on_limit(error, case, arrays, request, stop)
+        raise
     try:
         answer = _answer(problem, request, stop)
     except TargetError as error:
         chip = case.hardware.chip
         error.chip = problem.budget if chip is not None and arrays >= chip.arrays else None
         _advise(error, case, arrays, request, stop)
+        raise
+    except LimitError as error:
+        _advise_on_limit(error, case, arrays, request, stop)
         raise
     if case.bits is not None:
         return _of_chosen_bits(case, case.bits, arrays, request, stop, answer)
@@ -110,40 +125,69 @@ _MOST_TRIES = 4
 """Numbers of arrays that are tried in turn, each a quarter more than the one before."""
 
 
+def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
+    """Return whether a call gives an allocation, by making the same search."""
+    if stop.out_of_time:
+        return False
+    try:
+        _answer(case.problem(arrays, advise=False), request, stop.nested(stop.work))
+    except (BudgetError, LimitError, SpecError, TargetError):
+        return False
+    return True
+
+
+def _enough(case: Case, need: int, request: Request, stop: Work) -> tuple[int, str] | None:
+    """Return arrays with which a call succeeds, `need` or some more, and how to have them; None for none."""
+    chip = case.hardware.chip
+    for _ in range(_MOST_TRIES):
+        short = chip is not None and need > chip.arrays
+        larger = more_chips(case.hardware, need, lambda _: True) if short else None
+        if _succeeds(case if larger is None else case.on(larger), need, request, stop):
+            chips = "" if larger is None else f"{chip_words(larger)} and "
+            return need, f"{chips}--arrays {need}"
+        need += 1 + need // 4
+    return None
+
+
 def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop: Work) -> None:
     """Note at the error what reaches a target, tried as the same call with it would be, or that nothing does.
 
     With the arrays and chips that are enough, or with a target that is reached within the budget.
     """
-
-    def reaches(own: Case, budget: int, target: Target) -> bool:
-        if stop.out_of_time:
-            return False
-        trial = replace(request, target=target)
-        try:
-            _answer(own.problem(budget, advise=False), trial, stop.nested(stop.work))
-        except (BudgetError, LimitError, SpecError, TargetError):
-            return False
-        return True
-
-    easier = None if error.reached is None else request.target.changed_to(error.reached)
-    error.reached = easier.value if easier is not None and reaches(case, arrays, easier) else None
+    if error.reached is not None:
+        easier = replace(request, target=request.target.changed_to(error.reached))
+        succeeds = _succeeds(case, arrays, easier, stop)
+        error.reached = easier.target.value if succeeds else None
+    if stop.out_of_time:
+        return
     try:
         found = _answer(unlimited(case.problem(MAX_ARRAYS)), request, stop.nested(stop.work))
     except TargetError as nowhere:
         error.hopeless, error.limit, error.least = nowhere.proven, nowhere.limit, nowhere.bound
-        return
     except (LimitError, SpecError):  # --at-most or the start holds it back
         return
-    need, chip = found.choice.arrays, case.hardware.chip
-    for _ in range(_MOST_TRIES):
-        short = chip is not None and need > chip.arrays
-        larger = more_chips(case.hardware, need, lambda _: True) if short else None
-        if reaches(case if larger is None else case.on(larger), need, request.target):
-            chips = "" if larger is None else f"{chip_words(larger)} and "
-            error.need, error.remedy = need, f"{chips}--arrays {need}"
-            return
-        need += 1 + need // 4
+    else:
+        enough = _enough(case, found.choice.arrays, request, stop)
+        error.need, error.remedy = enough or (None, "")
+
+
+def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Request, stop: Work) -> None:
+    """Note at the error a limit that is kept, and the arrays with which this one is; both are tried."""
+    higher = replace(case, at_most={**case.at_most, error.quantity: error.least}).with_stages(case.stages)
+    remedies = []
+    if _succeeds(higher, arrays, request, stop):
+        remedies.append(f"--at-most {error.quantity}={exact(error.least)}")
+    targets = {"latency_ns": "target_ns", "interval_ns": "target_interval_ns"}
+    if error.quantity in targets and not stop.out_of_time:
+        others = {name: limit for name, limit in case.at_most.items() if name != error.quantity}
+        target = replace(NO_TARGET, **{targets[error.quantity]: error.limit})
+        fewest = Request(objective="arrays", seed=request.seed, target=target)
+        with contextlib.suppress(LimitError, SpecError, TargetError):
+            wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
+            found = _answer(unlimited(wide), fewest, stop.nested(stop.work))
+            if (enough := _enough(case, found.choice.arrays, request, stop)) is not None:
+                remedies.append(enough[1])
+    error.remedies = remedies
 
 
 def _from_start(problem: Problem, given: AllocationInput, request: Request, stop: Work) -> Answer:
