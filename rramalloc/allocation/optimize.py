@@ -177,10 +177,10 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
     remedies = []
     if _succeeds(higher, arrays, request, stop):
         remedies.append(f"--at-most {error.quantity}={exact(error.least)}")
-    targets = {"latency_ns": "target_ns", "interval_ns": "target_interval_ns"}
-    if error.quantity in targets and not stop.out_of_time:
+    of_latency, limit = error.quantity == "latency_ns", error.limit
+    if error.quantity in ("latency_ns", "interval_ns") and not stop.out_of_time:
         others = {name: limit for name, limit in case.at_most.items() if name != error.quantity}
-        target = replace(NO_TARGET, **{targets[error.quantity]: error.limit})
+        target = Target(target_ns=limit) if of_latency else Target(target_interval_ns=limit)
         fewest = Request(objective="arrays", seed=request.seed, target=target)
         with contextlib.suppress(LimitError, SpecError, TargetError):
             wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
