@@ -26,7 +26,8 @@ MOST_AT_ONCE = 10_000
 MOST_STAGES = 12
 """Stages of a small problem: of more even a spare array for each leaves too many allocations."""
 _SHARE = 0.5
-"""Part of the work allowed that timing all of them may take."""
+"""Part of the work allowed, and of the time left, that timing all of them may take."""
+_SLOWEST_S = 2e-4  # wall clock of an allocation, made and measured, on slow machines
 _TOGETHER = 4
 """Allocations with the same blocks from which on their windows are traced anew to time them in one call."""
 
@@ -58,6 +59,8 @@ def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> 
     """
     seconds = cost.ALLOCATION * len(problem.demand)
     most = min(most, int(_SHARE * stop.work_s / seconds))
+    if stop.time_limit_s is not None:
+        most = min(most, int(_SHARE * max(0.0, stop.time_limit_s - stop.seconds) / _SLOWEST_S))
     if stop.out_of_time or len(problem.demand) > MOST_STAGES or _fewest_ways(problem) > most:
         return None
     stages = all_modes(problem)
@@ -68,10 +71,14 @@ def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> 
     if rows is None:
         return None
     stop.charge(seconds * len(rows))
-    every = list(_timed(problem, options, rows))
-    if problem.bits is None:  # they keep to the budget, and there is no other
-        return every
-    return [found for found in every if problem.holds(found.copies, found.blocks)]
+    every = list[Choice]()
+    for found in _timed(problem, options, rows):
+        if stop.out_of_time:
+            return None
+        # They keep to the budget, which is the only one where bits are not chosen.
+        if problem.bits is None or problem.holds(found.copies, found.blocks):
+            every.append(found)
+    return every
 
 
 def _fewest_ways(problem: Problem) -> float:

@@ -98,9 +98,9 @@ class Objective(Quantity):
 
         As `auto` does. Raises TargetError, LimitError, SpecError.
         """
-        every, unmet, answer = every_choice(self.problem, stop, self.most_at_once), None, None
-        if every is not None:
-            return self._best_of(every, stop, seed)
+        unmet, answer = None, self._best_of_all(stop, seed, self.most_at_once)
+        if answer is not None:
+            return answer
         try:
             answer = self.search(stop, seed)
             if gap_of(self.value(answer.choice), self.bound(answer, stop)) <= max(stop.gap, _ROUNDING):
@@ -109,19 +109,26 @@ class Objective(Quantity):
             if error.proven:
                 raise
             unmet = error
-        if (every := every_choice(self.problem, stop)) is not None:
-            return self._best_of(every, stop, seed)
+        answer = self._best_of_all(stop, seed, MOST_ALLOCATIONS) or answer
         if answer is None:
             raise unmet or AssertionError("a search ends with an answer or an error")
         return answer
 
-    def _best_of(self, every: Sequence[Choice], stop: Work, seed: int) -> Answer:
-        """Return the best of all allocations. Raises TargetError, LimitError where none is allowed."""
-        allowed = [found for found in every if self.allows(found)]
-        if not allowed:
+    def _best_of_all(self, stop: Work, seed: int, most: int) -> Answer | None:
+        """Return the best of all allocations, None if they are more than `most` or time runs out.
+
+        Raises TargetError, LimitError where none is allowed.
+        """
+        every = every_choice(self.problem, stop, most)
+        if every is None:
+            return None
+        allowed = [found for found in every if not stop.out_of_time and self.allows(found)]
+        if not allowed and not stop.out_of_time:
             raise self.refusal(every, stop, seed)
         for measure in (self.value, self.tie, attrgetter("arrays")):
-            allowed = _least(allowed, measure)
+            allowed = _least(allowed, measure, stop)
+        if not allowed:
+            return None
         best, makespan = allowed[0], min(found.makespan for found in every)
         words = f"proven optimal: all {len(every)} allocations timed; no other is as good with fewer arrays"
         stop.report(stop.spent_s, best.makespan, makespan)
@@ -750,13 +757,16 @@ class Area(Quantity):
         return self._model.area_um2(fewest_arrays) or 0.0
 
 
-def _least(choices: Sequence[Choice], measure: Callable[[Choice], float]) -> list[Choice]:
-    """Return the allocations that measure the least, or as much but for rounding."""
-    values = [measure(found) for found in choices]
-    least = min(values)
-    return [
-        found for found, value in zip(choices, values, strict=True) if value <= least + _ROUNDING * abs(least)
-    ]
+def _least(choices: Sequence[Choice], measure: Callable[[Choice], float], stop: Work) -> list[Choice]:
+    """Return the allocations that measure the least, or as much but for rounding; none if time runs out."""
+    values = list[float]()
+    for found in choices:
+        if stop.out_of_time:
+            return []
+        values.append(measure(found))
+    most = min(values, default=0.0)
+    most += _ROUNDING * abs(most)
+    return [found for found, value in zip(choices, values, strict=True) if value <= most]
 
 
 OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
