@@ -246,7 +246,7 @@ def test_simulate_of_a_residual_network_whose_edges_cannot_be_listed(
 
 
 def test_smallest_budget_is_told_and_works(tmp_path: Path, run: Callable[..., Any]) -> None:
-    path = save(dense(420), tmp_path)
+    path = save(fan(420), tmp_path)
     refused = run("optimize", path, "--arrays", 10, "--work", 0)
     assert refused.code == 1
     need = int(refused.err.partition("--arrays ")[2].partition(",")[0])

@@ -194,7 +194,7 @@ def test_fewest_arrays_for_an_interval_by_hand() -> None:
 )
 def test_inputs_that_stream(network: str, arrays: int, mapping: Any) -> None:
     """Neither the answer for the latency nor that for the interval is better; on chains it is proven."""
-    options: dict[str, Any] = {"mapping": mapping, "work": 4}
+    options: dict[str, Any] = {"mapping": mapping, "work": 2}
     found = optimize(network, arrays, inputs=100, **options)
     others = [optimize(network, arrays, objective=name, **options) for name in ("latency", "interval")]
     assert found.objective_value == found.makespan + 99 * found.interval

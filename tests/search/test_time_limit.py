@@ -20,7 +20,7 @@ from rramalloc.errors import SolverError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 
-LAYERS, LIMIT_S = 300, 0.2
+LAYERS, LIMIT_S = 200, 0.15
 MOST_S = 6.0
 """Of the processor, start and end of a call included: some took minutes, all take less than 2 s alone."""
 
