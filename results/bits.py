@@ -124,7 +124,7 @@ def run(folder: Path, subject: Subject, policy: str) -> Row:
     modes = rramalloc.optimize(network, arrays, mapping="sdk", **OPTIONS)
     return Row(
         network=subject.network, policy=policy, cim_aq_arrays=count, cim_aq_ms=round(time_ms, 4),
-        minimum=once.arrays.minimum, arrays=arrays, once=latency_ms(once),
+        minimum=once.arrays.minimum or 0, arrays=arrays, once=latency_ms(once),
         copies=latency_ms(copies), copies_gap=copies.gap, modes=latency_ms(modes), modes_gap=modes.gap,
     )  # fmt: skip
 

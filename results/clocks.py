@@ -26,7 +26,7 @@ from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.modes import Variant
+from rramalloc.mapping.mode import Mode
 from rramalloc.search import auto
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -78,7 +78,7 @@ class Periods:
         random = Random(seed)
         self.ticks = [random.randint(1, LONGEST) for _ in range(stages)]
 
-    def __call__(self, stage: int, block: Variant) -> BatchTicks:
+    def __call__(self, stage: int, mode: Mode) -> BatchTicks:
         return BatchTicks((self.ticks[stage],), 0.0)
 
 

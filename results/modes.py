@@ -24,7 +24,7 @@ from pages import by_budget
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, repair
@@ -88,21 +88,21 @@ def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
 
 def run(network: str, crossbar: int, factor: float) -> Row:
     problem = problem_of(network, crossbar, factor)
-    without = replace(problem, modes=CopyModes(problem.demand))
+    without = replace(problem, storage=Storage.of_copies(problem.demand))
     plain, plain_s = clocked(lambda: auto.solve(without, Work(), 0))
     modes, modes_s = clocked(lambda: auto.solve(problem, Work(), 0))
     reached = {}
     for name in BASELINES:
         if name in method_names():
             candidate = method_named(name).solve(problem, Work(), 0)
-            copies = repair.fitting(problem, candidate.choice.copies, candidate.choice.blocks)
-            reached[name] = makespan_of(problem.in_blocks(candidate.choice.blocks).graph, copies)
+            copies = repair.fitting(problem, candidate.choice.copies, candidate.choice.modes)
+            reached[name] = makespan_of(problem.in_blocks(candidate.choice.modes).graph, copies)
     best = min(reached, key=lambda name: reached[name])
     return Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
         plain_s=round(plain_s, 2),
-        modes=makespan_of(problem.in_blocks(modes.choice.blocks).graph, modes.choice.copies),
+        modes=makespan_of(problem.in_blocks(modes.choice.modes).graph, modes.choice.copies),
         modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.seconds or 0.0, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip
@@ -113,7 +113,7 @@ def simulations_per_second() -> float:
     hardware = load_hardware("plain")
     problem = Case(load("vgg16"), hardware, MappingOptions(mapping="sdk")).problem(4096)
     candidate = auto.solve(problem, Work(work=20), 0)
-    graph = problem.in_blocks(candidate.choice.blocks).graph
+    graph = problem.in_blocks(candidate.choice.modes).graph
     shapes, copies = Shapes.of(graph.grids), candidate.choice.copies
     starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)
     rates = []

@@ -18,7 +18,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
@@ -103,7 +103,7 @@ def problem_of(entry: Entry) -> tuple[Problem, Network]:
     for name, each in zip(source.graph.names, source.demand.tolist(), strict=True):
         demand[beside(name)] += each
     counted = np.array([demand[name] for name in problem.graph.names], dtype=np.int64)
-    return Problem(problem.graph, counted, entry.arrays, CopyModes(counted)), whole
+    return Problem(problem.graph, counted, entry.arrays, Storage.of_copies(counted)), whole
 
 
 def beside(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Unpack
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
-from rramalloc.allocation.case import Case, searched
+from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request, check_inputs
 from rramalloc.allocation.optimize import optimize as optimize_case
@@ -45,7 +45,7 @@ from rramalloc.units import amount
 
 def optimize(
     network: NetworkLike,
-    arrays: int | str | None = None,
+    arrays: ArraysLike | None = None,
     *,
     objective: ObjectiveName | None = None,
     method: str = "auto",
@@ -68,18 +68,18 @@ def optimize(
     """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
-    or None for all that the chip of `hardware` has; objective: latency if left out; target, target_ns:
-    the latency that the fewest arrays reach, in steps or ns; target_interval: the interval between
-    inputs, in steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each of
-    these makes the objective "arrays"; inputs: how many stream through, whose time objective latency then
-    is; start: an allocation to begin with, which the answer is never worse than, and which it is with
-    work=0; placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
-    weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with sensitivities
-    of no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised network,
-    or a policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the allocation
-    is then of the network with these bits, `network.with_bits(allocation.bits)`; gap: distance from the
-    bound that is good enough; progress: show a line in a notebook; stop: replaces work, time_limit_s,
-    gap, on_progress and progress; the others are those of SearchArguments.
+    {"small": 512} of kinds, or None for all that the chip of `hardware` has; objective: latency if left out;
+    target, target_ns: the latency that the fewest arrays reach, in steps or ns; target_interval: the interval
+    between inputs, in steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each
+    of these makes the objective "arrays"; inputs: how many stream through, whose time objective latency then
+    is; start: an allocation to begin with, which the answer is never worse than, and which it is with work=0;
+    placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
+    weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with sensitivities of
+    no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised network, or a
+    policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the allocation is then of
+    the network with these bits, `network.with_bits(allocation.bits)`; gap: distance from the bound that is
+    good enough; progress: show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and
+    progress; the others are those of SearchArguments.
     Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
 
     >>> allocation = optimize("vgg16", arrays=1024)
@@ -105,7 +105,7 @@ def optimize(
         if placed or bits is not None or method != "auto":
             raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
         request = replace(request, start=read_allocation(start, "start"))
-    most = case.budget(arrays)
+    case, most = case.with_numbers(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:
         with room("place", "placed"):

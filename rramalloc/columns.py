@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 
 Kind = Literal["text", "int", "float", "percent"]
 _OPTIONAL = frozenset(
-    "fold block cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2 input_cycles "
-    "reads conversions read_ns converter_ns array_ns memory_ns transfer_ns step_ns binds".split()
+    "fold block kind cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2 "
+    "input_cycles reads conversions read_ns converter_ns array_ns memory_ns transfer_ns step_ns binds".split()
 )
 """Fields whose columns tables omit where no row has a value."""
 _COLUMN = re.compile(r"(?P<heading>.+?)(?: (?P<kind>int|float|percent))?(?:=(?P<field>\w+))?")

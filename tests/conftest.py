@@ -38,14 +38,14 @@ rramalloc.optimize("squeezenet", 432, work=10, progress=False)
 """
 MODES = """
 import numpy as np
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.methods.registry import method_named
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 graph = StageGraph.build(rramalloc.load("alexnet"))
 ones = np.ones_like(graph.windows)
-problem = Problem(graph, ones, 20, CopyModes(ones))
+problem = Problem(graph, ones, 20, Storage.of_copies(ones))
 for name in ("gain", "annealing", "bottleneck", "published", "balance"):
     method_named(name).solve(problem, Work(work=1), 0)
 figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}

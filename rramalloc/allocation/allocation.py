@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AliasChoices, Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.choices import Divided, ObjectiveName
 from rramalloc.files import write_json
@@ -48,12 +48,14 @@ class NetworkId(Record):
 class BareReplication(Record):
     """The short form that `simulate` also reads: how layers run, by name.
 
-    replication: copies, one for layers left out; block: windows (height, width) that a copy computes in a
-    step, the fewest for layers left out (docs/sources/model.md 10); cycles: ticks that a batch lasts, one
-    for layers left out (docs/sources/model.md 11).
+    replication (or copies): one for layers left out; kind: of arrays, where the hardware has several; block:
+    windows (height, width) that a copy computes in a step, the fewest for layers left out
+    (docs/sources/model.md 10); cycles: ticks that a batch lasts, one for layers left out
+    (docs/sources/model.md 11).
     """
 
-    replication: dict[Name, Count]
+    replication: Annotated[dict[Name, Count], Field(validation_alias=AliasChoices("replication", "copies"))]
+    kind: dict[Name, Name] = Field(default_factory=dict, exclude_if=operator.not_)
     block: dict[Name, Block] = Field(default_factory=dict, exclude_if=operator.not_)
     cycles: dict[Name, Count] = Field(default_factory=dict, exclude_if=operator.not_)
 
@@ -86,12 +88,39 @@ class Options(MappingOptions):
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
 
 
-class Arrays(Record):
-    """Arrays allowed, used, and needed with every layer stored once."""
+class KindOfArrays(Record):
+    """Arrays of a kind: allowed, None for any number, and used."""
 
-    budget: Count
+    budget: Count | None
+    used: Annotated[int, Field(ge=0)]
+
+
+class Arrays(Record):
+    """Arrays allowed, used, and needed with every layer stored once; None where nothing says it.
+
+    by_kind: of every kind by name; None, and left out of files, where the hardware has one kind.
+    """
+
+    budget: Count | None
     used: Count
-    minimum: Count
+    minimum: Count | None
+    by_kind: dict[Name, KindOfArrays] | None = Field(None, exclude_if=absent)
+
+    @property
+    def limits(self) -> str:
+        """The arrays allowed and needed, in words, or those used of every kind."""
+        if self.by_kind is None:
+            return f"of a budget of {self.budget or 0:,}; least {self.minimum or 0:,}"
+        kinds = self.by_kind.items()
+        each = [f"{name} {own.used:,}{f' of {own.budget:,}' if own.budget else ''}" for name, own in kinds]
+        return ", ".join(each)
+
+    @property
+    def words(self) -> str:
+        """The arrays used, of those allowed: "902 of 1,024 arrays"."""
+        if self.budget is None:
+            return counted(self.used, "array")
+        return f"{self.used:,} of {counted(self.budget, 'array')}"
 
 
 class Foldable(Record):
@@ -158,7 +187,8 @@ class Layer(Foldable):
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
     out of files, unless stages have clocks of their own: all times are ticks then (docs/sources/model.md 11).
     utilisation: share of the cells of its arrays that hold weights; there where `block` is. weight_bits,
-    input_bits: there where a layer of the network has bits of its own.
+    input_bits: there where a layer of the network has bits of its own; kind: of its arrays, where there are
+    several.
 
     array_pj ... area_um2: energy and area of its arrays, there where the hardware gives them, of a digital
     node never; rows_used, columns_used: wordlines and bitlines in use of all arrays that a full batch reads
@@ -181,6 +211,7 @@ class Layer(Foldable):
     utilisation: float | None = Field(None, exclude_if=absent)
     weight_bits: int | None = None
     input_bits: int | None = None
+    kind: str | None = None
     array_pj: float | None = None
     adc_pj: float | None = None
     row_pj: float | None = None
@@ -262,7 +293,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     """
 
     rows_in = "layers"
-    columns = "name, windows, demand, block, replication, arrays, batches, start, finish, fold"
+    columns = "name, windows, kind, demand, block, replication, arrays, batches, start, finish, fold"
 
     format: Literal["rramalloc-allocation/1"] = FORMAT
     rramalloc_version: str
@@ -323,6 +354,6 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
         return f"proven optimal{self.coverage.extent if self.coverage else ''}"
 
     def _headline(self) -> tuple[str, str]:
-        arrays = f"{self.arrays.used:,} of {counted(self.arrays.budget, 'array')}"
+        arrays = self.arrays.words
         end = self.proven if self.gap == 0 else f"at most {share(self.gap)} from optimal"
         return self.network.name, f"{counted(self.makespan, self.time_unit)} on {arrays}, {end}"

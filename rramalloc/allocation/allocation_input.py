@@ -25,13 +25,15 @@ from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, O
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import CrossbarLike, Hardware
+from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
+from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
-from rramalloc.records import Record, brief, parse
+from rramalloc.records import Record, brief, check_known, parse
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import (
@@ -46,7 +48,7 @@ from rramalloc.timing.stage_graph import StageGraph
 AllocationLike = (
     Allocation
     | MappingOf[str, int]
-    | MappingOf[str, MappingOf[str, int | Sequence[int]]]
+    | MappingOf[str, MappingOf[str, int | str | Sequence[int]]]
     | str
     | os.PathLike[str]
 )
@@ -58,19 +60,20 @@ class AllocationInput:
     """Modes of the layers by name, and what a whole allocation states besides.
 
     replication: copies, one for layers left out; blocks: windows (height, width) that a copy computes in a
-    step, the smallest block for layers left out; cycles: ticks that a batch lasts, 1 for layers left out,
-    empty where all layers step together or the hardware says how long each takes; delays, transfer_ns: ticks
-    of transfer between layers, and time in which the outputs of a step of each layer reach their readers'
-    tiles, by the placement that it was optimised for; where: how messages call it; measured: step times that
-    replace those of the hardware; network: the one it was made for, None where it is not said; objective:
-    what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the fewest and the
-    most copies of layers that were held or limited, of what copies had to be divisors, and limits of other
-    quantities.
+    step, the smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles:
+    ticks that a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says
+    how long each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs
+    of a step of each layer reach their readers' tiles, by the placement that it was optimised for; where: how
+    messages call it; measured: step times that replace those of the hardware; network: the one it was made
+    for, None where it is not said; objective: what it was optimised for, "interval" also of a target of it;
+    limits, divide, at_most: the fewest and the most copies of layers that were held or limited, of what
+    copies had to be divisors, and limits of other quantities.
     """
 
     replication: MappingOf[str, int]
     where: str
     blocks: MappingOf[str, Pair] = field(default_factory=dict)
+    kinds: MappingOf[str, str] = field(default_factory=dict)
     cycles: MappingOf[str, int] = field(default_factory=dict)
     delays: tuple[EdgeDelay, ...] = ()
     hardware: Hardware = field(default_factory=partial(load_hardware, DEFAULT_PRESET))
@@ -87,7 +90,7 @@ class AllocationInput:
     def bare(self) -> BareReplication:
         """Its copies and blocks as results keep them."""
         blocks = {name: block for name, block in self.blocks.items() if block != (1, 1)}
-        return BareReplication(replication=dict(self.replication), block=blocks)
+        return BareReplication(replication=dict(self.replication), kind=dict(self.kinds), block=blocks)
 
     def graph(self, network: Network) -> StageGraph:
         """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
@@ -113,14 +116,44 @@ class AllocationInput:
 
         Raises SpecError for a block that its layer cannot have, or that the mapping of the options cannot.
         """
-        blocks = graph.in_blocks(blocks_by_name(graph, self.blocks, self.where))
-        if blocks is not graph and self.options.mapping not in ("sdk", "im2col"):
+        blocks = graph.in_modes(self.modes(graph))
+        if blocks.blocks != graph.blocks and self.options.mapping not in ("sdk", "im2col"):
             raise SpecError(
                 self.where,
                 f"block: mapping {self.options.mapping!r} stores whole kernels apart and has no blocks of "
                 f"windows: use 'sdk', or leave the blocks out",
             )
         return blocks
+
+    def modes(self, graph: StageGraph) -> ModeOfEach:
+        """Return the mode of every stage: its block and the kind of its arrays.
+
+        Raises SpecError for a block or a kind that is not there, and where kinds must be named.
+        """
+        blocks, known = blocks_by_name(graph, self.blocks, self.where), self.hardware.kinds
+        if known is None:
+            if self.kinds:
+                words = f"kind: hardware {self.hardware.name[:60]!r} has no [[kinds]]: leave kind out"
+                raise SpecError(self.where, words)
+            return tuple(Mode(*block) for block in blocks)
+        number = {kind.name: place for place, kind in enumerate(known)}
+        for name, kind in self.kinds.items():
+            check_known(f"{self.where}: kind.{name[:60]}", kind, tuple(number))
+            check_known(f"{self.where}: kind", name, graph.names)
+        stored = zip(graph.names, graph.weighted, strict=True)
+        missing = [name for name, on_arrays in stored if on_arrays and name not in self.kinds]
+        if missing:
+            words = f"must name the kind of arrays ({', '.join(number)}) of every layer"
+            raise SpecError(self.where, f"kind: {words}, {missing[0][:60]!r} is missing")
+        each = zip(graph.names, blocks, strict=True)
+        kinds = {name: number[kind] for name, kind in self.kinds.items()}
+        return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in each)
+
+    def of_one_kind(self, reader: str) -> AllocationInput:
+        """Itself. Raises UnsupportedError on a hardware with kinds, of which `reader` does not know."""
+        if self.hardware.kinds is not None:
+            raise one_kind_only(self.hardware, reader)
+        return self
 
     def without_blocks(self, network: Network, reader: str) -> AllocationInput:
         """Itself. Raises UnsupportedError if copies compute blocks that `reader` does not know of."""
@@ -207,6 +240,7 @@ class _Lenient(Record):
 
 class _FileLayer(_Lenient):
     name: Name
+    kind: str | None = None
     demand: Annotated[int, Field(ge=0)] = 1
     replication: Count
     block: Block | None = None
@@ -251,7 +285,7 @@ _DOCUMENT: TypeAdapter[_Document] = TypeAdapter(_Document)
 def _of_document(document: Any, where: str) -> AllocationInput:
     if not isinstance(document, dict):
         raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
-    if "replication" in document:
+    if "copies" in document or "replication" in document:
         return _of_bare(document, where)
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
@@ -277,6 +311,7 @@ def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
     return AllocationInput(
         replication={layer.name: layer.replication for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
+        kinds={layer.name: layer.kind for layer in stored if layer.kind is not None},
         cycles={layer.name: layer.cycles for layer in whole.layers if placed.delays and layer.cycles},
         delays=placed.delays or (),
         where=where,
@@ -297,5 +332,10 @@ def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:
     bare = parse(_BARE, document, where)
     options = DEFAULT_MAPPING.changed(mapping="sdk") if bare.block else DEFAULT_MAPPING
     return AllocationInput(
-        replication=bare.replication, blocks=bare.block, cycles=bare.cycles, where=where, options=options
+        replication=bare.replication,
+        blocks=bare.block,
+        kinds=bare.kind,
+        cycles=bare.cycles,
+        where=where,
+        options=options,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,26 +15,29 @@ from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.choices import DEFAULTS, MAX_ARRAYS, Divided, MappedArguments, SearchArguments
 from rramalloc.errors import BudgetError, SpecError
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import one_kind_only, with_arrays_of_kinds
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import (
-    ModeArrays,
+    Storage,
     demands,
     least_arrays,
-    modes_of_stages,
     once,
     row_block_widths,
+    storage_of,
     stored_classifiers,
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
+from rramalloc.search.kernels.limits import ALL_KINDS, SENSITIVITY
 from rramalloc.search.limited import under_limits
-from rramalloc.search.menu import cheapest_of_each
+from rramalloc.search.menu import Menu, cheapest_of_each
 from rramalloc.search.problem import Problem
-from rramalloc.search.sensitivity import BitModes
+from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Resources
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
@@ -48,6 +52,13 @@ def searched(given: SearchArguments) -> tuple[int, Work]:
     every: SearchArguments = {**DEFAULTS, **given}
     check_effort(every["seed"], every["work"], every["time_limit_s"], most_seed=2**63 - 1)
     return every["seed"], Work(work=every["work"], time_limit_s=every["time_limit_s"])
+
+
+ArraysLike = int | str | MappingOf[str, int]
+"""A number of arrays, a factor of the minimum such as "x2", or the numbers of kinds."""
+_PER_ARRAY = 1024  # cost of an array where kinds have no areas: prices are whole parts of it
+_MOST_COST = 2**53  # 9,000 mm2, or as many arrays as no chip has
+_SAME_AREA = 1e-12  # part by which a sum of areas may exceed a limit that is written as a fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +119,21 @@ class Case:
         return replace(case, bits=table).with_stages(case.stages)
 
     @property
-    def _bit_modes(self) -> BitModes | None:
-        """The bits that its stages choose from, None where they are given."""
-        if self.bits is None:
+    def _alternatives(self) -> Alternatives | None:
+        """The kinds of arrays and the bits that its stages choose from, None where there is one of each."""
+        if self.bits is None and self.hardware.kinds is None:
             return None
-        graph = self.graph
-        _, left = self.bits.split(self.network, graph.names)
-        return BitModes(tuple(left.get(name, ()) for name in graph.names), graph.stages, self.hardware)
+        graph, left = self.graph, dict[str, tuple[Alternative, ...]]()
+        if self.bits is not None:
+            _, left = self.bits.split(self.network, graph.names)
+        kinds = range(len(self.hardware.each_kind))
+        each = [
+            tuple(own._replace(kind=kind) for kind in kinds for own in left.get(name, (Alternative(),)))
+            if weighted
+            else ()
+            for name, weighted in zip(graph.names, graph.weighted.tolist(), strict=True)
+        ]
+        return Alternatives(tuple(each), graph.stages, self.hardware)
 
     def with_stages(self, stages: StageGraph) -> Case:
         """Return the same case with its stages, which were traced before."""
@@ -138,7 +157,9 @@ class Case:
         return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
 
     def budget(self, given: int | str | None) -> int:
-        """Return the arrays that may be used; None: those of the chip. Raises SpecError."""
+        """Return the arrays that may be used; None: the chip's. Raises SpecError, UnsupportedError."""
+        if self.hardware.kinds is not None:
+            raise one_kind_only(self.hardware, "this command")
         if isinstance(given, str):
             return budget(given, self.minimum)
         if given is not None:
@@ -147,6 +168,24 @@ class Case:
             name = self.hardware.name
             raise SpecError("arrays", f"must be given, hardware {name!r} has no [chip] that gives them")
         return self.hardware.chip.arrays
+
+    def with_numbers(self, arrays: ArraysLike | None) -> tuple[Case, int]:
+        """Return the case and the arrays that may be used, of all kinds together where there are several.
+
+        arrays: a number, "x2" for twice the minimum, None for those of the chip or of every kind, or the
+        numbers of kinds, {"small": 512} or "small=512,large=64". Raises SpecError.
+        """
+        if self.hardware.kinds is None:
+            if isinstance(arrays, MappingOf) or (isinstance(arrays, str) and "=" in arrays):
+                words = f"hardware {self.hardware.name[:60]!r} has no [[kinds]] whose arrays could be named"
+                raise SpecError("arrays", f"{words}: give a number")
+            return self, self.budget(arrays)
+        if arrays is None:
+            return self, MAX_ARRAYS
+        if isinstance(arrays, int) or (isinstance(arrays, str) and arrays.strip().isdecimal()):
+            return self, int(arrays)
+        changed = replace(self, hardware=with_arrays_of_kinds(self.hardware, arrays))
+        return (changed.with_stages(self.stages) if "stages" in self.__dict__ else changed), MAX_ARRAYS
 
     def budgets(self, given: int | str | Sequence[int | str]) -> tuple[int, ...]:
         """Return the budgets of a list, each once. Raises SpecError."""
@@ -171,17 +210,26 @@ class Case:
     def _within(self, arrays: int) -> Problem:
         """Return the search problem, as `problem`."""
         network, hardware, mapping, graph = self.network, self.hardware, self.mapping, self.graph
-        bits, step_time = self._bit_modes, StepTime.of(graph, hardware, self.measured)
-        every = [graph.stages] if bits is None else bits.every
-        each = [(network, stages, hardware, mapping) for stages in every]
-        sizes = np.array([demands(*own) for own in each], dtype=np.int64)
-        demand, taken = sizes.min(axis=0), np.array([once(*own) for own in each]).min(axis=0).tolist()
-        modes = modes_of_stages(*each[0], self.divide)
-        if bits is not None:
-            step_time, alone = bits.step_time(step_time), None if mapping.mapping == "sdk" else demand
-            modes = ModeArrays(network, graph.stages, hardware, alone, self.divide, mapping)
-        _check_chips(graph, hardware, taken)
-        left = self._left_by_classifiers(taken, arrays)
+        alternatives, step_time = self._alternatives, StepTime.of(graph, hardware, self.measured)
+        every = [graph.stages] if alternatives is None else alternatives.every
+        first = hardware.each_kind[0]
+        each = [(network, stages, first, mapping) for stages in every]
+        demand = np.array([demands(*own) for own in each], dtype=np.int64).min(axis=0)
+        taken = np.array([once(*own) for own in each]).min(axis=0).tolist()
+        storage = storage_of(network, every[0], hardware, mapping, self.divide)
+        resources, left = ONE_KIND, arrays
+        if alternatives is not None:
+            step_time, alone = alternatives.step_time(step_time), None if mapping.mapping == "sdk" else demand
+            storage = Storage(graph.stages, alone, network, hardware, self.divide, mapping, choices=True)
+        if hardware.kinds is None:
+            _check_chips(graph, hardware, taken)
+            left = self._left_by_classifiers(taken, arrays)
+        else:
+            resources, left = self._kinds_within(arrays)
+            storage = replace(storage, weights=resources.weights)
+        if self.bits is not None:
+            axes = (*resources.axes, Axis(SENSITIVITY, MOST_PARTS))
+            resources = replace(resources, axes=axes)
         if hardware.chip is not None:
             left = min(left, hardware.chip.arrays)
         least, most = self._limits()
@@ -189,17 +237,72 @@ class Case:
             graph,
             demand,
             left,
-            modes,
+            storage,
             step_time,
             least,
             most,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
-            once=demand,
-            bits=bits,
+            once=demand if hardware.kinds is None else np.zeros_like(demand),
+            alternatives=alternatives,
+            resources=resources,
         )
-        if least is not None or not modes.is_chosen_freely:
+        if hardware.kinds is not None:
+            problem = self._of_kinds(problem)
+        elif least is not None or not storage.is_chosen_freely:
             problem = replace(problem, once=cheapest_of_each(problem))
         return under_limits(problem, self.at_most)
+
+    def _of_kinds(self, problem: Problem) -> Problem:
+        """Return a problem of several kinds with the least cost of each stage. Raises SpecError for none."""
+        try:
+            problem = replace(problem, once=cheapest_of_each(problem))
+            Menu.of(problem)
+        except BudgetError as error:
+            resources = problem.resources
+            need, have = (f"{own / resources.per_unit:,.10g}" for own in (error.need, error.have))
+            words = f"every layer once takes {need} {resources.unit} or more"
+            if error.need >= 2**60:
+                words = "no choice of a kind for every layer keeps to the arrays that each kind has"
+            raise SpecError(
+                "arrays",
+                f"{words}, the kinds have {have} {resources.unit} in all: raise their `arrays` (or --arrays "
+                f"NAME=N), or the area of --at-most",
+            ) from None
+        return problem
+
+    def check_numbers(self, arrays: int) -> None:
+        """Raise SpecError where nothing limits the arrays of a kind, and so nothing what is fastest."""
+        free = [kind.name for kind in self.hardware.kinds or () if kind.arrays is None]
+        if free and arrays >= MAX_ARRAYS and "area_um2" not in self.at_most:
+            words = f"nothing says how many arrays of kind {free[0]!r} there are: give its `arrays`"
+            raise SpecError("arrays", f"{words}, --arrays {free[0]}=N, --arrays N, or --at-most area_um2=X")
+
+    def _kinds_within(self, arrays: int) -> tuple[Resources, int]:
+        """Return the limits of every kind of arrays, and the budget of what they cost in sum.
+
+        An array costs its area where the hardware gives it for every kind, else each as much as any other.
+        arrays: the most of all kinds together. Raises SpecError where nothing limits them.
+        """
+        hardware = self.hardware
+        kinds, areas = hardware.kinds or (), [array_area_nm2(own) for own in hardware.each_kind]
+        numbers, limit = [kind.arrays for kind in kinds], self.at_most.get("area_um2")
+        by_area = None not in areas
+        weights = tuple(own or 0 for own in areas) if by_area else (_PER_ARRAY,) * len(kinds)
+        if limit is not None and not by_area:
+            lacks = next(kind.name for kind, own in zip(kinds, areas, strict=True) if own is None)
+            words = f"area_um2: the hardware gives no area of kind {lacks!r}: give it an energy.area_um2"
+            raise SpecError("at_most", words)
+        most = [min(number or arrays, arrays) for number in numbers]
+        budget = sum(weight * number for weight, number in zip(weights, most, strict=True))
+        budget = min(budget, _MOST_COST)
+        if limit is not None:
+            budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + _SAME_AREA)))
+        axes = [Axis(at, number) for at, number in enumerate(numbers) if number is not None]
+        if arrays < MAX_ARRAYS:
+            axes.append(Axis(ALL_KINDS, arrays))
+        if by_area:
+            return Resources(weights, tuple(axes), "um2", NM2_PER_UM2), budget
+        return Resources(weights, tuple(axes), "arrays", _PER_ARRAY), budget
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""

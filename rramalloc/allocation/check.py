@@ -37,7 +37,7 @@ class CheckedTiming:
     @property
     def demand(self) -> npt.NDArray[np.int64]:
         """Arrays of one copy of every stage, in canonical order."""
-        return self.problem.modes.stored(self.timing.graph.blocks, np.ones_like(self.taken))
+        return self.problem.storage.stored(self.timing.graph.modes, np.ones_like(self.taken))
 
     @property
     def replication(self) -> dict[str, int]:
@@ -65,11 +65,18 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
 
     Raises SolverError, which names the method, if something does not hold.
     """
-    blocks = answer.choice.blocks
-    fixed = problem.in_blocks(blocks)
+    modes = answer.choice.modes
+    fixed = problem.in_blocks(modes)
     timing = simulate(fixed.graph, answer.choice.copies)
-    taken = problem.arrays_of_stages(timing.replication, blocks)
+    taken = problem.storage.taken(modes, timing.replication)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
+    for axis in problem.resources.axes:
+        if axis.kind >= 0:
+            used = sum(
+                arrays for mode, arrays in zip(modes, taken.tolist(), strict=True) if mode.kind == axis.kind
+            )
+            if used > axis.limit:
+                raise SolverError(f"{method} used {used} arrays of kind {axis.kind}, there are {axis.limit}")
     return CheckedTiming(timing, fixed, taken)
 
 

@@ -11,14 +11,15 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays, demands, folds, modes_of_stages
+from rramalloc.mapping.demand import Storage, demands, folds, storage_of
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.search.menu import Modes, stage_modes
+from rramalloc.search.menu import StageModes, stage_modes
 from rramalloc.units import counted, one_line
 
 _MULTIPLES = (1, 2, 4, 8, 16)
@@ -103,13 +104,13 @@ def inspect_network(case: Case) -> Inspection:
     demand = demands(network, graph.stages, hardware, options)
     sizes = folds(network, graph.stages, hardware, options)
     bits = layer_bits(graph.stages, hardware)
-    every, best = modes_of_stages(network, graph.stages, hardware, options), list[Modes]()
-    if isinstance(every, ModeArrays) and every.chooses_blocks:
+    every, best = storage_of(network, graph.stages, hardware, options), list[StageModes]()
+    if every.chooses_blocks:
         best = [_fewest_modes(every, stage, grid) for stage, grid in enumerate(graph.grids)]
     saturation = sum(int(modes.arrays[-1]) for modes in best)
     if not best:
         pixels = [network.shapes[name].pixels for name in graph.names]
-        saturation = int(every.each(graph.blocks, np.array(pixels, dtype=object)).sum())
+        saturation = int(every.each(graph.modes, np.array(pixels, dtype=object)).sum())
     layers = tuple(
         InspectedLayer.gather(
             stage,
@@ -143,17 +144,17 @@ def inspect_network(case: Case) -> Inspection:
     )
 
 
-def _fewest_modes(every: ModeArrays, stage: int, grid: BlockGrid) -> Modes:
+def _fewest_modes(every: Storage, stage: int, grid: BlockGrid) -> StageModes:
     """Return the modes of a stage that take the fewest arrays for their batches, up to a single batch."""
-    listed = stage_modes(every, stage, every.count(stage, grid.block).arrays(1) * grid.total)
-    return listed.modes.take(listed.fewest())
+    listed = stage_modes(every, stage, every.count(stage, Mode(*grid.block)).arrays(1) * grid.total)
+    return listed.take(listed.fewest())
 
 
-def _shown(case: Case, stage: Stage, demand: int, best: Modes) -> tuple[InspectedMode, ...]:
+def _shown(case: Case, stage: Stage, demand: int, best: StageModes) -> tuple[InspectedMode, ...]:
     """Return the fastest modes of a stage with at most some multiples of its demand."""
     places = np.searchsorted(best.arrays, demand * np.array(_MULTIPLES), side="right") - 1
     columns = best.take(np.unique(places))
-    fields = (columns.tall, columns.wide, columns.low, columns.arrays, columns.batches)
+    fields = (columns.each.tall, columns.each.wide, columns.low, columns.arrays, columns.batches)
     rows = zip(*(column.tolist() for column in fields), strict=True)
     return tuple(
         InspectedMode(

@@ -18,11 +18,11 @@ from rramalloc.files import read_text
 from rramalloc.hardware.hardware import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
-from rramalloc.search.sensitivity import PARTS, Precision
+from rramalloc.search.resources import PARTS, Alternative
 
 Bits = tuple[int, int]
 """Bits of a layer's weights and inputs."""
-LayerBits = tuple[Precision, ...]
+LayerBits = tuple[Alternative, ...]
 """The bits that a layer may have, with its sensitivity to them."""
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
@@ -97,7 +97,7 @@ class BitTable:
 
         return host, {
             name: tuple(
-                Precision(*own[:2], parts(own.sensitivity))
+                Alternative(0, *own[:2], parts(own.sensitivity))
                 for own in self.choices[name]
                 if own.sensitivity <= least[name] + max(spare, 0.0) + _CLOSE * self.limit
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from rramalloc.allocation.allocation import (
     Allocation,
     Arrays,
+    KindOfArrays,
     Layer,
     NetworkId,
     Options,
@@ -19,7 +20,7 @@ from rramalloc.allocation.allocation import (
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import check_answer, recheck_bound
+from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import MAX_ARRAYS, ObjectiveName
@@ -33,11 +34,13 @@ from rramalloc.errors import (
     exact,
 )
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.mapping.demand import (
     WeightMatrix,
     folds,
 )
-from rramalloc.mapping.modes import block_of, smallest_block
+from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
@@ -88,6 +91,8 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
     """
+    if request.objective != "arrays":
+        case.check_numbers(arrays)
     try:
         problem = case.problem(arrays)
     except BudgetError as error:
@@ -193,7 +198,7 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
 def _from_start(problem: Problem, given: AllocationInput, request: Request, stop: Work) -> Answer:
     """Return an answer that is no worse than the start of the request; without work, the start itself."""
     start, objective = start_choice(problem, given), objective_of(problem, request)
-    problem = replace(problem, start=(start.blocks, start.copies))
+    problem = replace(problem, start=(start.modes, start.copies))
     alone = Answer(start, 1, "the start as it is, against a bound that takes no search")
     met = request.target.is_met_by(start)
     if stop.work == 0:
@@ -210,7 +215,7 @@ def _from_start(problem: Problem, given: AllocationInput, request: Request, stop
     def rank(found: Choice) -> tuple[float, float, int]:
         """Value; of equal intervals the latency (docs/sources/model.md 8); arrays."""
         value = objective.value(found)
-        tie = found.makespan * value / problem.interval(found.copies, found.blocks)
+        tie = found.makespan * value / problem.interval(found.copies, found.modes)
         return value, tie if request.objective == "interval" else 0.0, found.arrays
 
     return replace(answer, choice=start) if met and rank(start) < rank(answer.choice) else answer
@@ -232,7 +237,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
     copies = replication_by_name(graph.in_blocks(blocks), given.replication, where)
     for stage, name in enumerate(graph.names):
-        low, whole = int(problem.smallest[stage]), problem.divided(stage, blocks[stage])
+        low, whole = int(problem.smallest[stage]), problem.divided(stage, Mode(*blocks[stage]))
         if whole % int(copies[stage]):
             words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {whole}"
             raise SpecError(where, f"start: {words}")
@@ -240,9 +245,9 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         if copies[stage] < low or (high is not None and copies[stage] > high):
             wanted = f"{low}..{'' if high is None else high}"
             raise SpecError(where, f"start: {name[:60]!r} has {copies[stage]} copies, --copies says {wanted}")
-    choice = problem.choice(copies, blocks)
+    choice = problem.choice(copies, graph.in_blocks(blocks).modes)
     if choice.arrays > problem.budget:
-        taken = problem.arrays_of_stages(copies, blocks)
+        taken = problem.arrays_of_stages(copies, choice.modes)
         most = graph.names[int(taken.argmax())]
         raise SpecError(
             where,
@@ -261,16 +266,16 @@ def _of_chosen_bits(
 
     Its bound is of all choices of bits. Raises SolverError.
     """
-    problem, blocks = answer.choice.problem, answer.choice.blocks
-    names = problem.graph.names
-    bits = {name: (own[2], own[3]) for name, own in zip(names, blocks, strict=True) if own[2:]}
+    problem, modes = answer.choice.problem, answer.choice.modes
+    each = zip(problem.graph.names, modes, strict=True)
+    bits = {name: (mode.weight_bits, mode.input_bits) for name, mode in each if mode.weight_bits}
     chosen = case.with_bits(bits)
     fixed = chosen.problem(arrays)
     objective, own_objective = objective_of(problem, request), objective_of(fixed, request)
     bound = objective.bound(answer, stop)
     if objective.unit != own_objective.unit and fixed.step_time is not None:
         bound /= fixed.step_time.compute_ns  # with given bits all steps are equal
-    own = fixed.choice(answer.choice.copies, tuple(map(block_of, blocks)))
+    own = fixed.choice(answer.choice.copies, tuple(Mode(*mode.block, kind=mode.kind) for mode in modes))
     allocation = checked_allocation(
         chosen,
         arrays,
@@ -293,6 +298,8 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     objective = objective_of(problem, request)
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
+    if problem.storage.hardware is not None and problem.storage.hardware.kinds is not None:
+        raise one_kind_only(problem.storage.hardware, f"method {request.method!r}")
     method = method_named(request.method)
     if method.sees_digital:
         answer = method.solve(problem, stop, request.seed)
@@ -304,12 +311,12 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     _check_limits(problem, choice, request.method)
     in_steps = problem.one_block and problem.time_unit == "steps"
     # The bound of a method that knows one block is that of copies in equal steps.
-    known = answer.lower_bound if in_steps or choice.blocks != problem.graph.blocks else 1
+    known = answer.lower_bound if in_steps or choice.modes != problem.graph.modes else 1
     bound = root_bound(problem, stop, known)
-    fitting = repair.fitting(problem, choice.copies, choice.blocks)
+    fitting = repair.fitting(problem, choice.copies, choice.modes)
     if fitting is not choice.copies:
         words = f"{answer.proof}; repaired: copies taken away until the rest fits"
-        choice = problem.choice(fitting, choice.blocks)
+        choice = problem.choice(fitting, choice.modes)
         _check_limits(problem, choice, request.method)
         answer = replace(answer, choice=choice, proof=words, repaired=True)
     if problem.excess(choice):
@@ -328,7 +335,7 @@ def check_inputs(inputs: int, objective: ObjectiveName) -> None:
 
 def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
     """Raise UnsupportedError if a method gives copies that are not allowed."""
-    if not problem.keeps_limits(choice.copies, choice.blocks):
+    if not problem.keeps_limits(choice.copies, choice.modes):
         limits = "--copies, --copies-divide or --at-most"
         words = f"does not keep to the limits of {limits}: leave them out, or use --method auto"
         raise UnsupportedError(f"method {method!r}", words)
@@ -359,7 +366,7 @@ def checked_allocation(
     network, hardware = graph.network, case.hardware
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value_of(timing)
-    if problem.excess(problem.choice(timing.replication, graph.blocks, timing.makespan)):
+    if problem.excess(problem.choice(timing.replication, graph.modes, timing.makespan)):
         raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
     bound = within(value, objective.bound(answer, stop))
     recheck_bound(value, bound, objective.unit, request.method)
@@ -386,7 +393,7 @@ def checked_allocation(
         method=request.method,
         seed=request.seed,
         seconds=None if counted_s is None else round(counted_s, 6),
-        arrays=Arrays(budget=arrays, used=checked.used, minimum=problem.minimum),
+        arrays=arrays_of(case, arrays, problem, checked),
         makespan=timing.makespan,
         interval=timing.interval,
         lower_bound=bound,
@@ -413,6 +420,26 @@ def checked_allocation(
     )
 
 
+def arrays_of(case: Case, arrays: int, problem: Problem, checked: CheckedTiming) -> Arrays:
+    """Return the arrays that are allowed, used and needed, in total and of every kind."""
+    kinds = case.hardware.kinds
+    if kinds is None:
+        return Arrays(budget=arrays, used=checked.used, minimum=problem.minimum)
+    used = [0] * len(kinds)
+    for mode, taken in zip(checked.timing.graph.modes, checked.taken.tolist(), strict=True):
+        used[mode.kind] += taken
+    each = zip(kinds, used, strict=True)
+    by_kind = {kind.name: KindOfArrays(budget=kind.arrays, used=count) for kind, count in each}
+    most = min(arrays, sum(kind.arrays or MAX_ARRAYS for kind in kinds))
+    budget = None if most >= MAX_ARRAYS else most
+    return Arrays(budget=budget, used=checked.used, minimum=None, by_kind=by_kind)
+
+
+def kind_of(hardware: Hardware, mode: Mode) -> str | None:
+    """Return the name of the kind of arrays of a mode, None where there is one kind."""
+    return None if hardware.kinds is None else hardware.kinds[mode.kind].name
+
+
 def layers_of(
     timing: ExactTiming,
     demand: Sequence[int],
@@ -430,7 +457,7 @@ def layers_of(
     in_blocks: whether rows have blocks, and how full the arrays are with them.
     """
     graph = timing.graph
-    bits = layer_bits(graph.stages, hardware)
+    bits, modes = layer_bits(graph.stages, hardware), graph.modes
     with_cycles = with_cycles or graph.unit == "ticks"
     terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
     return tuple(
@@ -450,11 +477,17 @@ def layers_of(
             fold=None if sizes is None else sizes[stage],
             block=graph.blocks[stage] if in_blocks else None,
             utilisation=utilisation(
-                graph.network, graph.stages[stage], graph.blocks[stage], copies, taken[stage], hardware
+                graph.network,
+                graph.stages[stage],
+                graph.blocks[stage],
+                copies,
+                taken[stage],
+                hardware.each_kind[modes[stage].kind],
             )
             if in_blocks and taken[stage]
             else None,
             **bits.get(graph.names[stage], {}),
+            kind=kind_of(hardware, modes[stage]) if graph.weighted[stage] else None,
             **(metrics.of_stage(stage) if metrics is not None and graph.weighted[stage] else {}),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
@@ -476,8 +509,11 @@ def utilisation(
 
 def utilisation_of_all(problem: Problem, choice: Choice, hardware: Hardware) -> float:
     """Share of the cells of all arrays in use that hold weights."""
-    graph, copies = problem.in_blocks(choice.blocks).graph, choice.copies.tolist()
-    taken: list[int] = problem.arrays_of_stages(choice.copies, graph.blocks).tolist()
-    each = zip(graph.stages, graph.blocks, copies, taken, strict=True)
-    shares = (utilisation(graph.network, *modes, hardware) * modes[-1] for modes in each)
+    graph, copies = problem.in_blocks(choice.modes).graph, choice.copies.tolist()
+    taken: list[int] = problem.storage.taken(graph.modes, choice.copies).tolist()
+    shares = [
+        utilisation(graph.network, stage, mode.block, count, arrays, hardware.each_kind[mode.kind]) * arrays
+        for stage, mode, count, arrays in zip(graph.stages, graph.modes, copies, taken, strict=True)
+        if arrays
+    ]
     return sum(shares) / sum(taken)

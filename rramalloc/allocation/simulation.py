@@ -14,7 +14,7 @@ from rramalloc.allocation.optimize import layers_of
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import folds, modes_of_stages
+from rramalloc.mapping.demand import folds, storage_of
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.plots import SimulationPlots
@@ -103,11 +103,11 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
             given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
         )
     options = given.options
-    if in_blocks is not graph:  # im2col is sdk with the smallest blocks: the blocks decide
+    if in_blocks.blocks != graph.blocks:  # im2col is sdk with the smallest blocks: the blocks decide
         options = options.changed(mapping="sdk")
-    modes = modes_of_stages(network, graph.stages, hardware, options)
-    demand = modes.stored(in_blocks.blocks, np.ones_like(copies))
-    taken = modes.each(in_blocks.blocks, copies.astype(object))  # any number of copies can be simulated
+    storage = storage_of(network, graph.stages, hardware, options)
+    demand = storage.stored(in_blocks.modes, np.ones_like(copies))
+    taken = storage.taken(in_blocks.modes, copies.astype(object))  # any number of copies can be simulated
     absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
     in_ticks, warnings = graph.unit == "ticks", [*network.warnings, *given.options.host_notes(network)]
     if not graph.lists_all_edges:
@@ -122,7 +122,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     metrics = None
     if hardware.energy is not None:
         model = EnergyModel(graph, hardware, options)
-        metrics = model.measure(in_blocks.blocks, copies, modes, absolute.latency_ns)
+        metrics = model.measure(in_blocks.modes, copies, storage, absolute.latency_ns)
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
     layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
@@ -138,7 +138,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
         published=None
-        if in_blocks is not graph or given.cycles or in_ticks
+        if in_blocks.blocks != graph.blocks or given.cycles or in_ticks
         else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         **absolute._asdict(),
         **totals(metrics),

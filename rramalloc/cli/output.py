@@ -192,7 +192,7 @@ def mapping_words(chosen: MappingOptions | Inspection) -> str:
 
 def hardware_words(hardware: Hardware, mapping: str) -> str:
     """Return the words for a result's hardware; mapping: in words."""
-    return f"{hardware.name}{hardware.set_words}, arrays of {hardware.crossbar.size}, mapping {mapping}"
+    return f"{hardware.name}{hardware.set_words}, arrays of {hardware.sizes}, mapping {mapping}"
 
 
 def energy_lines(result: Allocation | Simulation) -> Iterator[tuple[str, str]]:

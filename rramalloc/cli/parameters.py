@@ -65,11 +65,12 @@ def _number(text: str) -> float:
 
 
 def parse_budget(text: str | None) -> int | str | None:
-    """Return 1024 from "1024"; a multiple of the minimum such as "x2" stays a text. Raises BadParameter."""
+    """Return 1024 from "1024"; "x2" and numbers of kinds stay texts. Raises BadParameter."""
     try:
-        return text if text is None or text[:1] in "xX" else int(text)
+        return text if text is None or text[:1] in "xX" or "=" in text else int(text)
     except ValueError:
-        raise typer.BadParameter("must be a number such as 1024, or x2 for twice the minimum") from None
+        words = "must be a number such as 1024, x2 for twice the minimum, or small=512,large=64 of kinds"
+        raise typer.BadParameter(words) from None
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

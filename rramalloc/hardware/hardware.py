@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -20,6 +21,7 @@ from pydantic import (
 )
 
 from rramalloc.errors import SpecError
+from rramalloc.hardware.kinds import MOST_KINDS, PARTS_OF_ENERGY, Kind, check_kinds
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
 from rramalloc.records import Record, brief, fault, from_list
@@ -247,7 +249,9 @@ class Chip(Record):
     bandwidth_tile_gb_s: Positive | None = None
     bandwidth_chip_gb_s: Positive | None = None
     straddle: Annotated[
-        None, BeforeValidator(_gone, json_schema_input_type=Literal[True]), Field(exclude=True, repr=False)
+        None,
+        BeforeValidator(_gone, json_schema_input_type=Literal[True]),
+        Field(exclude=True, repr=False, description="of earlier versions; `true` is read and left out"),
     ] = None
 
     @model_validator(mode="after")
@@ -298,12 +302,7 @@ class Energy(Record):
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        parts = {
-            "read_pj": ("pj_per_byte", "adc_pj", "row_pj"),
-            "leakage_mw": ("idle", "adc_mw"),
-            "area_um2": ("periphery_um2", "adc_um2"),
-        }
-        pairs = [(value, needed) for needed, values in parts.items() for value in values]
+        pairs = [(value, needed) for needed, values in PARTS_OF_ENERGY.items() for value in values]
         for value, needed in pairs:
             if getattr(self, value) is not None and getattr(self, needed) is None:
                 raise fault(f"{value} is a part of what {needed} gives: give both, or leave {value} out")
@@ -364,11 +363,12 @@ class Counting(Record):
 
 
 class Hardware(ResultRecord):
-    """An accelerator: one kind of array, its precision, and what is given of time, memory and hierarchy.
+    """An accelerator: its arrays, their precision, and what is given of time, memory and hierarchy.
 
     name: the file's without its ending where the file gives none; source: where the numbers come from;
-    unconfirmed: dotted names of fields ("timing.read_ns") whose values no file or paper at hand confirms;
-    set_values: values that a call replaced, as `--set` takes them ("timing.adc_ns=2").
+    kinds: two kinds of arrays or more, each with some values of its own; unconfirmed: dotted names of fields
+    ("timing.read_ns") whose values no file or paper at hand confirms; set_values: values that a call
+    replaced, as `--set` takes them ("timing.adc_ns=2").
     Raises SpecError if a field does not hold what its record says.
     """
 
@@ -384,6 +384,7 @@ class Hardware(ResultRecord):
     write: Write | None = None
     digital: Digital | None = None
     units: ChipPerformance | None = None
+    kinds: Annotated[tuple[Kind, ...], from_list(list[Kind]), Field(max_length=MOST_KINDS)] | None = None
     unconfirmed: FieldNames = ()
     set_values: SetTexts | None = None
 
@@ -446,6 +447,27 @@ class Hardware(ResultRecord):
         if self.energy is not None and self.energy.periphery_um2 is not None and self.chip is None:
             raise fault("energy.periphery_um2 is the area of a tile, it needs the tiles of [chip]")
         return self
+
+    @model_validator(mode="after")
+    def _kinds_fit(self) -> Self:
+        check_kinds(self)
+        return self
+
+    @property
+    def each_kind(self) -> tuple[Hardware, ...]:
+        """The hardware with the arrays of every kind; itself where there is one kind."""
+        return (self,) if self.kinds is None else self._of_kinds
+
+    @cached_property
+    def _of_kinds(self) -> tuple[Hardware, ...]:
+        return tuple(kind.of(self) for kind in self.kinds or ())
+
+    @property
+    def sizes(self) -> str:
+        """The sizes of arrays in words: "128x128", or "64x64 (small) and 128x128 (large)"."""
+        kinds = zip(self.kinds or (), self.each_kind, strict=False)
+        each = [f"{own.crossbar.size} ({kind.name})" for kind, own in kinds]
+        return " and ".join(each) if each else self.crossbar.size
 
     @property
     def own_tiles(self) -> Chip | None:

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from rramalloc.choices import MAPPINGS, Divided, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
-from rramalloc.mapping.modes import (
-    NO_BLOCKS,
-    SINGLE,
-    ArrayCount,
-    BlockArrays,
-    BlocksByName,
-    Ints,
-    Variant,
-    block_of,
-    breakpoints,
-    input_extent,
-    precise,
-    smallest_block,
-)
+from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName, Mode
+from rramalloc.mapping.modes import ArrayCount, BlockArrays, Ints, breakpoints, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
@@ -110,183 +95,147 @@ def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: 
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
-class Modes(ABC):
-    """Arrays of every mode of the stages of a network: of copies alone, or with blocks to choose.
-
-    one_block: each copy takes the arrays of the one block of its stage; divide: of what copies must be a
-    divisor, None if any number will do; hardware: None where the arrays of copies are all that is known.
-    """
-
-    one_block: ClassVar[bool] = False
-    divide: Divided | None = None
-    hardware: Hardware | None = None
-
-    @property
-    def chooses_blocks(self) -> bool:
-        """Whether a stage has several blocks to choose from, rather than copies alone."""
-        return False
-
-    @property
-    def is_chosen_freely(self) -> bool:
-        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
-        return True
-
-    @abstractmethod
-    def count(self, stage: int, block: Variant) -> ArrayCount:
-        """Arrays that copies of a stage take with blocks of this shape."""
-
-    @abstractmethod
-    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        """Arrays that every stage takes, int64: whole tiles where a tile is of one stage."""
-
-    @abstractmethod
-    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
-        """Return the modes of copies alone, of `demand` arrays each; always: whose bits are still chosen."""
-
-    @abstractmethod
-    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
-        """Return the modes of those stages that are chosen."""
-
-    def most_copies(self, blocks: Sequence[Variant], arrays: Ints) -> Ints:
-        """Most copies of every stage that so many arrays hold, int64."""
-        each = enumerate(zip(blocks, arrays.tolist(), strict=True))
-        return np.array([self.count(i, block).most_copies(held) for i, (block, held) in each], dtype=np.int64)
-
-    def count_stored(self, stage: int, block: Variant) -> ArrayCount:
-        """Arrays in which the weights of copies of a stage are stored."""
-        return self.count(stage, block)
-
-    def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        """Arrays in which weights of every stage are stored, int64."""
-        return self.each(blocks, replication)
-
-
 def count_of_copies(demand: int) -> ArrayCount:
     """Return the count of copies that share no array. demand: arrays of one, 0 of a digital node."""
     return ArrayCount(min(demand, 1), 0, max(demand, 1))
 
 
 @dataclass(frozen=True, eq=False)
-class CopyModes(Modes):
-    """The modes of copies alone. demand: int64, arrays of a copy of every stage."""
-
-    one_block: ClassVar[bool] = True
-    demand: Ints
-
-    @override
-    def count(self, stage: int, block: Variant) -> ArrayCount:
-        return count_of_copies(int(self.demand[stage]))
-
-    @override
-    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        return replication * self.demand
-
-    @override
-    def most_copies(self, blocks: Sequence[Variant], arrays: Ints) -> Ints:
-        most: Ints = np.where(self.demand > 0, arrays // np.maximum(self.demand, 1), 2**40)
-        return most
-
-    @override
-    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
-        return CopyModes(demand)
-
-    @override
-    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
-        return CopyModes(self.demand[chosen])
-
-
-@dataclass(frozen=True, eq=False)
-class ModeArrays(Modes):
+class Storage:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
 
-    demand: arrays of a copy of every stage if all have the one block of the graph, None if blocks are chosen;
-    divide: of what copies must be a divisor, None if any number will do; options: for the copies of stages
-    whose bits are chosen.
+    demand: int64, arrays of a copy of every stage where all have the one block of the graph, None where
+    blocks are chosen; divide: of what copies must be a divisor, None if any number will do; options: for the
+    copies of stages whose bits or kinds of arrays are chosen; choices: that these are; weights: cost of an
+    array of every kind. Without a hardware the arrays of copies are all that is known.
     """
 
-    network: Network
     stages: tuple[TimedNode, ...]
-    hardware: Hardware
     demand: Ints | None = None
+    network: Network | None = None
+    hardware: Hardware | None = None
     divide: Divided | None = None
     options: MappingOptions = DEFAULT_MAPPING
-    _known: dict[tuple[str, Variant], BlockArrays] = field(default_factory=dict, repr=False)
-    _counts: dict[tuple[int, Variant], ArrayCount] = field(default_factory=dict, repr=False)
+    choices: bool = False
+    weights: tuple[int, ...] = (1,)
+    _known: dict[tuple[str, Mode], BlockArrays] = field(default_factory=dict, repr=False)
+    _counts: dict[tuple[int, Mode], ArrayCount] = field(default_factory=dict, repr=False)
 
-    @override
-    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Modes:
-        demand = None if self.demand is None else self.demand[chosen]
-        return ModeArrays(self.network, stages, self.hardware, demand, self.divide, self.options)
+    @classmethod
+    def of_copies(cls, demand: Ints) -> Storage:
+        """Return the storage of copies alone, of `demand` arrays each."""
+        return cls((), demand)
 
     @property
-    @override
     def chooses_blocks(self) -> bool:
+        """Whether a stage has several blocks to choose from."""
         return self.demand is None
 
     @property
-    @override
-    def is_chosen_freely(self) -> bool:
-        return self.divide is None and self.hardware.own_tiles is None
+    def is_proportional(self) -> bool:
+        """Whether any number of copies will do, and each takes the `demand` of its stage."""
+        return self.demand is not None and not self.choices and self.is_chosen_freely
 
-    @override
-    def of_copies(self, demand: Ints, *, always: bool = False) -> Modes:
-        if self.is_chosen_freely and not always:
-            return CopyModes(demand)
+    @property
+    def is_chosen_freely(self) -> bool:
+        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
+        return self.divide is None and (self.hardware is None or self.hardware.own_tiles is None)
+
+    def with_copies_alone(self, demand: Ints) -> Storage:
+        """Return the storage of copies of the graph's blocks, of `demand` arrays each; other choices stay."""
+        if self.is_chosen_freely and not self.choices:
+            return Storage.of_copies(demand)
         return replace(self, demand=demand, _counts={})
 
-    def of(self, stage: int, block: Variant) -> BlockArrays:
-        """Arrays of a stage with blocks of this shape."""
+    def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:
+        """Return the storage of those stages that are chosen."""
+        demand = None if self.demand is None else self.demand[chosen]
+        return replace(self, stages=stages, demand=demand, _known={}, _counts={})
+
+    @property
+    def laid_out(self) -> tuple[Network, Hardware]:
+        """The network and what it lies on. Raises ValueError where arrays of copies are all that is known."""
+        if self.network is None or self.hardware is None:
+            raise ValueError("nothing says how weights lie on arrays")
+        return self.network, self.hardware
+
+    def weight(self, mode: Mode) -> int:
+        """Return the cost of an array of the kind of a mode."""
+        return self.weights[mode.kind]
+
+    def of(self, stage: int, mode: Mode) -> BlockArrays:
+        """Wordlines and bitlines that a group of a stage takes in a mode. Raises ValueError as `laid_out`."""
+        network, hardware = self.laid_out
         node = self.stages[stage]
-        key = self.network.kinds[node.name], block
+        key = network.kinds[node.name], mode
         if key not in self._known:
-            self._known[key] = block_arrays(
-                self.network, precise(node, block), self.hardware, block_of(block)
-            )
+            own = hardware.each_kind[mode.kind]
+            self._known[key] = block_arrays(network, mode.of_stage(node), own, mode.block)
         return self._known[key]
 
-    @override
-    def count(self, stage: int, block: Variant) -> ArrayCount:
-        key = stage, block
+    def count(self, stage: int, mode: Mode) -> ArrayCount:
+        """Cost of the arrays that copies take in a mode: of whole tiles where a tile is of one stage."""
+        key = stage, mode
         if key not in self._counts:
-            chip, own = self.hardware.own_tiles, self.count_stored(stage, block)
-            self._counts[key] = own if chip is None else own.in_own_tiles(chip)
+            own, hardware = self.count_stored(stage, mode), self.hardware
+            chip = None if hardware is None else hardware.own_tiles
+            own = own if chip is None else own.in_own_tiles(chip)
+            self._counts[key] = own.weighted(self.weight(mode))
         return self._counts[key]
 
-    @override
-    def count_stored(self, stage: int, block: Variant) -> ArrayCount:
+    def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
+        """Arrays in which the weights of copies of a stage are stored."""
         if self.demand is None:
-            return self.of(stage, block).count
-        if len(block) == len(SINGLE):
+            return self.of(stage, mode).count
+        if not mode.weight_bits and not mode.kind:
             return count_of_copies(int(self.demand[stage]))
-        node = precise(self.stages[stage], block)
-        return count_of_copies(demands(self.network, [node], self.hardware, self.options)[0])
+        (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
+        return count_of_copies(demands(network, [node], hardware.each_kind[mode.kind], self.options)[0])
 
-    @override
-    def each(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        modes = enumerate(zip(blocks, replication.tolist(), strict=True))
-        return np.array([self.count(i, block).arrays(copies) for i, (block, copies) in modes], dtype=np.int64)
+    def each(self, modes: Sequence[Mode], copies: Ints) -> Ints:
+        """Cost of the arrays that every stage takes, int64."""
+        if self.is_proportional and self.demand is not None:
+            return copies * self.demand
+        every = enumerate(zip(modes, copies.tolist(), strict=True))
+        return np.array([self.count(i, mode).arrays(count) for i, (mode, count) in every], dtype=np.int64)
 
-    @override
-    def stored(self, blocks: Sequence[Variant], replication: Ints) -> Ints:
-        modes = enumerate(zip(blocks, replication.tolist(), strict=True))
-        taken = [self.count_stored(i, block).arrays(copies) for i, (block, copies) in modes]
+    def taken(self, modes: Sequence[Mode], copies: Ints) -> Ints:
+        """Arrays that every stage takes, of its kind: whole tiles where a tile is of one stage, int64."""
+        return self.each(modes, copies) // np.array([self.weight(mode) for mode in modes], dtype=np.int64)
+
+    def stored(self, modes: Sequence[Mode], copies: Ints) -> Ints:
+        """Arrays in which weights of every stage are stored, int64."""
+        if self.is_proportional and self.demand is not None:
+            return copies * self.demand
+        every = enumerate(zip(modes, copies.tolist(), strict=True))
+        taken = [self.count_stored(i, mode).arrays(count) for i, (mode, count) in every]
         return np.array(taken, dtype=np.int64)
 
+    def most_copies(self, modes: Sequence[Mode], arrays: Ints) -> Ints:
+        """Most copies of every stage that arrays of such a cost hold, int64."""
+        if self.is_proportional and self.demand is not None:
+            most: Ints = np.where(self.demand > 0, arrays // np.maximum(self.demand, 1), 2**40)
+            return most
+        every = enumerate(zip(modes, arrays.tolist(), strict=True))
+        return np.array([self.count(i, mode).most_copies(held) for i, (mode, held) in every], dtype=np.int64)
 
-def modes_of_stages(
+
+def storage_of(
     network: Network,
     stages: tuple[TimedNode, ...],
     hardware: Hardware,
     options: MappingOptions,
     divide: Divided | None = None,
-) -> Modes:
+) -> Storage:
     """Return the arrays of the modes of these stages. Raises SpecError."""
+    weights = (1,) * len(hardware.each_kind)
     if options.mapping == "sdk":
-        return ModeArrays(network, stages, hardware, None, divide)
-    one_copy = demands(network, stages, hardware, options)
-    if hardware.own_tiles is None and divide is None:
-        return CopyModes(np.array(one_copy, dtype=np.int64))
-    return ModeArrays(network, stages, hardware, np.array(one_copy, dtype=np.int64), divide)
+        return Storage(stages, None, network, hardware, divide, weights=weights)
+    one_copy = np.array(demands(network, stages, hardware.each_kind[0], options), dtype=np.int64)
+    if hardware.own_tiles is None and divide is None and hardware.kinds is None:
+        return Storage.of_copies(one_copy)
+    chooses = hardware.kinds is not None
+    return Storage(stages, one_copy, network, hardware, divide, options, chooses, weights)
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
@@ -419,8 +368,8 @@ def once(
     network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
     """Arrays that a copy of each stage takes: whole tiles where a tile is of one stage. Raises SpecError."""
-    modes = modes_of_stages(network, tuple(stages), hardware, options)
-    blocks, ones = [smallest_block(stage) for stage in stages], np.ones(len(stages), dtype=np.int64)
+    modes = storage_of(network, tuple(stages), hardware, options)
+    blocks, ones = [Mode(*smallest_block(stage)) for stage in stages], np.ones(len(stages), dtype=np.int64)
     return [int(arrays) for arrays in modes.each(blocks, ones)]
 
 

@@ -9,11 +9,9 @@ DATE 2022, arXiv 2112.11282.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +19,11 @@ import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Crossbar
+from rramalloc.mapping.mode import SINGLE
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 
 Ints = npt.NDArray[np.int64]
-SINGLE: Pair = (1, 1)
-"""The block of `im2col`: one window."""
-Variant = tuple[int, ...]
-"""A copy: its block (height, width), then the bits of weights and inputs where they are chosen."""
-BlocksByName = MappingOf[str, Pair]
-"""Block of windows (height, width) by layer name; layers left out have their smallest."""
-NO_BLOCKS: BlocksByName = MappingProxyType({})
 
 
 class BlockGrid(NamedTuple):
@@ -75,9 +67,9 @@ class BlockGrid(NamedTuple):
             )
         return grid
 
-    def recut(self, variant: Variant) -> BlockGrid:
+    def recut(self, block: Pair) -> BlockGrid:
         """Return the same output in other blocks, which the stage must be able to have."""
-        return self._replace(block=block_of(variant))
+        return self._replace(block=block)
 
     @property
     def rows(self) -> int:
@@ -111,17 +103,6 @@ class BlockGrid(NamedTuple):
         columns = self.block_of(1, np.arange(self.width, dtype=np.int32))
         numbers: Ints = rows[:, None] * self.columns + columns
         return numbers
-
-
-def block_of(variant: Variant) -> Pair:
-    """Return the block of a variant."""
-    return variant[0], variant[1]
-
-
-def precise(stage: TimedNode, variant: Variant) -> TimedNode:
-    """Return the stage with the bits of a variant, or as it is where they are not chosen."""
-    bits = dict(zip(("weight_bits", "input_bits"), variant[2:], strict=False))
-    return stage.model_copy(update=bits) if bits else stage
 
 
 def smallest_block(stage: TimedNode) -> Pair:
@@ -161,6 +142,10 @@ class ArrayCount(NamedTuple):
         """Return the most copies that `arrays` hold; 2**40 of a stage that takes none."""
         blocks = arrays // self.tile * self.tile // self.spread
         return int(blocks * max(self.sharing, 1) // self.groups) if self.groups else 2**40
+
+    def weighted(self, weight: int) -> ArrayCount:
+        """Return the count of cost, where an array costs a whole number."""
+        return self._replace(spread=self.spread * weight, tile=self.tile * weight)
 
     def in_own_tiles(self, chip: Chip) -> ArrayCount:
         """Return the count of whole tiles, where a tile is of one stage (docs/sources/model.md 15)."""

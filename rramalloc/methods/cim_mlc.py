@@ -35,5 +35,5 @@ CIM_MLC = Method(
 
 def _dividing(each: StageModes, fewest: int) -> StageModes:
     """Return the modes whose copies divide a row of blocks: d | width means width / d batches a row."""
-    copies = each.modes.low  # a divisor d is the fewest copies for windows / d batches, so none is missed
-    return each.take(np.flatnonzero((each.modes.columns % copies == 0) | (copies <= fewest)))
+    copies = each.low  # a divisor d is the fewest copies for windows / d batches, so none is missed
+    return each.take(np.flatnonzero((each.each.columns % copies == 0) | (copies <= fewest)))

@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pulp
 
 from rramalloc.errors import SolverError
+from rramalloc.mapping.mode import ModeTable
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
 from rramalloc.search import cost
-from rramalloc.search.menu import Menu, Modes
+from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.dependencies import Edge
@@ -57,7 +58,7 @@ class Choices:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._stages = problem, Menu.of(problem).stages
         self._kept = [each.fewest() for each in self._stages]
-        self.modes = [each.modes.take(kept) for each, kept in zip(self._stages, self._kept, strict=True)]
+        self.modes = [each.take(kept) for each, kept in zip(self._stages, self._kept, strict=True)]
 
     def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         """Yield the costs of every extent of an edge."""
@@ -78,24 +79,24 @@ class Choices:
 
     def _waits(self, stage: int, pixel: Pair) -> Times:
         """Least time until a pixel is computed."""
-        modes = self._stages[stage].modes
-        return self._least(stage, (_block_of(modes, pixel) // modes.high + 1) * modes.period)
+        modes = self._stages[stage]
+        return self._least(stage, (_block_of(modes.each, pixel) // modes.high + 1) * modes.period)
 
     def _tails(self, stage: int, pixel: Pair) -> Times:
         """Least time from the batch that computes a pixel to the end."""
-        modes = self._stages[stage].modes
-        return self._least(stage, (modes.batches - _block_of(modes, pixel) // modes.low) * modes.period)
+        modes = self._stages[stage]
+        return self._least(stage, (modes.batches - _block_of(modes.each, pixel) // modes.low) * modes.period)
 
     def _least(self, stage: int, times: npt.NDArray[np.int64]) -> Times:
         """Return the least time over the modes that each choice stands for."""
-        arrays = self._stages[stage].modes.arrays
+        arrays = self._stages[stage].arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
         least = np.full(len(self._kept[stage]), np.iinfo(np.int64).max)
         np.minimum.at(least, choice, times)
         return [int(value) for value in least]
 
 
-def _block_of(modes: Modes, pixel: Pair) -> npt.NDArray[np.int64]:
+def _block_of(modes: ModeTable, pixel: Pair) -> npt.NDArray[np.int64]:
     """Return the number of the block that holds a pixel of the output, for the blocks of every mode."""
     row, column = (pixel[0] + modes.top) // modes.tall, (pixel[1] + modes.left) // modes.wide
     numbers: npt.NDArray[np.int64] = row * modes.columns + column
@@ -107,7 +108,7 @@ class SeparableModel:
     """The PuLP problem, and for each stage its modes with their binaries."""
 
     program: pulp.LpProblem
-    modes: list[Modes]
+    modes: list[StageModes]
     chosen: list[list[pulp.LpVariable]]
 
 
@@ -224,8 +225,8 @@ def solve(
         )
     rows = [int(np.argmax([x.value() or 0.0 for x in chosen])) for chosen in model.chosen]
     made = [modes.take(np.array([row])) for modes, row in zip(model.modes, rows, strict=True)]
-    blocks = tuple((int(mode.tall[0]), int(mode.wide[0])) for mode in made)
-    choice = problem.choice(np.concatenate([mode.low for mode in made]), blocks)
+    copies = np.concatenate([each.low for each in made])
+    choice = problem.choice(copies, tuple(each.mode(0) for each in made))
     if choice.arrays > problem.budget:
         raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
     bound = max(1, math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))))

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.methods.method import Method
 from rramalloc.search import cost, interval
 from rramalloc.search.kernels.limits import copy_to
@@ -315,7 +315,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """
     chain = _Chain.of(problem)
     if problem.step_time is not None and problem.step_time.moves:
-        return _least_delay(chain, replace(problem, modes=CopyModes(problem.demand)), stop)
+        return _least_delay(chain, replace(problem, storage=Storage.of_copies(problem.demand)), stop)
     search = _TargetSearch(chain, problem, stop)
     search.run()
     return Answer(problem.choice(search.whole), 1, search.words)
@@ -325,7 +325,7 @@ def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
     """Least published steps * step_ns, by bounds on pieces of the range of step times."""
 
     def delay_ns(found: Choice) -> float:
-        return chain.steps(found.copies[chain.stages]) * problem.step_ns(found.copies, found.blocks)
+        return chain.steps(found.copies[chain.stages]) * problem.step_ns(found.copies, found.modes)
 
     model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
     model.incumbent.offer(problem.choice(problem.smallest))

@@ -75,5 +75,5 @@ def _solved(name: str, solve: Solve, problem: Problem, stop: Work, seed: int) ->
         copies = [int(number) for number in found.choice.copies]
         if len(copies) != len(problem.demand):
             raise ValueError(f"it returned {len(copies)} numbers of copies for {len(problem.demand)} stages")
-        choice = problem.choice(problem.demand * 0 + copies, found.choice.blocks)
+        choice = problem.choice(problem.demand * 0 + copies, found.choice.modes)
         return replace(found, choice=choice)

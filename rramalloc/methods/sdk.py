@@ -15,7 +15,8 @@ import heapq
 from collections.abc import Callable
 
 from rramalloc.errors import UnsupportedError
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.network.geometry import Pair
@@ -39,68 +40,69 @@ SDK = Method(
 )
 
 
-def modes_of(problem: Problem, method: str) -> ModeArrays:
+def modes_of(problem: Problem, method: str) -> Storage:
     """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
-    if not isinstance(problem.modes, ModeArrays):
+    if not problem.chooses_blocks:
         raise UnsupportedError(
             f"method {method!r}", "chooses parallel windows, which only mapping 'sdk' has: use --mapping sdk"
         )
-    return problem.modes
+    return problem.storage
 
 
-def square_block(modes: ModeArrays, stage: int) -> Pair:
+def square_block(storage: Storage, stage: int) -> Pair:
     """Return the largest square block whose single copy takes no more arrays than the smallest block."""
-    node = modes.stages[stage]
-    unit, largest = smallest_block(node), largest_block(node, modes.network.shapes[node.name])
-    most, block = modes.of(stage, unit).arrays(1), unit
+    node, (network, _) = storage.stages[stage], storage.laid_out
+    unit, largest = smallest_block(node), largest_block(node, network.shapes[node.name])
+    most, block = storage.of(stage, Mode(*unit)).arrays(1), unit
     for side in range(2, min(largest[0] // unit[0], largest[1] // unit[1]) + 1):
         wider = (side * unit[0], side * unit[1])
-        if modes.of(stage, wider).arrays(1) > most:  # more rows and columns never take fewer arrays
+        if storage.of(stage, Mode(*wider)).arrays(1) > most:  # more rows and columns never take fewer arrays
             break
         block = wider
     return block
 
 
-def cycles(modes: ModeArrays, stage: int, block: Pair) -> int:
+def cycles(storage: Storage, stage: int, block: Pair) -> int:
     """Return SDK's cycles for a layer: steps of one array that holds a copy's parts one by one."""
-    node = modes.stages[stage]
-    blocks = BlockGrid.of(node, modes.network.shapes[node.name], block).total
-    return blocks * modes.of(stage, block).arrays(1)
+    node, (network, _) = storage.stages[stage], storage.laid_out
+    blocks = BlockGrid.of(node, network.shapes[node.name], block).total
+    return blocks * storage.of(stage, Mode(*block)).arrays(1)
 
 
 def with_windows(
-    problem: Problem, modes: ModeArrays, window: Callable[[ModeArrays, int], Pair], words: str, stop: Work
+    problem: Problem, storage: Storage, window: Callable[[Storage, int], Pair], words: str, stop: Work
 ) -> Answer:
     """Take the block that `window` chooses for each stage where it fits, then copies for the slowest stage
     while they do.
 
     What the time limit leaves no time for keeps its smallest block, or the copies that it has.
     """
-    blocks, copies = list(problem.graph.blocks), problem.smallest.copy()
-    kinds, chosen_of = modes.network.kinds, dict[str, Pair]()
+    modes, copies = list(problem.graph.modes), problem.smallest.copy()
+    (network, _), chosen_of = storage.laid_out, dict[str, Pair]()
     taken = problem.arrays_of_stages(copies).tolist()
     left, kept = problem.budget - sum(taken), 0
-    for stage in sorted(range(len(blocks)), key=lambda stage: -int(problem.graph.windows[stage])):
-        kind = kinds[modes.stages[stage].name]
+    for stage in sorted(range(len(modes)), key=lambda stage: -int(problem.graph.windows[stage])):
+        kind = network.kinds[storage.stages[stage].name]
         if kind not in chosen_of:  # equal stages have equal windows
             if stop.out_of_time:
                 break
-            chosen_of[kind] = window(modes, stage)
-        arrays = modes.count(stage, chosen_of[kind]).arrays(int(copies[stage]))
+            chosen_of[kind] = window(storage, stage)
+        wider = modes[stage].in_block(chosen_of[kind])
+        arrays = storage.count(stage, wider).arrays(int(copies[stage]))
         if arrays - taken[stage] <= left:
             left -= arrays - taken[stage]
-            blocks[stage], taken[stage] = chosen_of[kind], arrays
+            modes[stage], taken[stage] = wider, arrays
         else:
             kept += 1
-    chosen = tuple(blocks)
-    total = problem.graph.in_blocks(chosen).windows.tolist()
+    chosen = tuple(modes)
+    total = problem.graph.in_modes(chosen).windows.tolist()
     heap = [(-count // int(copies[stage]), stage) for stage, count in enumerate(total)]  # -batches
     heapq.heapify(heap)
     steps = len(heap)
     while heap[0][0] < -1 and not stop.out_of_time:
         batches, stage = -heap[0][0], heap[0][1]
         more = -(-total[stage] // (batches - 1))
-        arrays = modes.count(stage, chosen[stage]).arrays(more)
+        arrays = storage.count(stage, chosen[stage]).arrays(more)
         if arrays - taken[stage] > left:
             break
         left -= arrays - taken[stage]

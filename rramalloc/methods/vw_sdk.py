@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, input_extents, largest_block, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.methods.sdk import cycles, modes_of, with_windows
@@ -42,18 +43,18 @@ VW_SDK = Method(
 )
 
 
-def variable_window(modes: ModeArrays, stage: int) -> tuple[Pair, int]:
+def variable_window(storage: Storage, stage: int) -> tuple[Pair, int]:
     """Return the block that VW-SDK chooses for a stage, and its cycles on a single array."""
-    node = modes.stages[stage]
-    shape, unit = modes.network.shapes[node.name], smallest_block(node)
+    node, (network, hardware) = storage.stages[stage], storage.laid_out
+    shape, unit = network.shapes[node.name], smallest_block(node)
     largest = largest_block(node, shape)
-    single = modes.of(stage, unit)
+    single = storage.of(stage, Mode(*unit))
     crossbar, groups = single.crossbar, single.groups
-    best, fewest = unit, cycles(modes, stage, unit)
+    best, fewest = unit, cycles(storage, stage, unit)
     high, wide = (input_extents(node, axis, largest[axis])[unit[axis] - 1 :: unit[axis]] for axis in (0, 1))
     inputs = single.rows // int(high[0] * wide[0])
     per_window = single.columns // (unit[0] * unit[1])  # bitlines of all outputs of one window of a group
-    weight_columns = modes.hardware.of_layer(node).columns_per_weight
+    weight_columns = hardware.of_layer(node).columns_per_weight
     grid = BlockGrid.of(node, shape, unit)
     height, width = (extent + before for extent, before in zip(shape[1:], grid.phase, strict=True))
     broad = np.arange(1, len(wide) + 1, dtype=np.int64) * unit[1]

@@ -95,10 +95,7 @@ def _given(value: float | None, words: Callable[[float], str]) -> str:
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
-    if isinstance(result, Allocation):
-        arrays = f"{result.arrays.used:,} of {counted(result.arrays.budget, 'array')}"
-    else:
-        arrays = counted(result.arrays, "array")
+    arrays = counted(result.arrays, "array") if isinstance(result, Simulation) else result.arrays.words
     layers = counted(len(result.layers), "layer")
     return (
         f"{label(result.network.name)}: {steps(result.makespan, result.time_unit)} on {arrays}, {layers}",
@@ -131,6 +128,8 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
         Column("Finish", "int"),
         Column("Stall", "int", lambda layer: max(0, layer.finish - layer.start - layer.normal_op)),
     ]
+    if any(layer.kind is not None for layer in layers):
+        columns.append(Column("Kind", value=lambda layer: layer.kind or ""))
     if any(layer.fold is not None for layer in layers):
         columns.append(Column("Fold", value=lambda layer: block_words(layer.fold)))
     if any(layer.block is not None for layer in layers):

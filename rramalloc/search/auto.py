@@ -244,7 +244,7 @@ class AutoSearch:
 
     def _keep(self, found: Choice) -> None:
         """Make it the incumbent if it is better and keeps to the budgets."""
-        if found.key < self.best.key and self.problem.holds(found.copies, found.blocks):
+        if found.key < self.best.key and self.problem.holds(found.copies, found.modes):
             # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
             if found.makespan < self.best.makespan:
                 self._improved_s = self.spent_s
@@ -267,7 +267,7 @@ class AutoSearch:
             plain = solve_to_target(copies, alone, self.seed, self.target)
             self.stop.charge(alone.spent_s)
             self._begun_s += alone.spent_s
-            self._keep(self.problem.choice(plain.choice.copies, plain.choice.blocks))
+            self._keep(self.problem.choice(plain.choice.copies, plain.choice.modes))
 
     @property
     def spent_s(self) -> float:

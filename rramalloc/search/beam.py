@@ -54,9 +54,9 @@ class BeamSearch:
     def run(self, guide: State, target: int, most: int, stop: Work) -> int:
         """Fewest arrays found, at most `most`, that meet a target, written over the guide.
 
-        Tolls of bits count as arrays. NO_ALLOCATION if there is none: then the guide stays.
+        What prices add counts as arrays. NO_ALLOCATION if there is none: then the guide stays.
         """
-        aim = Aim(target, most + self.tables.toll, _unit(target))
+        aim = Aim(target, most + self.tables.priced_above_cost, _unit(target))
         arrays, spent_ns = beam_search(
             self.edges, self.tables, self._modes, aim, guide, self.scratch, self._beam
         )
@@ -80,7 +80,7 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
     for i, stage in enumerate(menu.stages):
         if id(stage) not in rows_of:
             rows_of[id(stage)] = _modes_of(stage, menu, i, most_length, near)
-        each.append(rows_of[id(stage)] + np.array([menu.blocks.first[i], 0, 0, 0]))
+        each.append(rows_of[id(stage)] + np.array([menu.first[i], 0, 0, 0]))
     block, copies, arrays, batches = np.concatenate(each).T.copy()
     first_row = np.cumsum([0, *map(len, each)])
     fewest, longest = arrays[first_row[:-1]], np.maximum.reduceat(batches, first_row[:-1])
@@ -90,14 +90,16 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
 def _modes_of(stage: StageModes, menu: Menu, at: int, most_length: int, near: float) -> Ints:
     """Block, copies, cost in arrays, batches of the modes of stage `at`, by rising cost."""
     number = menu.numbers[at]
-    own = stage.take((number[stage.block] >= 0) & (stage.modes.length <= most_length))
-    m, priced, wanted = own.modes, own.priced(menu.price), np.zeros(len(own.block), dtype=np.bool_)
-    order = np.lexsort((priced, m.length))
-    until = np.searchsorted(m.length[order], m.length, side="right") - 1
-    for tall in np.unique(m.tall):
-        fewest = np.minimum.accumulate(np.where(m.tall <= tall, priced, 2**60)[order])
-        wanted |= (m.tall == tall) & (priced <= (1 + near) * fewest[until])
-    block, low, arrays, batches = (column[wanted] for column in (number[own.block], m.low, priced, m.batches))
+    own = stage.take((number[stage.row] >= 0) & (stage.length <= most_length))
+    priced, wanted = own.priced(menu.axes, menu.prices), np.zeros(len(own), dtype=np.bool_)
+    tall = own.each.tall
+    order = np.lexsort((priced, own.length))
+    until = np.searchsorted(own.length[order], own.length, side="right") - 1
+    for height in np.unique(tall):
+        fewest = np.minimum.accumulate(np.where(tall <= height, priced, 2**60)[order])
+        wanted |= (tall == height) & (priced <= (1 + near) * fewest[until])
+    columns = (number[own.row], own.low, priced, own.batches)
+    block, low, arrays, batches = (column[wanted] for column in columns)
     return np.stack([block, low, arrays, batches], axis=1)[np.lexsort((block, batches, arrays))]
 
 

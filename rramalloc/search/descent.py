@@ -12,10 +12,11 @@ from itertools import chain, product
 
 import numpy as np
 
-from rramalloc.mapping.modes import Variant, divisors
+from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.mapping.modes import divisors
 from rramalloc.search import cost
 from rramalloc.search.menu import Menu
-from rramalloc.search.problem import Blocks, Choice, Problem
+from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication, makespan_of_each
@@ -40,7 +41,7 @@ class Move:
     """A stage's new block and copies, and the arrays that it takes more."""
 
     stage: int
-    block: Variant
+    block: Mode
     copies: int
     arrays: int
 
@@ -75,7 +76,7 @@ class Descent:
                     return
                 self.stop.charge(self.seconds(found, current))
                 reached = incumbent.offer(found)
-                if reached < least and self.problem.holds(found.copies, found.blocks):
+                if reached < least and self.problem.holds(found.copies, found.modes):
                     best, least = found, reached
             if best is None:
                 break
@@ -97,39 +98,40 @@ class Descent:
         for change in changes:
             if found.arrays + sum(move.arrays for move in change) > self.problem.budget:
                 continue
-            copies, blocks = found.copies.copy(), list(found.blocks)
+            copies, blocks = found.copies.copy(), list(found.modes)
             for move in change:
                 copies[move.stage], blocks[move.stage] = move.copies, move.block
-            if tuple(blocks) != found.blocks:
+            if tuple(blocks) != found.modes:
                 yield self.problem.choice(copies, tuple(blocks))
                 continue
             same.append(copies)
             if len(same) == size:
-                yield from self._timed_together(found.blocks, same)
+                yield from self._timed_together(found.modes, same)
                 same = []
-        yield from self._timed_together(found.blocks, same)
+        yield from self._timed_together(found.modes, same)
 
-    def _timed_together(self, blocks: Blocks, copies: Sequence[Replication]) -> Iterator[Choice]:
+    def _timed_together(self, blocks: ModeOfEach, copies: Sequence[Replication]) -> Iterator[Choice]:
         """Yield allocations with the same blocks, timed in one call."""
-        if self.problem.bits is not None:  # a graph in blocks has the clocks of its own bits
+        if self.problem.alternatives is not None:  # a graph in blocks has the clocks of one alternative
             yield from (self.problem.choice(row, blocks) for row in copies)
         elif copies:
             makespans = makespan_of_each(
-                self.problem.graph.in_blocks(blocks), np.array(copies, dtype=np.int64)
+                self.problem.graph.in_modes(blocks),
+                np.array(copies, dtype=np.int64),
             )
             for row, makespan in zip(copies, makespans.tolist(), strict=True):
                 yield self.problem.choice(row, blocks, makespan)
 
     def _moves(self, found: Choice, stage: int) -> Iterator[Move]:
         """Return a batch and a copy more and fewer of its block, and other blocks of its length or arrays."""
-        problem, block, copies = self.problem, found.blocks[stage], int(found.copies[stage])
+        problem, block, copies = self.problem, found.modes[stage], int(found.copies[stage])
         total = problem.total(stage, block)
         batches = -(-total // copies)
         length = batches * problem.ticks(stage, block, copies)
         used = problem.arrays_of_stage(stage, block, copies)
         fewer, more = -(-total // (batches + 1)), -(-total // max(batches - 1, 1))
         half, twice = -(-2 * total // max(batches, 1)), -(-total // (2 * batches))
-        full = problem.modes.count(stage, block).most_copies(used)  # copies that take no more arrays
+        full = problem.storage.count(stage, block).most_copies(used)  # copies that take no more arrays
         modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total, full)]
         if whole := problem.divided(stage, block):
             modes = [(block, count) for count in divisors(whole)]
@@ -144,14 +146,14 @@ class Descent:
             if (shape, kept) != (block, copies) and kept >= least:
                 yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
 
-    def _other_blocks(self, stage: int, block: Variant, length: int, used: int) -> list[tuple[Variant, int]]:
+    def _other_blocks(self, stage: int, block: Mode, length: int, used: int) -> list[tuple[Mode, int]]:
         """Return modes with other blocks of the menu, those with the fewest arrays.
 
         Each with the copies for about a length, and with those that `used` arrays hold.
         """
-        problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.modes
-        modes = list[tuple[Variant, int]]()
-        for number in range(int(blocks.first[stage]), int(blocks.first[stage + 1])):
+        problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.storage
+        modes = list[tuple[Mode, int]]()
+        for number in range(int(self.menu.first[stage]), int(self.menu.first[stage + 1])):
             shape, total = self.menu.block(number), int(blocks.total[number])
             ticks = problem.ticks(stage, shape, 1)
             if shape != block:
@@ -162,7 +164,7 @@ class Descent:
                     counts = [max(d for d in divisors(whole) if d <= count) for count in counts]
                 modes += [(shape, count) for count in counts]
 
-        def size(mode: tuple[Variant, int]) -> tuple[int, int]:
+        def size(mode: tuple[Mode, int]) -> tuple[int, int]:
             # Of modes that take as many arrays, as in whole tiles, those that read fewer cost less energy.
             stored = arrays.count_stored(stage, mode[0]).arrays(1)
             return problem.arrays_of_stage(stage, *mode), stored * problem.total(stage, mode[0])
@@ -171,5 +173,5 @@ class Descent:
 
     def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""
-        each = cost.NEIGHBOUR_STAGE if found.blocks == current.blocks else cost.NEIGHBOUR_BLOCK
+        each = cost.NEIGHBOUR_STAGE if found.modes == current.modes else cost.NEIGHBOUR_BLOCK
         return each * len(found.copies)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.mapping.modes import Variant
+from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, all_modes
 from rramalloc.search.problem import Choice, Problem
@@ -35,21 +35,20 @@ Ints = npt.NDArray[np.int64]
 
 
 class _Options(NamedTuple):
-    """Every mode of a stage, one row each: its variant, copies and arrays."""
+    """Every mode of a stage, one row each: with its copies, and the arrays of these."""
 
-    variants: list[Variant]
+    modes: list[Mode]
     copies: Ints
     arrays: Ints
 
     @classmethod
     def of(cls, each: StageModes) -> _Options:
         """List the modes of a stage with every number of copies."""
-        modes = each.modes
-        ways = modes.high - modes.low + 1
-        row = np.repeat(np.arange(len(ways)), ways)
-        copies = modes.low[row] + np.arange(len(row)) - np.repeat(np.cumsum(ways) - ways, ways)
-        variants = [each.variant(at) for at in range(len(ways))]
-        return cls([variants[at] for at in row.tolist()], copies, each.arrays_of(each.block[row], copies))
+        ways = each.high - each.low + 1
+        entry = np.repeat(np.arange(len(ways)), ways)
+        copies = each.low[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(ways) - ways, ways)
+        row = each.row[entry]
+        return cls([each.modes[at] for at in row.tolist()], copies, each.table.take(row).arrays(copies))
 
 
 def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> list[Choice] | None:
@@ -64,7 +63,7 @@ def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> 
     if stop.out_of_time or len(problem.demand) > MOST_STAGES or _fewest_ways(problem) > most:
         return None
     stages = all_modes(problem)
-    if any(int((each.modes.high - each.modes.low + 1).sum()) > most for each in stages):
+    if any(int((each.high - each.low + 1).sum()) > most for each in stages):
         return None
     options = [_Options.of(each) for each in stages]
     rows = _rows(options, problem.budget, most)
@@ -75,8 +74,8 @@ def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> 
     for found in _timed(problem, options, rows):
         if stop.out_of_time:
             return None
-        # They keep to the budget, which is the only one where bits are not chosen.
-        if problem.bits is None or problem.holds(found.copies, found.blocks):
+        # They keep to the budget, which is the only one unless other resources are limited.
+        if not problem.resources.axes or problem.holds(found.copies, found.modes):
             every.append(found)
     return every
 
@@ -88,7 +87,7 @@ def _fewest_ways(problem: Problem) -> float:
     """
     part = max(0, problem.budget - problem.minimum) // len(problem.demand)
     ways = 1 + np.minimum(problem.largest - problem.smallest, part // np.maximum(problem.demand, 1))
-    return float(np.prod(ways.astype(np.float64))) if problem.modes.divide is None else 1.0
+    return float(np.prod(ways.astype(np.float64))) if problem.storage.divide is None else 1.0
 
 
 def _rows(options: Sequence[_Options], budget: int, most: int) -> Ints | None:
@@ -108,15 +107,16 @@ def _rows(options: Sequence[_Options], budget: int, most: int) -> Ints | None:
 
 def _timed(problem: Problem, options: Sequence[_Options], rows: Ints) -> Iterator[Choice]:
     """Yield the allocation of every row, those with the same blocks timed in one call where they are many."""
-    alike = dict[tuple[Variant, ...], list[Ints]]()
+    alike = dict[ModeOfEach, list[Ints]]()
     for row in rows.tolist():
-        modes = [(each.variants[at], each.copies[at]) for each, at in zip(options, row, strict=True)]
-        copies = np.array([count for _, count in modes], dtype=np.int64)
-        alike.setdefault(tuple(variant for variant, _ in modes), []).append(copies)
-    for blocks, of_blocks in alike.items():
-        if problem.bits is not None or len(of_blocks) < _TOGETHER:
-            yield from (problem.choice(copies, blocks) for copies in of_blocks)
+        chosen = [(each.modes[at], each.copies[at]) for each, at in zip(options, row, strict=True)]
+        copies = np.array([count for _, count in chosen], dtype=np.int64)
+        alike.setdefault(tuple(mode for mode, _ in chosen), []).append(copies)
+    for modes, of_modes in alike.items():
+        if problem.storage.choices or len(of_modes) < _TOGETHER:  # a graph in blocks has one clock a stage
+            yield from (problem.choice(copies, modes) for copies in of_modes)
             continue
-        makespans = makespan_of_each(problem.graph.in_blocks(blocks), np.array(of_blocks))
-        for copies, makespan in zip(of_blocks, makespans.tolist(), strict=True):
-            yield problem.choice(copies, blocks, makespan)
+        graph = problem.graph.in_modes(modes)
+        makespans = makespan_of_each(graph, np.array(of_modes))
+        for copies, makespan in zip(of_modes, makespans.tolist(), strict=True):
+            yield problem.choice(copies, modes, makespan)

@@ -78,7 +78,7 @@ class Target:
 
     def is_met_by(self, found: Choice) -> bool:
         """Return whether an allocation reaches what is given."""
-        problem, copies, blocks = found.problem, found.copies, found.blocks
+        problem, copies, blocks = found.problem, found.copies, found.modes
         interval = problem.interval(copies, blocks)
         step_ns = math.inf if problem.step_time is None else problem.step_ns(copies, blocks)
         return (
@@ -141,7 +141,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
     """
 
     def arrays(found: Choice) -> float:
-        latency_ns = found.makespan * problem.step_ns(found.copies, found.blocks)
+        latency_ns = found.makespan * problem.step_ns(found.copies, found.modes)
         return found.arrays if latency_ns <= target_ns * (1 + _SAME) else math.inf
 
     incumbent = Incumbent(problem, arrays)
@@ -227,7 +227,7 @@ class _FewestByStep:
         except BudgetError:
             return StepBound(least)
         self.stop.charge(share.spent_s)
-        found = self.problem.choice(answer.choice.copies, answer.choice.blocks)
+        found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         self.incumbent.offer(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
         return StepBound(max(least, answer.objective_bound or 0.0) if exact else least)

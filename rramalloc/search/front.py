@@ -398,7 +398,7 @@ class _PairFront:
             start = fresh[0]
             seen.add(start.found.identity)
             near = [
-                each for each in descent.neighbours(start.found) if problem.holds(each.copies, each.blocks)
+                each for each in descent.neighbours(start.found) if problem.holds(each.copies, each.modes)
             ]
             stop.charge(sum(descent.seconds(each, start.found) for each in near))
             kept = undominated([*kept, *map(self._point, near)])

@@ -103,7 +103,7 @@ class _Beams:
         target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
-        if trial is not None and self.problem.holds(trial.copies, trial.blocks):
+        if trial is not None and self.problem.holds(trial.copies, trial.modes):
             self.ambition = min(_BOLDER * self.ambition, _AMBITION)
             return trial
         self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
@@ -183,7 +183,7 @@ class Improver:
             else:
                 trial = self._anneal(best, enough, seconds - spent, stop)
             stop.charge(_SMALLEST_COUNT_S)
-            if trial.key < best.key and self.problem.holds(trial.copies, trial.blocks):
+            if trial.key < best.key and self.problem.holds(trial.copies, trial.modes):
                 best = trial
         return best
 
@@ -205,7 +205,7 @@ class Improver:
             stop.charge(_SMALLEST_COUNT_S)
             # A state that only stands for one outside of the menu may miss the target.
             fewer = trial.arrays < found.arrays and trial.makespan <= target
-            if fewer and self.problem.holds(trial.copies, trial.blocks):
+            if fewer and self.problem.holds(trial.copies, trial.modes):
                 found = trial
         return found
 
@@ -233,7 +233,7 @@ class Improver:
         """Return the cheapest modes for lengths of an allocation, each times a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
-        length = self.problem.lengths(start.copies, start.blocks)
+        length = self.problem.lengths(start.copies, start.modes)
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 
@@ -247,7 +247,7 @@ class Improver:
         # The target is met with too many arrays, and annealing now removes arrays while it stays met.
         if makespan <= target:
             trial = self._save_arrays(current, target, self.problem.budget, seconds, stop)
-            if self.problem.holds(trial.copies, trial.blocks):
+            if self.problem.holds(trial.copies, trial.modes):
                 found = trial
         else:
             stop.charge(max(0.0, _IDLE_S - (stop.spent_s - begun_s)))
@@ -259,12 +259,12 @@ class Improver:
     def _beam(self, best: Choice, enough: int, stop: Work) -> Choice:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
-        if trial is not None and not self.problem.holds(trial.copies, trial.blocks):
+        if trial is not None and not self.problem.holds(trial.copies, trial.modes):
             self._runs += 1
             target, current = max(enough, best.makespan - 1), self.menu.state(trial)
             most_s = stop.spent_s - begun_s
             trial = self._save_arrays(current, target, self.problem.budget, most_s, stop)
-        found = best if trial is None or not self.problem.holds(trial.copies, trial.blocks) else trial
+        found = best if trial is None or not self.problem.holds(trial.copies, trial.modes) else trial
         self._beam_pace = _pace(self._beam_pace, best, found, stop.spent_s - begun_s)
         return found
 
@@ -276,7 +276,7 @@ class Improver:
         run = Run(SHORTEN, target)
         if self._runs % 2:
             run = Run(CLIMB, target, most_work=int(seconds * 1e9 / cost.BATCH_NS))
-        tables = self._tables[0]._replace(budget=_NO_BUDGET)
+        tables = _within(self._tables[0], _NO_BUDGET)
         return self._search(tables, run, current, _copy(current), stop)
 
     def _save_arrays(self, current: State, target: int, budget: int, seconds: float, stop: Work) -> Choice:
@@ -284,7 +284,7 @@ class Improver:
         stages, begun_s = len(current.copies), stop.spent_s
         hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
         rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
-        mean, fewest, tables = budget / stages, _copy(current), self._tables[0]._replace(budget=budget)
+        mean, fewest, tables = budget / stages, _copy(current), _within(self._tables[0], budget)
         run = Run(ANNEAL, target, rounds, hot=hot * mean, cold=cold * mean)
         done = self._search(tables, run, current, fewest, stop)
         self._change_s = (stop.spent_s - begun_s) / max(1, done)
@@ -295,6 +295,16 @@ class Improver:
         result, spent_ns = search(self._edges, tables, run, self._rng, current, best, self._scratch)
         stop.charge(1e-9 * spent_ns)
         return result
+
+
+def _within(tables: MenuTables, budget: int) -> MenuTables:
+    """Return the tables with another budget of cost; prices add as much to it as before."""
+    axes = tables.axes
+    if not len(axes.limit):
+        return tables._replace(budget=budget)
+    limits = np.array([budget, *axes.limit[1:]], dtype=np.int64)
+    most = budget + tables.priced_above_cost
+    return tables._replace(budget=most, axes=axes._replace(limit=limits))
 
 
 def _pace(before: float, best: Choice, trial: Choice, seconds: float) -> float:

@@ -27,7 +27,7 @@ from rramalloc.search.menu import (
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
-from rramalloc.search.sensitivity import Option, cheapest_options
+from rramalloc.search.resources import Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
@@ -165,8 +165,8 @@ class ArraysForInterval(Intervals):
 
     def value(self, found: Choice) -> float:
         """Return the arrays of an allocation, infinity where its interval is too long."""
-        interval = self.problem.interval(found.copies, found.blocks)
-        step_ns = self.problem.step_ns(found.copies, found.blocks)
+        interval = self.problem.interval(found.copies, found.modes)
+        step_ns = self.problem.step_ns(found.copies, found.modes)
         return found.arrays if interval * step_ns <= self._most_ns else math.inf
 
     @override
@@ -181,8 +181,8 @@ class ArraysForInterval(Intervals):
         chosen = self._fewest(length, self._most_ns / length)
         fewest = sum(arrays for arrays, _ in chosen)
         rows = [row for _, row in chosen]
-        blocks = tuple(own.variant(row) for own, row in zip(self.menu.stages, rows, strict=True))
-        copies = [int(own.modes.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
+        blocks = tuple(own.mode(row) for own, row in zip(self.menu.stages, rows, strict=True))
+        copies = [int(own.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
         found = self.problem.choice(np.array(copies), blocks)
         self.incumbent.offer(found)
         if math.isfinite(self.value(found)):  # of copies alone always: the fewest have the least access too
@@ -202,23 +202,22 @@ class ArraysForInterval(Intervals):
         return low if low <= self.problem.budget else math.inf
 
     def _fewest(self, longest: int, step_ns: float) -> list[tuple[int, int]]:
-        """Return the fewest arrays of every stage within a length and an access, and the row of its mode.
+        """Return the least cost of every stage within a length and an access, and the entry of its mode.
 
-        The bits of all stages are no more sensitive than the limit.
+        All stages together keep to every limit.
         """
-        options = list[list[Option]]()
-        every = list[list[int]]()
+        options, every, axes = list[list[Option]](), list[list[int]](), self.problem.resources.axes
         for own, access_ns in zip(self.menu.stages, self._access_ns, strict=True):
-            modes, parts = own.modes, own.sensitivity
-            rows = np.flatnonzero((modes.length <= longest) & (access_ns <= step_ns))
-            order = rows[np.lexsort((modes.length[rows], access_ns[rows], modes.arrays[rows], parts[rows]))]
-            best = order[np.unique(parts[order], return_index=True)[1]].tolist()
+            rows = np.flatnonzero((own.length <= longest) & (access_ns <= step_ns))
+            order = rows[np.lexsort((own.length[rows], access_ns[rows], own.arrays[rows]))]
+            pairs = np.stack([own.each.kind[order], own.each.sensitivity[order]], axis=1)
+            best = order[np.sort(np.unique(pairs, axis=0, return_index=True)[1])].tolist()
             every.append(best)
-            options.append([Option(int(modes.arrays[row]), int(parts[row])) for row in best])
-        chosen, _ = cheapest_options(options)
+            options.append([own.option(row, axes) for row in best])
+        chosen, _ = cheapest_options(options, axes)
         if not chosen:
             return [(2**60, 0)]
-        return [(some[at].arrays, rows[at]) for some, rows, at in zip(options, every, chosen, strict=True)]
+        return [(some[at][0], rows[at]) for some, rows, at in zip(options, every, chosen, strict=True)]
 
 
 def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:
@@ -247,7 +246,7 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
 
     def product(found: Choice) -> float:
-        return problem.interval(found.copies, found.blocks) * problem.step_ns(found.copies, found.blocks)
+        return problem.interval(found.copies, found.modes) * problem.step_ns(found.copies, found.modes)
 
     incumbent = Incumbent(problem, product)
     intervals = Intervals(problem, incumbent, stop)

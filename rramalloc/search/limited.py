@@ -118,7 +118,11 @@ class UnderLimits(RangedByArrays):
         found = self.search_from(starts, share, seed)
         stop.charge(share.taken())
         bound = found.objective_bound or 0.0
-        if self.unit in ("steps", "ticks", "arrays") and bound < _BROKEN:
+        if (
+            self.unit in ("steps", "ticks", "arrays")
+            and self.problem.resources.per_unit == 1
+            and bound < _BROKEN
+        ):
             bound = math.ceil(bound * (1 - _ROUNDING))
         found = replace(found, objective_bound=bound)
         if self.problem.excess(found.choice):
@@ -174,7 +178,7 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
     """
     _check_given(problem, limits)
     area_um2, interval_ns = limits.get("area_um2"), limits.get("interval_ns")
-    if area_um2 is not None and problem.energy is not None:
+    if area_um2 is not None and problem.energy is not None and len(problem.resources.weights) == 1:
         area_of = problem.energy.area_um2
         low, high = problem.minimum - 1, problem.budget
         while low < high:  # area rises with the arrays
@@ -197,10 +201,10 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
 
 def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:
     """Raise SpecError for a limit of what the hardware does not give."""
-    energy = None if problem.energy is None else problem.energy.energy
-    has_energy = energy is not None and None not in (energy.read_pj, energy.leakage_mw)
+    energy = problem.energy
+    has_energy = energy is not None and energy.gives_energy
     needs = {
-        "area_um2": (energy is not None and energy.area_um2 is not None, "area_um2 in [energy]"),
+        "area_um2": (energy is not None and energy.array_nm2 is not None, "area_um2 in [energy]"),
         "energy_pj": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
         "power_mw": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
     }

@@ -19,26 +19,22 @@ import numpy.typing as npt
 
 from rramalloc.choices import MAX_ARRAYS, Divided
 from rramalloc.errors import BudgetError, SpecError
-from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import (
-    ArrayCount,
-    Variant,
-    divisors,
-    input_extents,
-    largest_block,
-    smallest_block,
-)
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
+from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest_block, smallest_block
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
+from rramalloc.search.kernels.limits import COST, SENSITIVITY, Axes
 from rramalloc.search.kernels.moves import MenuTables, State
-from rramalloc.search.problem import Choice, Column, Problem, variants_of
-from rramalloc.search.sensitivity import (
-    MOST_PARTS,
+from rramalloc.search.problem import Choice, Problem
+from rramalloc.search.resources import (
+    Axis,
     Option,
-    Precision,
+    Prices,
     cheapest_options,
-    price_of_excess,
-    price_of_limit,
+    priced_limit,
+    prices_of_excess,
+    prices_of_limits,
     tolls,
 )
 from rramalloc.timing.stage_graph import STEP, BatchTicks
@@ -52,69 +48,12 @@ _NEAR = 0.08
 _NO_ACCESS = 1e-200  # ns: divisor for blocks without access, whose quotient then exceeds every limit
 
 
-class Modes(NamedTuple):
-    """Modes of one stage, one row each, int64: `low` ... `high` copies all take `batches` batches.
-
-    tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
-    columns: blocks in a row of blocks; total: blocks; arrays, period: of `low` copies, the arrays
-    they take and the ticks of a batch, 1 where all stages step together; more copies never take fewer.
-    """
-
-    tall: Ints
-    wide: Ints
-    top: Ints
-    left: Ints
-    columns: Ints
-    total: Ints
-    low: Ints
-    high: Ints
-    batches: Ints
-    arrays: Ints
-    period: Ints
-
-    @property
-    def length(self) -> Ints:
-        """Steps, or ticks, of all batches."""
-        return self.batches * self.period
-
-    def take(self, rows: npt.NDArray[Any]) -> Modes:
-        """Return some of the rows."""
-        return Modes(*(column[rows] for column in self))
-
-
-class Blocks(NamedTuple):
-    """Blocks of all stages in a search's menu, those of stage i from first[i] to first[i + 1] - 1; int64.
-
-    As in `Modes`; groups, sharing, spread, tile: as in ArrayCount, which tell the arrays of any copies;
-    weight_bits, input_bits, sensitivity: as in Precision, 0 where bits are not chosen; least, most: copies
-    that are allowed; toll: price of the sensitivity, in arrays.
-    """
-
-    first: Ints
-    tall: Ints
-    wide: Ints
-    top: Ints
-    left: Ints
-    columns: Ints
-    total: Ints
-    groups: Ints
-    sharing: Ints
-    spread: Ints
-    tile: Ints
-    weight_bits: Ints
-    input_bits: Ints
-    sensitivity: Ints
-    least: Ints
-    most: Ints
-    toll: Ints
-
-
 class Stairs(NamedTuple):
     """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i of n stages; int64.
 
-    arrays, with the tolls of Blocks, rise and lengths, the time of all batches, fall; block: its number in
-    Blocks. After these n staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks
-    save arrays, but make other stages wait.
+    arrays, with tolls, rise and lengths, the time of all batches, fall; block: number of the mode. After
+    these n staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks save arrays,
+    but make other stages wait.
     """
 
     first: Ints
@@ -134,158 +73,188 @@ def copies_by_batches(total: int) -> tuple[Ints, Ints]:
     return low, np.append(low[1:] - 1, total)
 
 
+_COLUMNS = ("low", "high", "batches", "arrays", "period")
+"""Columns of the entries of a stage beside the row of their mode."""
+
+
 @dataclass(frozen=True, eq=False)
 class StageModes:
-    """Everything that one stage can do with up to `most` arrays."""
+    """Everything that one stage can do with up to so many arrays: columns, int64, of modes and copies.
 
-    modes: Modes
-    blocks: Ints
-    """Distinct blocks, a row each, in the columns of `Column`."""
-    block: Ints
-    """Row of `blocks` of every mode."""
+    table: the distinct modes; row: the mode in it of every entry; low, high: copies, all of which take
+    `batches` batches; arrays, period: of `low` copies, the arrays they take and the ticks of a batch, 1
+    where all stages step together; more copies never take fewer. clock: of every row of `table`.
+    """
+
+    table: ModeTable
+    row: Ints
+    low: Ints
+    high: Ints
+    batches: Ints
+    arrays: Ints
+    period: Ints
     clock: Clock
-    """Ticks of a batch of every row of `blocks`."""
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.row)
+
+    @property
+    def length(self) -> Ints:
+        """Steps, or ticks, of all batches."""
+        return self.batches * self.period
+
+    @cached_property
+    def each(self) -> ModeTable:
+        """The mode of every entry, as a table."""
+        return self.table.take(self.row)
 
     def take(self, rows: npt.NDArray[Any]) -> StageModes:
-        """Return some of the modes."""
-        return replace(self, modes=self.modes.take(rows), block=self.block[rows])
+        """Return some of the entries."""
+        own = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, row=self.row[rows], **own)
 
-    def in_bits(self, precision: Precision) -> StageModes:
-        """Return the same modes as those of some bits."""
-        blocks = self.blocks.copy()
-        blocks[:, Column.WEIGHT_BITS :] = precision
-        return replace(self, blocks=blocks)
+    def with_columns(self, **columns: Any) -> StageModes:
+        """Return the same modes with numbers in all rows of some columns of the table."""
+        own = {name: np.full(self.table.rows, value) for name, value in columns.items()}
+        return replace(self, table=self.table._replace(**own))
 
     @classmethod
     def joined(cls, each: Sequence[StageModes]) -> StageModes:
         """Return the modes of all of them as those of one stage."""
         if len(each) == 1:
             return each[0]
-        starts = np.cumsum([0, *(len(own.blocks) for own in each[:-1])]).tolist()
+        starts = np.cumsum([0, *(own.table.rows for own in each[:-1])]).tolist()
+        columns = {name: np.concatenate([getattr(own, name) for own in each]) for name in _COLUMNS}
         return cls(
-            Modes(*map(np.concatenate, zip(*(own.modes for own in each), strict=True))),
-            np.concatenate([own.blocks for own in each]),
-            np.concatenate([own.block + start for own, start in zip(each, starts, strict=True)]),
-            Clock.joined([own.clock for own in each]),
+            ModeTable.joined([own.table for own in each]),
+            np.concatenate([own.row + start for own, start in zip(each, starts, strict=True)]),
+            **columns,
+            clock=Clock.joined([own.clock for own in each]),
         )
 
-    def variant(self, row: int) -> Variant:
-        """Return the block of a mode, and its bits where they are chosen."""
-        return variants_of(self.blocks[self.block[row], None])[0]
+    @cached_property
+    def modes(self) -> list[Mode]:
+        """Mode of every row of the table."""
+        return self.table.modes()
 
-    @property
-    def sensitivity(self) -> Ints:
-        """Sensitivity of every mode, in parts of the limit."""
-        parts: Ints = self.blocks[self.block, Column.SENSITIVITY]
-        return parts
+    def mode(self, entry: int) -> Mode:
+        """Return the mode of an entry."""
+        return self.modes[int(self.row[entry])]
 
-    def priced(self, price: float) -> Ints:
-        """Return the arrays of every mode and the toll of its bits."""
-        return self.modes.arrays + tolls(price, self.sensitivity)
+    def amounts(self, axis: Axis) -> Ints:
+        """Return what every entry takes of an axis."""
+        own = self.each
+        return axis.amounts(own.kind, self.arrays // own.weight, own.sensitivity)
 
-    def by_bits(self) -> list[StageModes]:
-        """Return the modes with the same bits, of each sensitivity."""
-        own = self.sensitivity
-        return [self.take(own == parts) for parts in np.unique(own)]
+    def priced(self, axes: Sequence[Axis], prices: Prices) -> Ints:
+        """Return the cost of every entry and of what it takes of each axis."""
+        cost = self.arrays
+        for axis, price in zip(axes, prices, strict=True):
+            if price:
+                cost = cost + tolls(price, self.amounts(axis))
+        return cost
 
-    def clock_by(self, ticks: Callable[[Variant], BatchTicks]) -> Clock:
-        """Return the clock of batches that last `ticks` by their block."""
-        every = variants_of(self.blocks)
-        known = {variant: ticks(variant) for variant in dict.fromkeys(every)}
-        return Clock.of([known[variant] for variant in every])
+    def alike(self) -> list[StageModes]:
+        """Return the entries of the same kind of arrays and the same sensitivity, of each such pair."""
+        pairs = np.stack([self.each.kind, self.each.sensitivity], axis=1)
+        distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+        return [self.take(number.ravel() == at) for at in range(len(distinct))]
+
+    def option(self, entry: int, axes: Sequence[Axis]) -> Option:
+        """Return the cost of an entry and what it takes of every axis."""
+        one = self.take(np.array([entry]))
+        return int(one.arrays[0]), *(int(one.amounts(axis)[0]) for axis in axes)
+
+    def clock_by(self, ticks: Callable[[Mode], BatchTicks]) -> Clock:
+        """Return the clock of batches that last `ticks` by their mode."""
+        known = {mode: ticks(mode) for mode in dict.fromkeys(self.modes)}
+        return Clock.of([known[mode] for mode in self.modes])
 
     def with_clock(self, clock: Clock) -> StageModes:
         """Return the same modes with this clock."""
-        period = clock.of_each(self.block, self.modes.low)
-        return replace(self, modes=self.modes._replace(period=period), clock=clock)
+        return replace(self, period=clock.of_each(self.row, self.low), clock=clock)
 
     def no_longer_than(self, longest: int) -> StageModes:
-        """Return the modes, which are that short with `low` copies, with no more copies than are as short.
+        """Return the entries, which are that short with `low` copies, with no more copies than are as short.
 
-        A batch of more copies may take longer, so those of a block may lie apart: each run of them has a row
-        of `blocks` of its own, and no search meets a number in between.
+        A batch of more copies may take longer, so those of a mode may lie apart: each run of them has a row
+        of the table of its own, and no search meets a number in between.
         """
-        m, low, high = self.modes, self.modes.low, self.modes.high
+        low, high = self.low, self.high
         while (low < high).any():  # the ticks of a batch rise with the copies
             middle = (low + high + 1) // 2
-            short = m.batches * self.clock.of_each(self.block, middle) <= longest
+            short = self.batches * self.clock.of_each(self.row, middle) <= longest
             low, high = np.where(short, middle, low), np.where(short, high, middle - 1)
-        order = np.lexsort((m.low, self.block))
+        order = np.lexsort((self.low, self.row))
         begins = np.ones(len(order), dtype=np.bool_)
-        follows = (self.block[order][1:] == self.block[order][:-1]) & (
-            m.low[order][1:] == low[order][:-1] + 1
-        )
-        begins[1:] = ~follows
-        number = np.zeros(len(order), dtype=np.int64)
-        number[order] = np.cumsum(begins) - 1
-        of = self.block[order][begins]
-        return StageModes(m._replace(high=low), self.blocks[of], number, self.clock.take(of))
+        same_mode = self.row[order][1:] == self.row[order][:-1]
+        begins[1:] = ~(same_mode & (self.low[order][1:] == low[order][:-1] + 1))
+        row = np.zeros(len(order), dtype=np.int64)
+        row[order] = np.cumsum(begins) - 1
+        of = self.row[order][begins]
+        return replace(self, table=self.table.take(of), row=row, high=low, clock=self.clock.take(of))
 
     def with_copies(self, most: Ints) -> StageModes:
-        """Return the modes with at most `most` copies of each block."""
-        left = self.take(self.modes.low <= most[self.block])
-        high = np.minimum(left.modes.high, most[left.block])
-        return replace(left, modes=left.modes._replace(high=high))
+        """Return the entries with at most `most` copies of each mode."""
+        left = self.take(self.low <= most[self.row])
+        return replace(left, high=np.minimum(left.high, most[left.row]))
 
     def with_least(self, least: int) -> StageModes:
-        """Return the modes with at least `least` copies of a block."""
-        left = self.take(self.modes.high >= least)
-        low = np.maximum(left.modes.low, least)
-        return replace(left, modes=left.modes._replace(low=low, arrays=left.arrays_of(left.block, low)))
+        """Return the entries with at least `least` copies of a mode."""
+        left = self.take(self.high >= least)
+        low = np.maximum(left.low, least)
+        return replace(left, low=low, arrays=left.each.arrays(low))
 
-    def arrays_of(self, rows: Ints, copies: Ints) -> Ints:
-        """Return the arrays that these copies of rows of `blocks` take, as `ArrayCount.arrays`."""
-        return _arrays_of(self.blocks[rows], copies)
-
-    def copies_of_blocks(self) -> tuple[Ints, Ints]:
-        """Return the fewest and the most copies of every row of `blocks`, 2**60 and 0 without a mode."""
-        least, most = np.full(len(self.blocks), 2**60), np.zeros(len(self.blocks), dtype=np.int64)
-        np.minimum.at(least, self.block, self.modes.low)
-        np.maximum.at(most, self.block, self.modes.high)
+    def copies_of_modes(self) -> tuple[Ints, Ints]:
+        """Return the fewest and the most copies of every row of the table, 2**60 and 0 without an entry."""
+        least, most = np.full(self.table.rows, 2**60), np.zeros(self.table.rows, dtype=np.int64)
+        np.minimum.at(least, self.row, self.low)
+        np.maximum.at(most, self.row, self.high)
         return least, most
 
     def dividing(self, divide: Divided, most: int) -> StageModes:
         """Return the modes with up to `most` arrays whose copies divide the blocks of a row, or all blocks.
 
-        Each has a row of `blocks` of its own, so that no search meets a number in between.
+        Each has a row of the table of its own, so that no search meets a number in between.
         """
-        of, rows, copies = self.blocks[:, 4 if divide == "width" else 5], list[Ints](), list[Ints]()
+        of = self.table.columns if divide == "width" else self.table.total
+        rows, copies = list[Ints](), list[Ints]()
         for number in np.unique(of).tolist():
             own = np.flatnonzero(of == number)
             rows.append(np.repeat(own, len(divisors(number))))
             copies.append(np.tile(divisors(number), len(own)))
-        blocks, low = self.blocks[np.concatenate(rows)], np.concatenate(copies)
-        arrays = _arrays_of(blocks, low)
-        order = np.lexsort((low, np.concatenate(rows)))
+        row, low = np.concatenate(rows), np.concatenate(copies)
+        table = self.table.take(row)
+        arrays = table.arrays(low)
+        order = np.lexsort((low, row))
         order = order[arrays[order] <= most]
-        blocks, low, arrays = blocks[order], low[order], arrays[order]
-        columns = [blocks[:, :6], low, low, -(-blocks[:, 5] // low), arrays, np.ones_like(low)]
-        modes = Modes(*np.column_stack(columns).T.copy())
-        return StageModes(modes, blocks, np.arange(len(low)), Clock.of([STEP] * len(low)))
+        table, low, arrays = table.take(order), low[order], arrays[order]
+        every, clock = np.arange(len(low)), Clock.of([STEP] * len(low))
+        return StageModes(table, every, low, low, -(-table.total // low), arrays, np.ones_like(low), clock)
 
-    def fewest(self, price: float = 0.0) -> Ints:
-        """Return the rows of `modes` on the staircase: least cost for the length, the cheapest first."""
-        return self._fewest(np.arange(len(self.modes.tall)), price)
+    def fewest(self, priced: Ints | None = None, *, low: bool = False) -> Ints:
+        """Return the entries on the staircase: least cost for the length, the cheapest first.
 
-    def fewest_low(self, price: float) -> Ints:
-        """Return the same with the lowest blocks only."""
-        return self._fewest(np.flatnonzero(self.modes.tall == self.modes.tall.min(initial=2**60)), price)
-
-    def _fewest(self, among: Ints, price: float) -> Ints:
-        m, cost = self.modes.take(among), self.priced(price)[among]
-        order = np.lexsort((m.tall, m.total, m.length, cost))
-        best = np.minimum.accumulate(m.length[order])
+        priced: cost of every entry, that of its arrays if left out; low: of the lowest blocks only.
+        """
+        among = np.arange(len(self))
+        if low:
+            among = np.flatnonzero(self.each.tall == self.each.tall.min(initial=2**60))
+        own, cost = self.take(among), (self.arrays if priced is None else priced)[among]
+        order = np.lexsort((own.each.tall, own.each.total, own.length, cost))
+        best = np.minimum.accumulate(own.length[order])
         falls = np.concatenate(([True], best[1:] < best[:-1]))
         rows: Ints = among[order[falls]]
         return rows
 
 
-def stage_modes(modes: ModeArrays, stage: int, most: int, bits: Variant = ()) -> StageModes:
-    """All modes of a stage with up to `most` arrays, all in one step a batch; bits: that end its variants."""
-    node = modes.stages[stage]
-    shape = modes.network.shapes[node.name]
+def stage_modes(storage: Storage, stage: int, most: int, mode: Mode = PLAIN) -> StageModes:
+    """All blocks of a stage with up to `most` arrays, with the other choices of `mode`, a step a batch."""
+    node, (network, hardware) = storage.stages[stage], storage.laid_out
+    shape = network.shapes[node.name]
     unit, largest = smallest_block(node), largest_block(node, shape)
-    single = modes.of(stage, (*unit, *bits))
+    single = storage.of(stage, mode.in_block(unit))
     extents = [input_extents(node, axis, largest[axis])[unit[axis] - 1 :: unit[axis]] for axis in (0, 1)]
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
     columns_per_window = single.columns // (unit[0] * unit[1])
@@ -302,7 +271,8 @@ def stage_modes(modes: ModeArrays, stage: int, most: int, bits: Variant = ()) ->
         single.arrays_per_block,
         single.crossbar.wordlines,
         single.crossbar.bitlines,
-        modes.hardware.own_tiles,
+        hardware.own_tiles,
+        storage.weight(mode),
         most,
     )
     return _stage_modes(key)
@@ -324,6 +294,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
         wordlines,
         bitlines,
         own_tiles,
+        weight,
         most,
     ) = key
     tall = np.arange(1, largest[0] // unit[0] + 1, dtype=np.int64) * unit[0]
@@ -337,18 +308,11 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     sharing = np.minimum(wordlines // rows, bitlines // columns)
     spread = -(-rows // wordlines) * -(-columns // bitlines) * arrays_per_block
     count = ArrayCount(np.full_like(ph, groups), sharing, spread, np.ones_like(ph))
-    count = count if own_tiles is None else count.in_own_tiles(own_tiles)
-    given = [np.zeros_like(ph)] * len(Precision._fields)
-    blocks = np.stack(np.broadcast_arrays(ph, pw, top, left, in_row, total, *count, *given), axis=1)
-    return _listed(blocks[_arrays_of(blocks, 1) <= most], most)
-
-
-def _arrays_of(blocks: Ints, copies: Ints | int) -> Ints:
-    """Return the arrays that copies of each block take. blocks: rows of `StageModes.blocks`."""
-    groups, sharing, spread, tile = blocks[:, Column.GROUPS : Column.WEIGHT_BITS].T
-    stored = -(-copies * groups // np.maximum(sharing, 1)) * spread
-    arrays: Ints = -(-stored // tile) * tile
-    return arrays
+    count = (count if own_tiles is None else count.in_own_tiles(own_tiles)).weighted(weight)
+    table = ModeTable.of(
+        tall=ph, wide=pw, top=top, left=left, columns=in_row, total=total, **count._asdict(), weight=weight
+    )
+    return _listed(table.take(table.arrays(1) <= most), most)
 
 
 def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
@@ -364,56 +328,68 @@ def _shortened(problem: Problem, each: StageModes) -> StageModes:
     """Return the modes whose batches take no longer together than is allowed."""
     if problem.longest is None:
         return each
-    left = each.take(each.modes.length <= problem.longest)
+    left = each.take(each.length <= problem.longest)
     return left if problem.time_unit == "steps" else left.no_longer_than(problem.longest)
 
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage with up to `most` arrays, without limits of time."""
-    if problem.bits is None or not problem.bits.precisions[stage]:
-        return _listed_in(problem, stage, most, ())
-    return StageModes.joined(
-        [_listed_in(problem, stage, most, own[:2]).in_bits(own) for own in problem.bits.precisions[stage]]
+    if problem.alternatives is None or not problem.alternatives.each[stage]:
+        return _listed_in(problem, stage, most, PLAIN)
+    each = [
+        _listed_in(problem, stage, most, own.mode).with_columns(**own._asdict())
+        for own in problem.alternatives.each[stage]
+    ]
+    return StageModes.joined(each)
+
+
+def _listed_in(problem: Problem, stage: int, most: int, mode: Mode) -> StageModes:
+    """Return the modes of a stage in all blocks that it may have, with the other choices of a mode."""
+    storage, grid = problem.storage, problem.graph.grids[stage]
+    if storage.chooses_blocks:
+        return stage_modes(storage, stage, most, mode)
+    count = storage.count(stage, mode.in_block(grid.block))
+    table = ModeTable.of(
+        tall=np.array([grid.block[0]], dtype=np.int64),
+        wide=grid.block[1],
+        top=grid.phase[0],
+        left=grid.phase[1],
+        columns=grid.columns,
+        total=grid.total,
+        **count._asdict(),
+        weight=storage.weight(mode),
     )
-
-
-def _listed_in(problem: Problem, stage: int, most: int, bits: Variant) -> StageModes:
-    """Return the modes of a stage with the bits that end its variants, if they are chosen."""
-    modes = problem.modes
-    if isinstance(modes, ModeArrays) and modes.chooses_blocks:
-        return stage_modes(modes, stage, most, bits)
-    count = modes.count(stage, (*problem.graph.blocks[stage], *bits))
-    return _listed(np.array([[*_block(problem, stage), *count, 0, 0, 0]], dtype=np.int64), most)
+    return _listed(table, most)
 
 
 def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage, all in one step a batch."""
     each = listed_modes(problem, stage, most)
-    if problem.modes.divide is not None:
-        each = each.dividing(problem.modes.divide, most)
+    if problem.storage.divide is not None:
+        each = each.dividing(problem.storage.divide, most)
     copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
     if copies < problem.graph.windows[stage]:
-        each = each.with_copies(np.full(len(each.blocks), copies))
+        each = each.with_copies(np.full(each.table.rows, copies))
     if problem.least is not None:
         each = each.with_least(int(problem.least[stage]))
     if problem.fed_ns is not None:
-        per_copy = problem.access_ns(stage, each.blocks)
+        per_copy = problem.access_ns(stage, each.modes)
         most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
         if problem.longest_step_ns is not None:
-            compute_ns = problem.compute_ns(stage, variants_of(each.blocks))
+            compute_ns = problem.compute_ns(stage, each.modes)
             most_fed[compute_ns > problem.longest_step_ns * (1 + 1e-12)] = 0
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
 
 
 def cheapest_of_each(problem: Problem) -> Ints:
-    """Return the fewest arrays of the allowed modes of every stage, int64. Raises SpecError for none."""
+    """Return the least cost of the allowed modes of every stage, int64. Raises SpecError for none."""
     fewest, graph = [], problem.graph
-    for stage, (block, copies) in enumerate(zip(graph.blocks, problem.smallest.tolist(), strict=True)):
-        bits = [()] if problem.bits is None else problem.bits.of(stage)
-        most = max(problem.arrays_of_stage(stage, (*block, *own), copies) for own in bits)
+    for stage, (mode, copies) in enumerate(zip(graph.modes, problem.smallest.tolist(), strict=True)):
+        choices = (PLAIN,) if problem.alternatives is None else problem.alternatives.of(stage)
+        most = max(problem.arrays_of_stage(stage, own.in_block(mode.block), copies) for own in choices)
         # Where copies must be divisors, more than the fewest, or larger blocks, may be needed.
-        while not len((own := _untimed_modes_of(problem, stage, most).modes).low):
+        while not len(own := _untimed_modes_of(problem, stage, most)):
             if most >= MAX_ARRAYS:
                 raise SpecError(
                     "copies_divide", f"{graph.names[stage][:60]!r} has no divisor within its --copies"
@@ -432,7 +408,7 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
     stages = []
     for stage in range(len(problem.demand)):
         key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
-        key += () if problem.bits is None else (problem.bits.precisions[stage],)
+        key += () if problem.alternatives is None else (problem.alternatives.each[stage],)
         key += tuple(float(own[stage]) for own in limits)
         if key not in listed:
             listed[key] = _untimed_modes_of(problem, stage, int(problem.lowest[stage]) + spare)
@@ -448,7 +424,7 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
 def unlimited(problem: Problem) -> Problem:
     """Return the problem with as many arrays as its modes can use."""
     every = all_modes(replace(problem, budget=MAX_ARRAYS))
-    return replace(problem, budget=sum(int(each.modes.arrays.max()) for each in every))
+    return replace(problem, budget=sum(int(each.arrays.max()) for each in every))
 
 
 def fed_by(problem: Problem, step_ns: float) -> Problem:
@@ -488,18 +464,18 @@ def shortest_step_ns(problem: Problem, stages: Sequence[StageModes]) -> float:
 
 def access_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
     """Time that the memory needs in a step for each mode of a stage."""
-    access_ns: npt.NDArray[np.float64] = problem.access_ns(stage, each.blocks)[each.block] * each.modes.low
+    access_ns: npt.NDArray[np.float64] = problem.access_ns(stage, each.modes)[each.row] * each.low
     return access_ns
 
 
 def step_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
     """Shortest step of each mode of a stage that has the memory to itself, 0 if it is any."""
-    compute_ns = problem.compute_ns(stage, variants_of(each.blocks))
-    return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.block])
+    compute_ns = problem.compute_ns(stage, each.modes)
+    return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.row])
 
 
 def _least_access_ns(problem: Problem, stage: int, each: StageModes) -> float:
-    return float((problem.access_ns(stage, each.blocks) * each.copies_of_blocks()[0]).min())
+    return float((problem.access_ns(stage, each.modes) * each.copies_of_modes()[0]).min())
 
 
 def limited_to(problem: Problem, longest: int) -> Problem:
@@ -514,10 +490,10 @@ def limited_to(problem: Problem, longest: int) -> Problem:
     _check_budget(limited, stages)
     if not problem.one_block:
         return limited
-    least = np.array([int(each.modes.low.min()) for each in stages], dtype=np.int64)
-    most = np.array([int(each.modes.high.max()) for each in stages], dtype=np.int64)
+    least = np.array([int(each.low.min()) for each in stages], dtype=np.int64)
+    most = np.array([int(each.high.max()) for each in stages], dtype=np.int64)
     gaps = any(
-        len(each.modes.low) and int((each.modes.high - each.modes.low + 1).sum()) <= high - low
+        len(each.low) and int((each.high - each.low + 1).sum()) <= high - low
         for each, low, high in zip(stages, least.tolist(), most.tolist(), strict=True)
     )
     return replace(problem, least=least, most=most, once=None, longest=longest if gaps else None)
@@ -525,88 +501,85 @@ def limited_to(problem: Problem, longest: int) -> Problem:
 
 def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
     """Raise BudgetError if the modes left do not fit the budget."""
-    needs = [int(each.modes.arrays.min(initial=2**60)) for each in stages]
-    if problem.bits is not None and sum(needs) <= problem.budget:
+    needs, axes = [int(each.arrays.min(initial=2**60)) for each in stages], problem.resources.axes
+    if axes and sum(needs) <= problem.budget:
         options = [
-            [Option(int(own.modes.arrays.min()), int(own.sensitivity[0])) for own in each.by_bits()]
+            [own.option(int(own.arrays.argmin()), axes) for own in each.alike() if len(own)]
             for each in stages
         ]
-        chosen, _ = cheapest_options(options)
-        needs = [own[at].arrays for own, at in zip(options, chosen, strict=True)] if chosen else [2**60]
+        chosen, _ = cheapest_options(options, axes)
+        needs = [own[at][0] for own, at in zip(options, chosen, strict=True)] if chosen else [2**60]
     if sum(needs) > problem.budget:
         raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=False)))
 
 
-def _block(problem: Problem, stage: int) -> tuple[int, ...]:
-    """Return the block of the graph as columns of `StageModes.blocks`: tall ... total."""
-    grid = problem.graph.grids[stage]
-    return *grid.block, *grid.phase, grid.columns, grid.total
-
-
-def _listed(blocks: Ints, most: int) -> StageModes:
-    """Return all modes with these blocks and up to `most` arrays."""
-    total, groups, sharing, spread, _ = blocks[:, Column.TOTAL : Column.WEIGHT_BITS].T
-    whole = most // np.maximum(spread, 1) * np.maximum(sharing, 1) // np.maximum(groups, 1)
-    limits = np.where(groups * spread > 0, whole, total)
+def _listed(table: ModeTable, most: int) -> StageModes:
+    """Return all modes of a table with up to `most` arrays."""
+    whole = most // np.maximum(table.spread, 1) * np.maximum(table.sharing, 1) // np.maximum(table.groups, 1)
+    limits = np.where(table.groups * table.spread > 0, whole, table.total)
     # Beyond these copies no mode fits `most` arrays, whatever a tile adds: most are never written out.
     lows, highs = [], []
-    for blocks_in_all, limit in zip(total.tolist(), limits.tolist(), strict=True):
-        fewest, greatest = copies_by_batches(blocks_in_all)
+    for total, limit in zip(table.total.tolist(), limits.tolist(), strict=True):
+        fewest, greatest = copies_by_batches(total)
         fitting = int(np.searchsorted(fewest, limit, side="right"))
         lows.append(fewest[:fitting])
         highs.append(greatest[:fitting])
-    number = np.repeat(np.arange(len(blocks)), [len(each) for each in lows])
+    row = np.repeat(np.arange(table.rows), [len(each) for each in lows])
     low, high = np.concatenate(lows), np.concatenate(highs)
-    _, groups, sharing, spread, tile = blocks[number, Column.TOTAL : Column.WEIGHT_BITS].T
-    arrays = -(-low * groups // np.maximum(sharing, 1)) * spread
-    arrays = -(-arrays // tile) * tile
+    arrays = table.take(row).arrays(low)
     fits = arrays <= most
-    number, low, high, arrays = number[fits], low[fits], high[fits], arrays[fits]
-    batches = -(-blocks[number, Column.TOTAL] // low)
-    shapes = blocks[number, : Column.GROUPS].T.copy()
-    modes = Modes(*(*shapes, low, high, batches, arrays, np.ones(len(low), dtype=np.int64)))
-    return StageModes(modes, blocks, number, Clock.of([STEP] * len(blocks)))
+    row, low, high, arrays = row[fits], low[fits], high[fits], arrays[fits]
+    batches, clock = -(-table.total[row] // low), Clock.of([STEP] * table.rows)
+    return StageModes(table, row, low, high, batches, arrays, np.ones_like(low), clock)
 
 
 @dataclass(frozen=True, eq=False)
 class Menu:
     """Menu of modes of a search. stages: all modes, `blocks` and `stairs` those that are kept.
 
-    numbers: for each stage and every row of its blocks the place among its kept ones, -1 for none.
-    price: arrays for a part of the limit of sensitivities, by_bits: staircases of every stage and its bits,
-    None where bits are not chosen.
+    first: number of the first kept mode of every stage, and of all; numbers: for each stage and every row of
+    its table the place among its kept ones, -1 for none.
+    axes: what is limited beside the cost, prices: of it; alike: where something is, the staircases of every
+    stage, one for each kind of arrays and sensitivity.
     """
 
     stages: tuple[StageModes, ...]
-    blocks: Blocks
+    first: Ints
+    blocks: ModeTable
     stairs: Stairs
     clock: Clock
     numbers: tuple[Ints, ...]
-    price: float = 0.0
-    by_bits: tuple[tuple[_BitStair, ...], ...] | None = None
+    axes: tuple[Axis, ...] = ()
+    prices: Prices = ()
+    alike: tuple[tuple[_AlikeStair, ...], ...] = ()
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
         """Return the menu in the form that compiled searches read, with the constraints of a problem.
 
         slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
-        climbed = len(self.stages) if low else 0
-        toll, excess = int(tolls(self.price, np.array(MOST_PARTS))), 0.0
-        if self.by_bits is not None:
-            excess = price_of_excess(self.price, problem.budget)
-        blocks, stairs, budget = self.blocks, self.stairs, problem.budget
-        return MenuTables(blocks, stairs, climbed, self.clock, budget, slots, toll, excess)
+        climbed, budget = len(self.stages) if low else 0, problem.budget
+        kinds, limits, excess = list[int](), list[int](), list[float]()
+        if self.axes:
+            kinds = [COST, *(axis.kind for axis in self.axes)]
+            limits = [budget, *(axis.limit for axis in self.axes)]
+            excess = [1.0, *prices_of_excess(problem.resources, self.prices, budget)]
+        axes = Axes(
+            np.array(kinds, dtype=np.int64),
+            np.array(limits, dtype=np.int64),
+            np.array(excess, dtype=np.float64),
+            np.zeros(len(kinds), dtype=np.int64),
+        )
+        most = priced_limit(problem.resources, self.prices, budget)
+        return MenuTables(self.first, self.blocks, self.stairs, climbed, self.clock, most, slots, axes)
 
-    def block(self, number: int) -> Variant:
-        """Height and width of a block by its number, and its bits where they are chosen."""
-        return self._variants[number]
+    def block(self, number: int) -> Mode:
+        """Return a kept mode by its number."""
+        return self._modes[number]
 
     @cached_property
-    def _variants(self) -> list[Variant]:
-        blocks = self.blocks
-        bits = zip(blocks.weight_bits.tolist(), blocks.input_bits.tolist(), strict=True)
-        pairs = zip(blocks.tall.tolist(), blocks.wide.tolist(), strict=True)
-        return [(*pair, *(own if own[0] else ())) for pair, own in zip(pairs, bits, strict=True)]
+    def _modes(self) -> list[Mode]:
+        return self.blocks.modes()
 
     @cached_property
     def has_low_stairs(self) -> bool:
@@ -622,8 +595,8 @@ class Menu:
     def smallest_interval(self, problem: Problem) -> int:
         """Shortest length of all stages with which the cheapest modes fit the budget, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
-        if self.by_bits is not None:
-            high = max(int(own.length[0]) for some in self.by_bits for own in some)
+        if self.axes:
+            high = max(int(own.length[0]) for some in self.alike for own in some)
         while low < high:
             middle = (low + high) // 2
             if self.cheapest(middle)[1] <= problem.budget:
@@ -634,7 +607,7 @@ class Menu:
 
     def intervals(self, problem: Problem) -> Ints:
         """Return every length of a stage that can be the interval, the shortest first."""
-        own = np.unique(np.concatenate([each.modes.length for each in self.stages]))
+        own = np.unique(np.concatenate([each.length for each in self.stages]))
         shortest = self.smallest_interval(problem)
         return np.unique(np.append(own[own >= shortest], shortest))
 
@@ -644,18 +617,18 @@ class Menu:
         A menu does not keep every mode, and provers look at all of them: a stage whose mode it does not have
         gets the cheapest one that takes no longer, so the state need not be as fast as the allocation.
         """
-        each = zip(found.blocks, found.copies.tolist(), strict=True)
+        each = zip(found.modes, found.copies.tolist(), strict=True)
         numbers = np.array([self._number(i, *mode) for i, mode in enumerate(each)], dtype=np.int64)
         state, missing = State(numbers, found.copies.astype(np.int64)), numbers < 0
         if missing.any():
-            nearest = self.with_length(found.problem.lengths(found.copies, found.blocks))
+            nearest = self.with_length(found.problem.lengths(found.copies, found.modes))
             state.block[missing] = nearest.block[missing]
             state.copies[missing] = nearest.copies[missing]
         return state
 
-    def _number(self, stage: int, block: Variant, copies: int) -> int:
+    def _number(self, stage: int, block: Mode, copies: int) -> int:
         """Return the number of a block that may be stored so often, -1 if the menu has none."""
-        for number in range(int(self.blocks.first[stage]), int(self.blocks.first[stage + 1])):
+        for number in range(int(self.first[stage]), int(self.first[stage + 1])):
             allowed = self.blocks.least[number] <= copies <= self.blocks.most[number]
             if allowed and self.block(number) == block:
                 return number
@@ -669,22 +642,22 @@ class Menu:
     @property
     def fewest_copies(self) -> State:
         """The fewest copies of the smallest block of every stage."""
-        first = self.blocks.first[:-1]
+        first = self.first[:-1]
         return State(first.copy(), self.blocks.least[first])
 
     def cheapest(self, length: int) -> tuple[State, int]:
-        """Return the fewest arrays with which no stage takes longer, and a bound of their sum.
+        """Return the least cost with which no stage takes longer, and a bound of it.
 
-        It is 2**60 if a stage must take longer, or bits be more sensitive than the limit.
+        It is 2**60 if a stage must take longer, or something take more than its limit.
         """
-        if self.by_bits is not None:
+        if self.axes:
             options = self._options(length)
-            chosen, arrays = cheapest_options(options)
+            chosen, arrays = cheapest_options(options, self.axes)
             if not chosen:
                 return self.smallest if length < 2**60 else self.with_length(
                     np.full(len(options), length)
                 ), arrays
-            stairs = [own[at] for own, at in zip(self.by_bits, chosen, strict=True)]
+            stairs = [own[at] for own, at in zip(self.alike, chosen, strict=True)]
             modes = [(own.block[step], own.copies[step]) for own in stairs for step in [own.step(length)]]
             return State(*np.array(modes, dtype=np.int64).T.copy()), arrays
         steps = self._steps(np.full(len(self.stages), length))
@@ -692,16 +665,19 @@ class Menu:
         return self._state(steps), 2**60 if longer else int(self.stairs.arrays[steps].sum())
 
     def _options(self, length: int) -> list[list[Option]]:
-        """Fewest arrays of every stage and its bits that take no longer; of no use where they must."""
-        return [
-            [
-                Option(int(own.arrays[step]), own.sensitivity)
-                if (step := own.step(length)) < len(own.arrays)
-                else Option(2**40, 2**50)
-                for own in some
-            ]
-            for some in self.by_bits or ()
-        ]
+        """Return the least cost of every stage and each of its kinds and sensitivities that takes no longer.
+
+        One that must take longer is of no use.
+        """
+        every = list[list[Option]]()
+        for some in self.alike:
+            options = list[Option]()
+            for own in some:
+                step = own.step(length)
+                useless = (2**60, *(2**60 for _ in self.axes))
+                options.append(useless if step == len(own.arrays) else own.option(step, self.axes))
+            every.append(options)
+        return every
 
     def with_length(self, length: Ints) -> State:
         """Return the cheapest modes for at most this length of every stage, or its shortest; bits priced."""
@@ -720,7 +696,7 @@ class Menu:
     def _state(self, steps: Ints) -> State:
         return State(self.stairs.block[steps], self.stairs.copies[steps])
 
-    def cheaper(self, stage: int, arrays: int) -> Iterator[tuple[Variant, int]]:
+    def cheaper(self, stage: int, arrays: int) -> Iterator[tuple[Mode, int]]:
         """Yield the modes of the staircase of a stage with fewer arrays, the nearest first."""
         stairs = self.stairs
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
@@ -732,46 +708,54 @@ class Menu:
         """Return the menu of a problem. Raises BudgetError if no modes within its limits fit the budget."""
         stages = all_modes(problem)
         _check_budget(problem, stages)
-        menu = cls._joined(stages, 0.0, by_bits=problem.bits is not None)
-        if problem.bits is None:
+        axes = problem.resources.axes
+        menu = cls._joined(stages, axes, tuple(0.0 for _ in axes))
+        if not axes:
             return menu
         options = menu._options(menu.smallest_interval(problem))
-        return cls._joined(stages, price_of_limit(options)[0], by_bits=True)
+        return cls._joined(stages, axes, prices_of_limits(options, axes)[0])
 
     @classmethod
-    def _joined(cls, stages: tuple[StageModes, ...], price: float, *, by_bits: bool) -> Menu:
-        first, blocks, clocks = [0], list[Ints](), []
+    def _joined(cls, stages: tuple[StageModes, ...], axes: tuple[Axis, ...], prices: Prices) -> Menu:
+        first, blocks, clocks = [0], list[ModeTable](), []
         stairs, low_stairs = list[Ints](), list[Ints]()
-        of_bits = list[tuple[_BitStair, ...]]()
+        alike = list[tuple[_AlikeStair, ...]]()
         numbers, kept_of = list[Ints](), dict[int, _Kept]()  # equal stages share their modes
         for each in stages:
             if id(each) not in kept_of:
-                kept_of[id(each)] = _Kept.of(each, price)
+                kept_of[id(each)] = _Kept.of(each, axes, prices)
             kept = kept_of[id(each)]
-            of_bits.append(tuple(own._replace(block=own.block + first[-1]) for own in kept.of_bits))
+            alike.append(tuple(own._replace(block=own.block + first[-1]) for own in kept.alike))
             numbers_from = np.array([0, 0, first[-1], 0])
             stairs.append(kept.stairs + numbers_from)
             low_stairs.append(kept.low_stairs + numbers_from)
-            blocks.append(kept.blocks)
+            blocks.append(kept.table)
             clocks.append(kept.clock)
             numbers.append(kept.number)
-            first.append(first[-1] + len(kept.blocks))
+            first.append(first[-1] + kept.table.rows)
         stairs += low_stairs
         return cls(
             stages,
-            Blocks(np.array(first), *np.concatenate(blocks).T.copy()),
+            np.array(first),
+            ModeTable.joined(blocks),
             Stairs(np.cumsum([0, *map(len, stairs)]), *np.concatenate(stairs).T.copy()),
             Clock.joined(clocks),
             tuple(numbers),
-            price,
-            tuple(of_bits) if by_bits else None,
+            axes,
+            prices,
+            tuple(alike) if axes else (),
         )
 
 
-class _BitStair(NamedTuple):
-    """Staircase of a stage with a sensitivity: arrays rise and lengths fall; block: its number in Blocks."""
+class _AlikeStair(NamedTuple):
+    """Staircase of a stage on one kind of arrays with one sensitivity: cost rises and lengths fall.
 
+    weight: cost of an array; block: number of the mode.
+    """
+
+    kind: int
     sensitivity: int
+    weight: int
     arrays: Ints
     length: Ints
     block: Ints
@@ -781,54 +765,79 @@ class _BitStair(NamedTuple):
         """Return the first step that is no longer, or one more than there are."""
         return int(np.searchsorted(-self.length, -length))
 
+    def option(self, step: int, axes: Sequence[Axis]) -> Option:
+        """Return the cost of a step and what it takes of every axis."""
+        cost = self.arrays[step : step + 1]
+        kind, parts = np.array([self.kind]), np.array([self.sensitivity])
+        return int(cost[0]), *(int(axis.amounts(kind, cost // self.weight, parts)[0]) for axis in axes)
+
 
 class _Kept(NamedTuple):
-    """Modes of a stage that a menu keeps: columns of Stairs and of Blocks but `first`; numbers begin at 0.
+    """Modes of a stage that a menu keeps: columns of Stairs, and a table; numbers begin at 0.
 
-    number: of every row of `StageModes.blocks`, -1 if it is not kept.
+    number: of every row of `StageModes.table`, -1 if it is not kept.
     """
 
     stairs: Ints
     low_stairs: Ints
-    blocks: Ints
+    table: ModeTable
     clock: Clock
     number: Ints
-    of_bits: list[_BitStair]
+    alike: list[_AlikeStair]
 
     @classmethod
-    def of(cls, each: StageModes, price: float) -> _Kept:
-        """Return the staircases, and the blocks that are on them or nearly as cheap; price: for bits."""
-        rows, low, modes = each.fewest(price), each.fewest_low(price), each.modes
-        by_bits = [(own.modes.take(own.fewest()), own.block[own.fewest()], own) for own in each.by_bits()]
-        on_stairs = np.concatenate([each.block[rows], each.block[low], *(own for _, own, _ in by_bits)])
-        kept = _kept_blocks(each, np.unique(on_stairs), price)
-        number = np.full(len(each.blocks), -1, dtype=np.int64)
+    def of(cls, each: StageModes, axes: Sequence[Axis], prices: Prices) -> _Kept:
+        """Return the staircases, and the modes that are on them or nearly as cheap; prices: of the axes."""
+        priced = each.priced(axes, prices)
+        rows, low = each.fewest(priced), each.fewest(priced, low=True)
+        alike = [own.take(own.fewest()) for own in each.alike()]
+        on_stairs = np.concatenate([each.row[rows], each.row[low], *(own.row for own in alike)])
+        kept = _kept_modes(each, np.unique(on_stairs), rows, priced)
+        number = np.full(each.table.rows, -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
-        steps = np.stack([each.priced(price), modes.length, number[each.block], modes.low], axis=1)
-        least, most = each.copies_of_blocks()
-        blocks = np.column_stack(
-            [each.blocks[kept], least[kept], most[kept], tolls(price, each.blocks[kept, Column.SENSITIVITY])]
-        )
-        of_bits = [
-            _BitStair(int(own.sensitivity[0]), stair.arrays, stair.length, number[block], stair.low)
-            for stair, block, own in by_bits
+        steps = np.stack([priced, each.length, number[each.row], each.low], axis=1)
+        least, most = each.copies_of_modes()
+        table = _priced_table(each.table, axes, prices)._replace(least=least, most=most).take(kept)
+        stairs = [
+            _AlikeStair(
+                int(own.each.kind[0]),
+                int(own.each.sensitivity[0]),
+                int(own.each.weight[0]),
+                own.arrays,
+                own.length,
+                number[own.row],
+                own.low,
+            )
+            for own in alike
         ]
-        return cls(steps[rows], steps[low], blocks, each.clock.take(kept), number, of_bits)
+        return cls(steps[rows], steps[low], table, each.clock.take(kept), number, stairs)
 
 
-def _kept_blocks(each: StageModes, on_stairs: Ints, price: float) -> Ints:
-    """Blocks of modes on the staircases, the smallest one, and others that are nearly as cheap somewhere."""
-    m, rows, cost = each.modes, each.fewest(price), each.priced(price)
+def _priced_table(table: ModeTable, axes: Sequence[Axis], prices: Prices) -> ModeTable:
+    """Return the table with what an array and the bits of a mode cost at these prices."""
+    one, none = np.ones_like(table.kind), np.zeros_like(table.kind)
+    price, toll = table.weight, none
+    for axis, own in zip(axes, prices, strict=True):
+        if axis.kind == SENSITIVITY:
+            toll = toll + tolls(own, table.sensitivity)
+        else:
+            price = price + tolls(own, axis.amounts(table.kind, one, none))
+    spread, tile = (column // table.weight * price for column in (table.spread, table.tile))
+    return table._replace(price=price, toll=toll, spread=spread, tile=tile)
+
+
+def _kept_modes(each: StageModes, on_stairs: Ints, rows: Ints, cost: Ints) -> Ints:
+    """Return the modes on the staircases, the smallest one, and others that are nearly as cheap somewhere."""
     # least cost for at most this length, for every mode
-    stair_length, stair_cost = m.length[rows][::-1], cost[rows][::-1]  # lengths rise
-    at = np.searchsorted(stair_length, m.length, side="right") - 1
+    stair_length, stair_cost = each.length[rows][::-1], cost[rows][::-1]  # lengths rise
+    at = np.searchsorted(stair_length, each.length, side="right") - 1
     excess = cost / np.maximum(stair_cost[at], 1)
-    near = np.full(len(each.blocks), np.inf)
-    np.minimum.at(near, each.block, excess)
-    counts = np.zeros(len(each.blocks), dtype=np.int64)
-    np.add.at(counts, each.block[excess <= 1 + _NEAR], 1)
-    order = np.lexsort((each.blocks[:, Column.TALL], -counts, near))
+    near = np.full(each.table.rows, np.inf)
+    np.minimum.at(near, each.row, excess)
+    counts = np.zeros(each.table.rows, dtype=np.int64)
+    np.add.at(counts, each.row[excess <= 1 + _NEAR], 1)
+    order = np.lexsort((each.table.tall, -counts, near))
     rest = [b for b in order.tolist() if near[b] <= 1 + _NEAR and b not in set(on_stairs.tolist())]
     room = max(0, MOST_BLOCKS - len(on_stairs))
-    smallest = each.block.min()
+    smallest = each.row.min()
     return np.unique(np.concatenate([on_stairs, [smallest], rest[:room]]).astype(np.int64))

@@ -73,7 +73,7 @@ class Quantity(ABC):
 
     def value_of(self, timing: ExactTiming) -> float:
         """Return the quantity of an allocation that was simulated."""
-        return self.value(self.problem.choice(timing.replication, timing.graph.blocks, timing.makespan))
+        return self.value(self.problem.choice(timing.replication, timing.graph.modes, timing.makespan))
 
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         """Return what no allocation undercuts with arrays in this range that takes so long at least.
@@ -189,7 +189,7 @@ class TimeObjective(Objective):
 
     def length_of(self, found: Choice) -> float:
         """Return the length of a step in ns, 1 where steps or ticks are counted."""
-        return self.problem.step_ns(found.copies, found.blocks) if self.unit == "ns" else 1
+        return self.problem.step_ns(found.copies, found.modes) if self.unit == "ns" else 1
 
 
 class Latency(TimeObjective):
@@ -235,7 +235,7 @@ class Latency(TimeObjective):
                 share = stop.nested(stop.work)
                 answer = objective.solve(share, seed)
                 bound_ns += times * objective.bound(answer, share)
-                model.keep(self.problem.choice(answer.choice.copies, answer.choice.blocks))
+                model.keep(self.problem.choice(answer.choice.copies, answer.choice.modes))
                 model.elsewhere_s += share.spent_s
         bound_ns = max(bound_ns, model.run())
         stop.charge(model.elsewhere_s)
@@ -319,9 +319,9 @@ class _LatencyByStep:
         menu = Menu.of(problem)
 
         def value(found: Choice) -> float:
-            step_ns = problem.step_ns(found.copies, found.blocks)
+            step_ns = problem.step_ns(found.copies, found.modes)
             too_long = math.isfinite(most_interval_ns) and (
-                problem.interval(found.copies, found.blocks) * step_ns > most_interval_ns
+                problem.interval(found.copies, found.modes) * step_ns > most_interval_ns
             )
             return math.inf if too_long else stream.steps_of(found, inputs) * step_ns
 
@@ -367,8 +367,8 @@ class _LatencyByStep:
         share = self.stop.nested(work)
         answer = stream.solve(within, share, self.seed, self.inputs)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
-        found = self.problem.choice(answer.choice.copies, answer.choice.blocks)
-        if self.problem.holds(found.copies, found.blocks):
+        found = self.problem.choice(answer.choice.copies, answer.choice.modes)
+        if self.problem.holds(found.copies, found.modes):
             self.keep(found)
         least = round(answer.objective_bound or 0.0)
         return StepBound(least * step_ns, least)
@@ -391,7 +391,7 @@ class Interval(TimeObjective):
 
     @override
     def value(self, found: Choice) -> float:
-        return self.problem.interval(found.copies, found.blocks) * self.length_of(found)
+        return self.problem.interval(found.copies, found.modes) * self.length_of(found)
 
     @override
     def tie(self, found: Choice) -> float:
@@ -406,7 +406,7 @@ class Interval(TimeObjective):
             steps = menu.smallest_interval(problem)
             limited, bound = limited_to(problem, steps), self._least(stop)
             answer = solve_with_ties(limited, stop, seed)
-            copies, blocks = answer.choice.copies, answer.choice.blocks
+            copies, blocks = answer.choice.copies, answer.choice.modes
             makespan = f"at least {answer.lower_bound} {problem.time_unit}: {answer.proof}"
             if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
                 answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
@@ -453,23 +453,27 @@ class FewestArrays(Objective):
     """Arrays used, of the allocations that meet a target of latency, interval or throughput."""
 
     name, label = "arrays", "arrays"
-    unit = "arrays"
 
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
-        self.target = target
+        self.target, self.unit = target, problem.resources.unit
+
+    def in_unit(self, cost: float) -> float:
+        """Return a cost of arrays, or a bound of it, in the unit of the objective."""
+        per_unit = self.problem.resources.per_unit
+        return cost if per_unit == 1 else cost / per_unit
 
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:
-        return arrays
+        return self.in_unit(arrays)
 
     @override
     def value(self, found: Choice) -> float:
-        return found.arrays
+        return self.in_unit(found.arrays)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        return fewest_arrays
+        return self.in_unit(fewest_arrays)
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
@@ -477,6 +481,12 @@ class FewestArrays(Objective):
         if len(given) > 1 or (not given and self.problem.at_most is None):
             words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
             raise SpecError("target", f"objective 'arrays' {words}")
+        resources = self.problem.resources
+        if len(resources.weights) > 1 and resources.unit == "arrays" and not resources.limits_arrays:
+            words = (
+                "objective 'arrays' minimises the area where kinds of arrays are free: give area_um2 of each"
+            )
+            raise SpecError("objective", f"{words} in [energy], or the arrays of each kind")
         if self.problem.step_time is None and not {"target_steps", "target_interval"}.issuperset(given):
             words = "the hardware has no [timing], so give --target or --target-interval in steps"
             raise SpecError(given[0], f"{words}, or --latency-table")
@@ -504,6 +514,15 @@ class FewestArrays(Objective):
 
     @override
     def search(self, stop: Work, seed: int) -> Answer:
+        answer, resources = self._search(stop, seed), self.problem.resources
+        if resources.per_unit == 1:
+            return answer
+        bound = self.in_unit(answer.objective_bound or 0.0)
+        end = ", so this is the least" if bound >= self.value(answer.choice) else ""
+        return replace(answer, objective_bound=bound, proof=f"at least {bound:.10g} {resources.unit}{end}")
+
+    def _search(self, stop: Work, seed: int) -> Answer:
+        """Search as `search`, with a bound of the cost."""
         target, step_time = self.target, self.problem.step_time
         if not target.given:
             menu = Menu.of(self.problem)
@@ -552,7 +571,9 @@ class FewestArrays(Objective):
 
     @override
     def bound(self, answer: Answer, stop: Work) -> float:
-        return self.problem.minimum if answer.objective_bound is None else answer.objective_bound
+        return (
+            self.in_unit(self.problem.minimum) if answer.objective_bound is None else answer.objective_bound
+        )
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
@@ -572,10 +593,10 @@ class Sequential(TimeObjective):
     @override
     def value(self, found: Choice) -> float:
         problem, stages = self.problem, np.arange(len(found.copies))
-        lengths = problem.lengths(found.copies, found.blocks)
+        lengths = problem.lengths(found.copies, found.modes)
         if self.by_step is None or self.unit != "ns":
             return int(lengths.sum())
-        alone_ns = problem.step_time_in(found.blocks).alone_ns(stages, found.copies)
+        alone_ns = problem.step_time_in(found.modes).alone_ns(stages, found.copies)
         return math.fsum((lengths * alone_ns).tolist())
 
     @override
@@ -684,7 +705,7 @@ class LeastEnergy(RangedByArrays):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         model, step_time = problem.energy, problem.step_time
-        given = model is not None and None not in (model.energy.read_pj, model.leakage_mw)
+        given = model is not None and model.gives_energy
         if model is None or step_time is None or not given:
             raise SpecError(
                 "objective",
@@ -695,7 +716,7 @@ class LeastEnergy(RangedByArrays):
 
     @override
     def value(self, found: Choice) -> float:
-        value = self._of(self.problem.measured(found.makespan, found.copies, found.blocks))
+        value = self._of(self.problem.measured(found.makespan, found.copies, found.modes))
         if value is None:
             raise AssertionError("checked when the objective was made")
         return value
@@ -746,15 +767,21 @@ class Area(Quantity):
         super().__init__(problem)
         if problem.energy is None or problem.energy.array_nm2 is None:
             raise SpecError("objective", "'area' needs a hardware with area_um2 in [energy]")
-        self._model = problem.energy
+        self._model, self._resources = problem.energy, problem.resources
 
     @override
     def value(self, found: Choice) -> float:
-        return self._model.area_um2(found.arrays) or 0.0
+        return self._of_cost(found.arrays)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        return self._model.area_um2(fewest_arrays) or 0.0
+        return self._of_cost(fewest_arrays)
+
+    def _of_cost(self, cost: int) -> float:
+        """Return the area of arrays of a cost, which is an area itself where there are several kinds."""
+        if len(self._resources.weights) > 1:
+            return cost / self._resources.per_unit
+        return self._model.area_um2(cost) or 0.0
 
 
 def _least(choices: Sequence[Choice], measure: Callable[[Choice], float], stop: Work) -> list[Choice]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
-from rramalloc.mapping.demand import Modes
-from rramalloc.mapping.modes import Variant, block_of, precise
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.search.kernels.limits import Limits
-from rramalloc.search.sensitivity import BitModes
+from rramalloc.search.resources import ONE_KIND, Alternatives, Resources
 from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
@@ -22,31 +21,8 @@ from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, sim
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
-Blocks = tuple[Variant, ...]
-"""Block of every stage, and its bits where they are chosen, in canonical order."""
 _ROUNDING_OF_LIMITS = 1e-12  # part by which a value may exceed a limit that is a sum in another order
 _ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
-
-
-class Column(IntEnum):
-    """Columns of the rows of blocks of a menu, as in `menu.Blocks`."""
-
-    TALL = 0
-    WIDE = 1
-    TOP = 2
-    LEFT = 3
-    COLUMNS = 4
-    TOTAL = 5
-    GROUPS = 6
-    SHARING = 7
-    SPREAD = 8
-    TILE = 9
-    WEIGHT_BITS = 10
-    INPUT_BITS = 11
-    SENSITIVITY = 12
-
-
-_VARIANT = [Column.TALL, Column.WIDE, Column.WEIGHT_BITS, Column.INPUT_BITS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +33,10 @@ class Problem:
     budget: arrays that may be used; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     start: blocks and copies to begin a search with;
-    modes: arrays of every mode;
+    storage: arrays of every mode;
     energy: what the hardware says of energy and area, None if nothing;
-    bits: the bits that stages choose from, None where they are given: then demand is with the fewest;
+    alternatives: the kinds of arrays and the bits that stages choose from, None where there is one of each;
+    resources: what is limited beside the budget, which counts arrays by the weight of their kind;
     once: arrays of every stage in its cheapest mode, None for the fewest copies of the graph's block;
     fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
     without such a limit.
@@ -70,7 +47,7 @@ class Problem:
     graph: StageGraph
     demand: npt.NDArray[np.int64]
     budget: int
-    modes: Modes
+    storage: Storage
     step_time: StepTime | None = None
     least: Replication | None = None
     most: Replication | None = None
@@ -81,11 +58,12 @@ class Problem:
     fed_ns: npt.NDArray[np.float64] | None = None
     longest: int | None = None
     once: Replication | None = None
-    start: tuple[Blocks, Replication] | None = None
-    bits: BitModes | None = None
+    start: tuple[ModeOfEach, Replication] | None = None
+    alternatives: Alternatives | None = None
+    resources: Resources = ONE_KIND
     longest_step_ns: float | None = None
     """Longest step that a stage's bits may take, None without such a limit."""
-    _access: dict[tuple[int, Variant], float] = field(default_factory=dict, init=False, repr=False)
+    _access: dict[tuple[int, Mode], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -99,17 +77,17 @@ class Problem:
     @property
     def one_block(self) -> bool:
         """Whether every stage has the one block of the graph, and each copy takes its `demand`."""
-        return self.modes.one_block
+        return self.storage.is_proportional
 
     @property
     def chooses_blocks(self) -> bool:
         """Whether a stage has several blocks to choose from, rather than copies alone."""
-        return self.modes.chooses_blocks
+        return self.storage.chooses_blocks
 
     @property
     def in_whole_tiles(self) -> bool:
         """Whether a tile holds arrays of one stage, so that modes take whole tiles."""
-        return self.modes.hardware is not None and self.modes.hardware.own_tiles is not None
+        return self.storage.hardware is not None and self.storage.hardware.own_tiles is not None
 
     @property
     def is_limited(self) -> bool:
@@ -137,11 +115,10 @@ class Problem:
 
         Also None where the arrays of copies are not proportional to their number, or these are all there is.
         """
-        if not self.modes.is_chosen_freely or (self.bits is not None and not self.chooses_blocks):
+        if not self.storage.is_chosen_freely or (self.storage.choices and not self.chooses_blocks):
             return None
         try:
-            alone = self.modes.of_copies(self.demand, always=self.bits is not None)
-            return replace(self, modes=alone, once=None)
+            return replace(self, storage=self.storage.with_copies_alone(self.demand), once=None)
         except BudgetError:
             return None
 
@@ -160,40 +137,40 @@ class Problem:
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
         spare = self.budget - self.arrays(self.smallest)
-        most = self.modes.most_copies(self.graph.blocks, self.arrays_of_stages(self.smallest) + spare)
+        most = self.storage.most_copies(self.graph.modes, self.arrays_of_stages(self.smallest) + spare)
         return np.maximum(np.minimum(limit, most), self.smallest)
 
-    def arrays(self, replication: Replication, blocks: Blocks | None = None) -> int:
-        """Arrays that an allocation uses; blocks: those of its modes, if they were chosen."""
-        return int(self.arrays_of_stages(replication, blocks).sum())
+    def arrays(self, replication: Replication, modes: ModeOfEach | None = None) -> int:
+        """Arrays that an allocation uses; modes: those of its modes, if they were chosen."""
+        return int(self.arrays_of_stages(replication, modes).sum())
 
-    def arrays_of_stages(self, replication: Replication, blocks: Blocks | None = None) -> Replication:
+    def arrays_of_stages(self, replication: Replication, modes: ModeOfEach | None = None) -> Replication:
         """Arrays that every stage uses."""
-        return self.modes.each(blocks or self.graph.blocks, replication)
+        return self.storage.each(modes or self.graph.modes, replication)
 
-    def arrays_of_stage(self, stage: int, block: Variant, copies: int) -> int:
+    def arrays_of_stage(self, stage: int, block: Mode, copies: int) -> int:
         """Return the arrays of `copies` of a block of one stage."""
-        return self.modes.count(stage, block).arrays(copies)
+        return self.storage.count(stage, block).arrays(copies)
 
-    def total(self, stage: int, block: Variant) -> int:
+    def total(self, stage: int, block: Mode) -> int:
         """Blocks of this shape that cover the output of a stage."""
-        return self.graph.grids[stage].recut(block).total
+        return self.graph.grids[stage].recut(block.block).total
 
-    def ticks(self, stage: int, block: Variant, copies: int) -> int:
+    def ticks(self, stage: int, block: Mode, copies: int) -> int:
         """Ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, block).of(np.array(copies)))
 
-    def lengths(self, copies: Replication, blocks: Blocks) -> Replication:
+    def lengths(self, copies: Replication, modes: ModeOfEach) -> Replication:
         """Return the steps or ticks of all batches of every stage, int64."""
-        totals = [self.total(stage, block) for stage, block in enumerate(blocks)]
+        totals = [self.total(stage, block) for stage, block in enumerate(modes)]
         lengths: Replication = -(-np.array(totals, dtype=np.int64) // copies)
-        return lengths * self.graph.batch_ticks(copies, blocks)
+        return lengths * self.graph.batch_ticks(copies, modes)
 
-    def interval(self, copies: Replication, blocks: Blocks) -> int:
+    def interval(self, copies: Replication, modes: ModeOfEach) -> int:
         """Length of the longest stage, in steps or ticks."""
-        return int(self.lengths(copies, blocks).max())
+        return int(self.lengths(copies, modes).max())
 
-    def copies_allowed(self, stage: int, block: Variant) -> tuple[int, int]:
+    def copies_allowed(self, stage: int, block: Mode) -> tuple[int, int]:
         """Return the fewest and the most copies of a block of one stage."""
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
@@ -201,70 +178,70 @@ class Problem:
         most = 1 if alone else self.total(stage, block)
         return int(self.smallest[stage]), most if self.most is None else min(most, int(self.most[stage]))
 
-    def divided(self, stage: int, block: Variant) -> int:
+    def divided(self, stage: int, block: Mode) -> int:
         """Return the number of which copies of a block must be a divisor, 0 if any number will do."""
-        grid = self.graph.grids[stage].recut(block)
-        return {None: 0, "width": grid.columns, "windows": grid.total}[self.modes.divide]
+        grid = self.graph.grids[stage].recut(block.block)
+        return {None: 0, "width": grid.columns, "windows": grid.total}[self.storage.divide]
 
-    def keeps_limits(self, copies: Replication, blocks: Blocks) -> bool:
+    def keeps_limits(self, copies: Replication, modes: ModeOfEach) -> bool:
         """Return whether every stage has a number of copies that is allowed."""
         over = self.most is not None and bool((copies > self.most).any())
-        each = enumerate(zip(copies.tolist(), blocks, strict=True))
+        each = enumerate(zip(copies.tolist(), modes, strict=True))
         divides = all(self.divided(stage, block) % count == 0 for stage, (count, block) in each)
         return divides and not over and bool((copies >= self.smallest).all())
 
-    def access_ns(self, stage: int, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Time that the memory needs in a step per copy of each of these blocks (height, width, ...)."""
-        return np.array([self._access_of(stage, variant) for variant in variants_of(blocks)])
+    def access_ns(self, stage: int, modes: Sequence[Mode]) -> npt.NDArray[np.float64]:
+        """Time that the memory needs in a step per copy in each of these modes."""
+        return np.array([self._access_of(stage, mode) for mode in modes])
 
-    def _access_of(self, stage: int, variant: Variant) -> float:
-        step_time, hardware = self.step_time, self.modes.hardware
+    def _access_of(self, stage: int, variant: Mode) -> float:
+        step_time, hardware = self.step_time, self.storage.hardware
         if step_time is None:
             return 0.0
-        if hardware is None or variant == self.graph.blocks[stage] or not step_time.access_ns_per_copy[stage]:
+        if hardware is None or variant == self.graph.modes[stage] or not step_time.access_ns_per_copy[stage]:
             return float(step_time.access_ns_per_copy[stage])
         key = self.graph.kinds[stage], variant  # equal stages move the same bytes
         if key not in self._access:
-            node = precise(self.graph.stages[stage], variant)
-            self._access[key] = access_ns(self.graph.network, node, block_of(variant), hardware)
+            node = variant.of_stage(self.graph.stages[stage])
+            self._access[key] = access_ns(self.graph.network, node, variant.block, hardware)
         return self._access[key]
 
-    def compute_ns(self, stage: int, variants: Sequence[Variant]) -> npt.NDArray[np.float64]:
+    def compute_ns(self, stage: int, variants: Sequence[Mode]) -> npt.NDArray[np.float64]:
         """Time of a common step that the bits of each of these variants take at least, 0 where all are equal.
 
         The arrays of a step read as many bits as the stage with the most.
         """
-        if self.step_time is None or not self.step_time.by_bits or self.bits is None:
+        if self.step_time is None or not self.step_time.by_bits or self.alternatives is None:
             return np.zeros(len(variants))
-        return self.bits.compute_ns(stage, variants)
+        return self.alternatives.compute_ns(stage, variants)
 
-    def step_time_in(self, blocks: Blocks) -> StepTime:
-        """Return the step time with these blocks. Raises ValueError where no time is given."""
+    def step_time_in(self, modes: ModeOfEach) -> StepTime:
+        """Return the step time with these modes. Raises ValueError where no time is given."""
         if self.step_time is None:
             raise ValueError("the problem has no step time")
-        if blocks == self.graph.blocks:
+        if modes == self.graph.modes:
             return self.step_time
-        access = [self._access_of(stage, block) for stage, block in enumerate(blocks)]
+        access = [self._access_of(stage, block) for stage, block in enumerate(modes)]
         compute_ns = self.step_time.compute_ns
         if self.step_time.by_bits:
-            each = (self.compute_ns(stage, [block]) for stage, block in enumerate(blocks))
+            each = (self.compute_ns(stage, [block]) for stage, block in enumerate(modes))
             compute_ns = max(compute_ns, *(float(own[0]) for own in each))
         return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
 
-    def step_ns(self, copies: Replication, blocks: Blocks) -> float:
+    def step_ns(self, copies: Replication, modes: ModeOfEach) -> float:
         """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
-        return self.step_time_in(blocks).step_ns(copies)
+        return self.step_time_in(modes).step_ns(copies)
 
     def excess(self, found: Choice, only: str = "") -> float:
         """Return the part by which an allocation exceeds its worst limit, or only one of them; 0 for none."""
         limits, over = self.at_most or {}, [0.0]
         if not limits:
             return 0.0
-        step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.blocks)
+        step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.modes)
         latency_ns, energy_pj = found.makespan * step_ns, 0.0
         if "energy_pj" in limits or "power_mw" in limits:
-            energy_pj = self.measured(found.makespan, found.copies, found.blocks).energy_pj or 0.0
-        interval = self.interval(found.copies, found.blocks)
+            energy_pj = self.measured(found.makespan, found.copies, found.modes).energy_pj or 0.0
+        interval = self.interval(found.copies, found.modes)
         values = {
             "makespan": found.makespan, "interval": interval, "latency_ns": latency_ns,
             "interval_ns": interval * step_ns, "energy_pj": energy_pj, "power_mw": energy_pj / latency_ns,
@@ -272,38 +249,38 @@ class Problem:
         over += [values[name] / limit - 1 for name, limit in limits.items() if only in ("", name)]
         return worst if (worst := max(over)) > _ROUNDING_OF_LIMITS else 0.0
 
-    def measured(self, makespan: int, copies: Replication, blocks: Blocks) -> Metrics:
+    def measured(self, makespan: int, copies: Replication, modes: ModeOfEach) -> Metrics:
         """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
-        latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, blocks)
-        return self.energy.measure(blocks, copies, self.modes, latency_ns)
+        latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, modes)
+        return self.energy.measure(modes, copies, self.storage, latency_ns)
 
     def metrics(self, timing: ExactTiming) -> Metrics | None:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
         if self.energy is None:
             return None
-        return self.measured(timing.makespan, timing.replication, timing.graph.blocks)
+        return self.measured(timing.makespan, timing.replication, timing.graph.modes)
 
-    def in_blocks(self, blocks: Blocks | None) -> Problem:
-        """Return this problem with the blocks of all stages fixed, for timing and step length."""
-        graph = self.graph if blocks is None else self.graph.in_blocks(blocks)
+    def in_blocks(self, modes: ModeOfEach | None) -> Problem:
+        """Return this problem with the modes of all stages fixed, for timing and step length."""
+        graph = self.graph if modes is None else self.graph.in_modes(modes)
         if graph is self.graph:
             return self
-        step_time, hardware = self.step_time, self.modes.hardware
+        step_time, hardware = self.step_time, self.storage.hardware
         if step_time is not None and hardware is not None:
             step_time = step_time.in_blocks(graph, hardware)
         return replace(self, graph=graph, step_time=step_time)
 
     def choice(
-        self, copies: Replication, blocks: Blocks | None = None, makespan: int | None = None
+        self, copies: Replication, modes: ModeOfEach | None = None, makespan: int | None = None
     ) -> Choice:
-        """Return an allocation; blocks: the graph's if left out, makespan: the exact one if it is known."""
-        return Choice(self, blocks or self.graph.blocks, copies, makespan)
+        """Return an allocation; modes: the graph's if left out, makespan: the exact one if it is known."""
+        return Choice(self, modes or self.graph.modes, copies, makespan)
 
     def timing(self, choice: Choice) -> ExactTiming:
         """Exact timing of an allocation."""
-        return simulate(self.in_blocks(choice.blocks).graph, choice.copies)
+        return simulate(self.in_blocks(choice.modes).graph, choice.copies)
 
     def fits(self, replication: Replication) -> bool:
         """Whether an allocation keeps to the budget and to the bounds of every stage."""
@@ -315,17 +292,26 @@ class Problem:
         """The allocation to begin with, if this problem has one and allows it."""
         if self.start is None or self.is_limited:
             return None
-        blocks, copies = self.start
-        fixed = not self.chooses_blocks and self.bits is None
-        if not self.keeps_limits(copies, blocks) or (fixed and blocks != self.graph.blocks):
+        modes, copies = self.start
+        fixed = not self.chooses_blocks and self.alternatives is None
+        if not self.keeps_limits(copies, modes) or (fixed and modes != self.graph.modes):
             return None
-        return self.choice(copies, blocks) if self.holds(copies, blocks) else None
+        return self.choice(copies, modes) if self.holds(copies, modes) else None
 
-    def holds(self, replication: Replication, blocks: Blocks | None = None) -> bool:
-        """Whether an allocation keeps to the budget of arrays and, where bits are chosen, of sensitivity."""
-        if self.arrays(replication, blocks) > self.budget:
+    def holds(self, replication: Replication, modes: ModeOfEach | None = None) -> bool:
+        """Return True if an allocation keeps to the budget and to every other limit."""
+        if self.arrays(replication, modes) > self.budget:
             return False
-        return self.bits is None or self.bits.fits(blocks or self.graph.blocks)
+        if not self.resources.axes:
+            return True
+        modes = modes or self.graph.modes
+        kinds, parts = np.array([mode.kind for mode in modes]), np.zeros(len(modes), dtype=np.int64)
+        stored = self.storage.stored(modes, replication)
+        if self.alternatives is not None:
+            parts[0] = self.alternatives.sensitivity(modes)
+        return all(
+            int(axis.amounts(kinds, stored, parts).sum()) <= axis.limit for axis in self.resources.axes
+        )
 
     @cached_property
     def on_arrays(self) -> Problem:
@@ -344,7 +330,7 @@ class Problem:
             least=None if self.least is None else self.least[placed],
             once=None if self.once is None else self.once[placed],
             most=None if self.most is None else self.most[placed],
-            modes=self.modes.of_stages(graph.stages, placed),
+            storage=self.storage.of_stages(graph.stages, placed),
             energy=None if energy is None else replace(energy, graph=graph),
             start=None,
         )
@@ -355,12 +341,6 @@ class Problem:
         return Limits(self.demand, self.budget, self.smallest, self.largest)
 
 
-def variants_of(blocks: npt.NDArray[np.int64]) -> list[Variant]:
-    """Return the variant of every row of `Column`s; bits are 0 where they are not chosen."""
-    rows: list[list[int]] = blocks[:, _VARIANT].tolist()
-    return [tuple(row) if row[-1] else (row[0], row[1]) for row in rows]
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
     """Blocks and copies of every stage of a problem; makespan and arrays are worked out when they are needed.
@@ -369,7 +349,7 @@ class Choice:
     """
 
     problem: Problem
-    blocks: Blocks
+    modes: ModeOfEach
     copies: Replication
     known: int | None = None
 
@@ -379,24 +359,24 @@ class Choice:
         if self.known is not None:
             return self.known
         graph = self.problem.graph
-        if self.blocks == graph.blocks:
+        if self.modes == graph.modes:
             return makespan_of(graph, self.copies)
-        grids = zip(graph.grids, self.blocks, strict=True)
-        shapes = Shapes.of(tuple(grid.recut(block) for grid, block in grids))
+        grids = zip(graph.grids, self.modes, strict=True)
+        shapes = Shapes.of(tuple(grid.recut(block.block) for grid, block in grids))
         batches = int((-(-shapes.total // self.copies)).sum())
         starts, first = np.empty(batches, dtype=np.int64), np.empty(len(self.copies) + 1, dtype=np.int64)
-        ticks = graph.batch_ticks(self.copies, self.blocks)
+        ticks = graph.batch_ticks(self.copies, self.modes)
         return int(batch_starts(graph.flat_extents, shapes, ticks, self.copies, NEXT_STEP, starts, first))
 
     @cached_property
     def arrays(self) -> int:
         """Arrays that it uses."""
-        return self.problem.arrays(self.copies, self.blocks)
+        return self.problem.arrays(self.copies, self.modes)
 
     @property
     def identity(self) -> bytes:
         """Key that distinguishes it from all others of its problem."""
-        return np.array(self.blocks).tobytes() + self.copies.tobytes()
+        return np.array(self.modes).tobytes() + self.copies.tobytes()
 
     @property
     def key(self) -> tuple[int, int]:
@@ -406,11 +386,11 @@ class Choice:
     def with_digital(self, problem: Problem) -> Choice:
         """Return a choice of `problem.on_arrays` with the digital nodes of `problem`, one of each."""
         graph = problem.graph
-        copies, blocks = np.ones_like(graph.windows), list[Variant](graph.blocks)
+        copies, modes = np.ones_like(graph.windows), list[Mode](graph.modes)
         copies[graph.weighted] = self.copies
-        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.blocks, strict=True):
-            blocks[stage] = block
-        return problem.choice(copies, tuple(blocks))
+        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.modes, strict=True):
+            modes[stage] = block
+        return problem.choice(copies, tuple(modes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by, shortest_step_ns
-from rramalloc.search.problem import Answer, Choice, Problem, variants_of
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
@@ -76,7 +76,7 @@ class Incumbent:
         equal = (
             self.best is not None and value <= self.value * (1 + _SAME) and found.arrays < self.best.arrays
         )
-        if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.blocks):
+        if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.modes):
             self.best, self.value = found, value
         return value
 
@@ -150,8 +150,8 @@ class ByLength(NamedTuple):
     @classmethod
     def of(cls, listed: StageModes, access_ns: Floats) -> ByLength:
         """Sort the modes of a stage. access_ns: of each of them."""
-        order = np.argsort(listed.modes.length, kind="stable")
-        return cls(listed.modes.length[order], np.minimum.accumulate(access_ns[order]))
+        order = np.argsort(listed.length, kind="stable")
+        return cls(listed.length[order], np.minimum.accumulate(access_ns[order]))
 
     def least_ns(self, longest: int) -> float:
         """Return the least access of the modes that are no longer, infinity if all are."""
@@ -185,8 +185,8 @@ class StepLengths:
             ends = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
             return cls(problem, step_time, none, none.astype(np.int64), none.astype(np.int64), *ends)
         stages = all_modes(problem)
-        per_copy = [problem.access_ns(stage, each.blocks) for stage, each in enumerate(stages)]
-        ranges = [each.copies_of_blocks() for each in stages]
+        per_copy = [problem.access_ns(stage, each.modes) for stage, each in enumerate(stages)]
+        ranges = [each.copies_of_modes() for each in stages]
         together = sum if step_time.shared else max
         end_ns = together(float((ns * own[1]).max()) for ns, own in zip(per_copy, ranges, strict=True))
         least, most = (np.concatenate([each[end] for each in ranges]) for end in (0, 1))
@@ -198,7 +198,7 @@ class StepLengths:
             )
         every = np.concatenate(per_copy)
         if step_time.by_bits:  # the time that bits compute is one more length, whatever the copies
-            listed = [problem.compute_ns(i, variants_of(each.blocks)) for i, each in enumerate(stages)]
+            listed = [problem.compute_ns(i, each.modes) for i, each in enumerate(stages)]
             lengths = np.unique(np.concatenate(listed))
             every = np.concatenate([every, lengths])
             least, most = (
@@ -325,8 +325,8 @@ class StepRange:
                 demand = np.floor(parts * _PARTS).astype(np.int64)
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
-                    modes = CopyModes(demand)
-                    relaxed.append(replace(fed, demand=demand, modes=modes, once=None, budget=budget))
+                    storage = Storage.of_copies(demand)
+                    relaxed.append(replace(fed, demand=demand, storage=storage, once=None, budget=budget))
         return relaxed
 
 
@@ -368,7 +368,7 @@ class KnownTimes:
         found, bound = self.model.fastest(limit, work)
         self.work[limit] = work
         self.bound[limit] = max(bound, self.bound.get(limit, 0.0))
-        if found is not None and problem.holds(found.copies, found.blocks):
+        if found is not None and problem.holds(found.copies, found.modes):
             self.model.keep(found)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rramalloc.search.problem import Blocks, Problem
+from rramalloc.mapping.mode import ModeOfEach
+from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
 
-def fitting(problem: Problem, replication: Replication, blocks: Blocks | None = None) -> Replication:
+def fitting(problem: Problem, replication: Replication, blocks: ModeOfEach | None = None) -> Replication:
     """Return the allocation itself if it keeps to the budget, else one with fewer copies that does.
 
     blocks: of its modes, which stay as they are. Every copy beyond the least is scaled down alike; how far is

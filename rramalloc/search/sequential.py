@@ -24,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.mapping.modes import Variant, breakpoints
+from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
-from rramalloc.search.problem import Answer, Problem, variants_of
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
@@ -90,21 +91,19 @@ def least_cost(problem: Problem, stop: Work, costs_of: CostsOf) -> Answer:
     return _answer(problem, search, search.run()[0], blocks, "")
 
 
-def _answer(
-    problem: Problem, search: LeastSum, chosen: Ints, blocks: Sequence[Variant], proof: str
-) -> Answer:
+def _answer(problem: Problem, search: LeastSum, chosen: Ints, blocks: Sequence[Mode], proof: str) -> Answer:
     choice = problem.choice(search.choices.copies[chosen], tuple(blocks[at] for at in chosen.tolist()))
     return Answer(choice, 1, proof, objective_bound=search.bound)
 
 
 def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Floats:
     """Time of all batches of each of these modes while no other stage runs."""
-    length = listed.modes.length.astype(np.float64)
+    length = listed.length.astype(np.float64)
     if by_step is None:
         return length
     step_ns = np.maximum(step_of_modes(problem, stage, listed), by_step.compute_ns)
     if by_step.transfer is not None:
-        carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.modes.low
+        carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.low
         step_ns = np.maximum(step_ns, carried)
     return length * step_ns
 
@@ -266,7 +265,7 @@ class LeastSum:
 
 def _choices(
     problem: Problem, each_stage: Sequence[StageModes], costs_of: CostsOf
-) -> tuple[StageChoices, list[Variant]]:
+) -> tuple[StageChoices, list[Mode]]:
     """Return the choices of every stage, and the block of each choice; no limit of sensitivities is kept."""
     made, stages = dict[tuple[int, ...], _Stage](), list[_Stage]()
     for stage, listed in enumerate(each_stage):
@@ -293,17 +292,16 @@ class _Stage(NamedTuple):
     copies: Ints
     arrays: Ints
     costs: Floats
-    blocks: list[Variant]
+    blocks: list[Mode]
 
     @classmethod
     def of(cls, listed: StageModes, costs: Floats) -> _Stage:
         """Return the fewest copies for each number of batches; of equal costs the lowest block."""
-        modes = listed.modes
-        order = np.lexsort((modes.tall, modes.total, costs, modes.arrays))
+        order = np.lexsort((listed.each.tall, listed.each.total, costs, listed.arrays))
         best = np.minimum.accumulate(costs[order])
         kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
-        blocks = variants_of(listed.blocks[listed.block[kept]])
-        return cls(modes.low[kept], modes.arrays[kept], costs[kept], blocks)
+        modes = [listed.mode(entry) for entry in kept.tolist()]
+        return cls(listed.low[kept], listed.arrays[kept], costs[kept], modes)
 
 
 def useful_copies(windows: int) -> Ints:

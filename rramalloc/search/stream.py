@@ -55,7 +55,7 @@ class _ByInterval:
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         menu = Menu.of(within)
         self.incumbent.offer(menu.choice(problem, menu.cheapest(longest)[0]))
-        return FasterThan(problem.choice(answer.choice.copies, answer.choice.blocks), answer.lower_bound)
+        return FasterThan(problem.choice(answer.choice.copies, answer.choice.modes), answer.lower_bound)
 
     def keep(self, found: Choice) -> None:
         """Keep an allocation and those that a descent from it finds, where it is nearly the best."""
@@ -66,7 +66,7 @@ def steps_of(found: Choice, inputs: int) -> int:
     """Return the steps or ticks of `inputs` inputs that stream through an allocation."""
     if inputs == 1:
         return found.makespan
-    return found.makespan + (inputs - 1) * found.problem.interval(found.copies, found.blocks)
+    return found.makespan + (inputs - 1) * found.problem.interval(found.copies, found.modes)
 
 
 def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rramalloc.mapping.modes import Variant
+from rramalloc.mapping.mode import Mode
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu
@@ -27,9 +27,9 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
     best = found
     batches = float((-(-problem.graph.windows // found.copies)).sum())
     tries = int(_TRIM_S / (cost.BATCH * batches))
-    order = np.argsort(-problem.arrays_of_stages(best.copies, best.blocks), kind="stable")
+    order = np.argsort(-problem.arrays_of_stages(best.copies, best.modes), kind="stable")
     for stage in order.tolist():
-        arrays = problem.arrays_of_stage(stage, best.blocks[stage], int(best.copies[stage]))
+        arrays = problem.arrays_of_stage(stage, best.modes[stage], int(best.copies[stage]))
         for others, rising in (
             (menu.cheaper(stage, arrays), True),
             (_with_fewer(problem, menu, stage, arrays), False),
@@ -38,23 +38,23 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
                 if tries == 0 or stop.out_of_time:
                     return best
                 tries -= 1
-                blocks, fewer = list(best.blocks), best.copies.copy()
+                blocks, fewer = list(best.modes), best.copies.copy()
                 blocks[stage], fewer[stage] = mode
                 trial = problem.choice(fewer, tuple(blocks))
                 if trial.makespan <= best.makespan and trial.arrays < best.arrays:
-                    best = trial if problem.holds(trial.copies, trial.blocks) else best
+                    best = trial if problem.holds(trial.copies, trial.modes) else best
                 elif rising:  # the modes that follow take longer
                     break
     return best
 
 
-def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterator[tuple[Variant, int]]:
+def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterator[tuple[Mode, int]]:
     """Yield every block of a stage of several with the most copies that take fewer arrays."""
     blocks = menu.blocks
-    first, end = int(blocks.first[stage]), int(blocks.first[stage + 1])
+    first, end = int(menu.first[stage]), int(menu.first[stage + 1])
     for number in range(first, end) if end - first > 1 else ():
         block = menu.block(number)
-        fitting = problem.modes.count(stage, block).most_copies(arrays - 1)
+        fitting = problem.storage.count(stage, block).most_copies(arrays - 1)
         copies = min(fitting, int(blocks.most[number]))
         if copies >= int(blocks.least[number]):
             yield block, copies

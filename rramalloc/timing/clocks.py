@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import active_lines, copies_of_full_array
-from rramalloc.mapping.modes import Variant, block_of, precise
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
@@ -52,21 +52,21 @@ class _Clocks:
     hardware: Hardware
     options: MappingOptions
     measured: MeasuredSteps | None
-    _ticks: dict[tuple[int, Variant], BatchTicks] = field(default_factory=dict, repr=False)
+    _ticks: dict[tuple[int, Mode], BatchTicks] = field(default_factory=dict, repr=False)
 
-    def __call__(self, stage: int, block: Variant) -> BatchTicks:
+    def __call__(self, stage: int, block: Mode) -> BatchTicks:
         kind = self.graph.kinds[stage] if self.measured is None else stage
         if (kind, block) not in self._ticks:
             self._ticks[kind, block] = self._batch(stage, block)
         return self._ticks[kind, block]
 
-    def _batch(self, stage: int, variant: Variant) -> BatchTicks:
-        node, network = precise(self.graph.stages[stage], variant), self.graph.network
-        block = block_of(variant)
+    def _batch(self, stage: int, mode: Mode) -> BatchTicks:
+        node, network = mode.of_stage(self.graph.stages[stage]), self.graph.network
+        block = mode.block
         if not isinstance(node, Stage):
             rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
             return self._counted(node.name, [rates[node.op]], 0.0)
-        hardware = self.hardware.of_layer(node)
+        hardware = self.hardware.each_kind[mode.kind].of_layer(node)
         if self.measured is not None:
             compute_ns = [self.measured.compute_ns[node.name]]
         elif hardware.timing is not None:

@@ -14,11 +14,11 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_nm2
 from rramalloc.hardware.hardware import Energy, Hardware
-from rramalloc.mapping.demand import Modes, active_lines, lines_of_copy
-from rramalloc.mapping.modes import Variant, block_of, precise
+from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import Record
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.simulate import Replication
@@ -102,9 +102,9 @@ class EnergyModel:
     graph: StageGraph
     hardware: Hardware
     options: MappingOptions
-    _slots: dict[tuple[int, Variant, int], int] = field(default_factory=dict, init=False, repr=False)
-    _lines: dict[tuple[int, Variant], Pair] = field(default_factory=dict, init=False, repr=False)
-    _cycles: dict[tuple[int, Variant], int] = field(default_factory=dict, init=False, repr=False)
+    _slots: dict[tuple[int, Mode, int], int] = field(default_factory=dict, init=False, repr=False)
+    _lines: dict[tuple[int, Mode], Pair] = field(default_factory=dict, init=False, repr=False)
+    _cycles: dict[tuple[int, Mode], int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -145,14 +145,28 @@ class EnergyModel:
         return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
 
     @cached_property
-    def leakage_mw(self) -> float | None:
-        """Leakage of one array with its converters; None where the hardware does not give it."""
-        return array_leakage_mw(self.hardware)
+    def leakage_mw(self) -> tuple[float, ...] | None:
+        """Leakage of an array of every kind with its converters; None where the hardware lacks one."""
+        each = [array_leakage_mw(own) for own in self.hardware.each_kind]
+        return None if None in each else tuple(own or 0.0 for own in each)
 
     @cached_property
-    def array_nm2(self) -> int | None:
-        """Area of one array with its converters in nm2; None where the hardware does not give it."""
-        return array_area_nm2(self.hardware)
+    def array_nm2(self) -> tuple[int, ...] | None:
+        """Area of an array of every kind with its converters, nm2; None where the hardware lacks one."""
+        each = [array_area_nm2(own) for own in self.hardware.each_kind]
+        return None if None in each else tuple(own or 0 for own in each)
+
+    @cached_property
+    def gives_reads(self) -> bool:
+        """Whether the hardware gives the energy of a read, of every kind."""
+        return all(
+            own.energy is not None and own.energy.read_pj is not None for own in self.hardware.each_kind
+        )
+
+    @property
+    def gives_energy(self) -> bool:
+        """Whether the hardware gives all that an energy needs."""
+        return self.gives_reads and self.leakage_mw is not None
 
     def leaking_arrays(self, used: int) -> int:
         """Arrays that leak: those used without [chip], of tiles in use if others are gated, else all."""
@@ -164,12 +178,16 @@ class EnergyModel:
         return max(used, chip.arrays)
 
     def area_um2(self, used: int) -> float | None:
-        """Return the area of `used` arrays, and of the periphery of the fewest tiles that hold them."""
-        chip = self.hardware.chip
+        """Return the area of `used` arrays of the first kind, and of the fewest tiles that hold them."""
         if self.array_nm2 is None:
             return None
+        return self._in_tiles_um2(used, used * self.array_nm2[0])
+
+    def _in_tiles_um2(self, used: int, arrays_nm2: int) -> float:
+        """Return the area of arrays and of the periphery of the fewest tiles that hold them."""
+        chip = self.hardware.chip
         tiles = 0 if chip is None else -(-used // chip.arrays_per_tile)
-        return (used * self.array_nm2 + tiles * in_nm2(self.energy.periphery_um2 or 0.0)) / NM2_PER_UM2
+        return (arrays_nm2 + tiles * in_nm2(self.energy.periphery_um2 or 0.0)) / NM2_PER_UM2
 
     @property
     def chip_area_um2(self) -> float | None:
@@ -177,83 +195,97 @@ class EnergyModel:
         return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
 
     def measure(
-        self, blocks: Sequence[Variant], copies: Replication, modes: Modes, latency_ns: float | None
+        self, modes: Sequence[Mode], copies: Replication, storage: Storage, latency_ns: float | None
     ) -> Metrics:
         """Energy and area of an allocation; latency_ns: of one input, None where no time is given."""
-        used = modes.each(blocks, copies)
+        used, kinds = storage.taken(modes, copies), np.array([mode.kind for mode in modes], dtype=np.int64)
         taken, arrays = used.astype(np.float64), int(used.sum())
-        reading = self._reading(blocks, copies, modes)
+        reading = self._reading(modes, copies, storage)
         leakage_pj, idle_pj = None, 0.0
         if self.leakage_mw is not None and latency_ns is not None:
-            leakage_pj = self.leakage_mw * taken * latency_ns
-            idle_pj = self.leakage_mw * (self.leaking_arrays(arrays) - arrays) * latency_ns
+            leakage_pj = np.array(self.leakage_mw)[kinds] * taken * latency_ns
+            idle_pj = self.leakage_mw[0] * (self.leaking_arrays(arrays) - arrays) * latency_ns
+        area_um2, total_um2 = None, None
+        if self.array_nm2 is not None:
+            nm2 = np.array(self.array_nm2, dtype=np.int64)[kinds]
+            area_um2, total_um2 = (
+                taken * (nm2 / NM2_PER_UM2),
+                self._in_tiles_um2(arrays, int((used * nm2).sum())),
+            )
         return Metrics(
             reading,
             None if reading is None else self.moved_pj,
             leakage_pj,
             idle_pj,
-            None if self.array_nm2 is None else taken * (self.array_nm2 / NM2_PER_UM2),
-            self.area_um2(arrays),
+            area_um2,
+            total_um2,
             self.chip_area_um2,
             latency_ns,
         )
 
-    def _reading(self, blocks: Sequence[Variant], copies: Replication, modes: Modes) -> Reading | None:
+    def _reading(self, modes: Sequence[Mode], copies: Replication, storage: Storage) -> Reading | None:
         """Return what reads of every stage take; None where the hardware does not give it."""
-        given = self.energy
-        if given.read_pj is None:
+        if not self.gives_reads:
             return None
-        grids = zip(self.graph.grids, blocks, strict=True)
-        totals = np.array([grid.recut(block).total for grid, block in grids], dtype=np.int64)
-        reads = array_reads(totals, copies, partial(modes.stored, blocks)).astype(np.float64)
-        each = list(enumerate(zip(blocks, copies.tolist(), strict=True)))
+        every = [own.energy or Energy() for own in self.hardware.each_kind]
+        given = [every[mode.kind] for mode in modes]
+        read_pj, adc_pj, row_pj = np.array([[e.read_pj, e.adc_pj or 0.0, e.row_pj or 0.0] for e in given]).T
+        grids = zip(self.graph.grids, modes, strict=True)
+        totals = np.array([grid.recut(mode.block).total for grid, mode in grids], dtype=np.int64)
+        reads = array_reads(totals, copies, partial(storage.stored, modes)).astype(np.float64)
+        each = list(enumerate(zip(modes, copies.tolist(), strict=True)))
         slots = np.array([self.slots(stage, *mode) for stage, mode in each])
         of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in each], dtype=np.float64)
         rows, columns = of_one.T
         cycles = np.array([self.cycles(stage, block) for stage, (block, _) in each])
         return Reading(
-            reads * (slots * given.read_pj),
-            totals * columns * (slots * (given.adc_pj or 0.0)),
-            totals * rows * (cycles * (given.row_pj or 0.0)),
+            reads * (slots * read_pj),
+            totals * columns * (slots * adc_pj),
+            totals * rows * (cycles * row_pj),
             (rows * copies).astype(np.int64),
             (columns * copies).astype(np.int64),
         )
 
-    def lines_used(self, stage: int, variant: Variant) -> Pair:
+    def lines_used(self, stage: int, mode: Mode) -> Pair:
         """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""
-        key = self.graph.kinds[stage], variant
+        key = self.graph.kinds[stage], mode
         if key not in self._lines:
-            node, lines = precise(self.graph.stages[stage], variant), (0, 0)
+            node, lines = mode.of_stage(self.graph.stages[stage]), (0, 0)
             if isinstance(node, Stage):
-                own = self.hardware.of_layer(node)
-                lines = lines_of_copy(self.graph.network, node, own, self.options, block_of(variant))
+                own = self._hardware_of(node, mode)
+                lines = lines_of_copy(self.graph.network, node, own, self.options, mode.block)
             self._lines[key] = lines
         return self._lines[key]
 
-    def cycles(self, stage: int, variant: Variant) -> int:
+    def cycles(self, stage: int, mode: Mode) -> int:
         """Return the inputs of a step that are fed one after another; 1 if a step is not cut into reads."""
-        key = self.graph.kinds[stage], variant
+        key = self.graph.kinds[stage], mode
         if key not in self._cycles:
-            node, timing = precise(self.graph.stages[stage], variant), self.hardware.timing
+            node = mode.of_stage(self.graph.stages[stage])
+            hardware = self._hardware_of(node, mode)
             self._cycles[key] = 1
-            if timing is not None and isinstance(node, Stage):
-                self._cycles[key] = timing.cycles(self.hardware.of_layer(node).precision.input_bits)
+            if hardware.timing is not None and isinstance(node, Stage):
+                self._cycles[key] = hardware.timing.cycles(hardware.precision.input_bits)
         return self._cycles[key]
 
-    def slots(self, stage: int, block: Variant, copies: int) -> int:
+    def slots(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
-        key = self.graph.kinds[stage], block, copies
+        key = self.graph.kinds[stage], mode, copies
         if key not in self._slots:
-            self._slots[key] = self._counted_slots(stage, block, copies)
+            self._slots[key] = self._counted_slots(stage, mode, copies)
         return self._slots[key]
 
-    def _counted_slots(self, stage: int, variant: Variant, copies: int) -> int:
-        node, block = precise(self.graph.stages[stage], variant), block_of(variant)
-        if self.hardware.timing is None or not isinstance(node, Stage):
+    def _counted_slots(self, stage: int, mode: Mode, copies: int) -> int:
+        node = mode.of_stage(self.graph.stages[stage])
+        hardware = self._hardware_of(node, mode)
+        if hardware.timing is None or not isinstance(node, Stage):
             return 1
-        hardware = self.hardware.of_layer(node)
-        rows, _ = active_lines(self.graph.network, node, hardware, self.options, block, copies)
-        return self.hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
+        rows, _ = active_lines(self.graph.network, node, hardware, self.options, mode.block, copies)
+        return hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
+
+    def _hardware_of(self, node: TimedNode, mode: Mode) -> Hardware:
+        """Return the hardware of a stage in a mode: its kind of arrays, the bits of the layer."""
+        return self.hardware.each_kind[mode.kind].of_layer(node)
 
 
 def array_reads(

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError
-from rramalloc.mapping.modes import SINGLE, BlockGrid
+from rramalloc.mapping.mode import SINGLE
+from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.geometry import Pair
 from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.mapping.modes import BlockGrid, Variant, block_of, smallest_block
+from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -54,11 +55,11 @@ class BatchTicks(NamedTuple):
 
 STEP = BatchTicks((1,), 0.0)
 """Clock of stages that all step together: a batch takes one step."""
-Clocks = Callable[[int, Variant], BatchTicks]
+Clocks = Callable[[int, Mode], BatchTicks]
 """Ticks of a batch of a stage, by its number and what a copy is."""
 
 
-def one_step(stage: int, block: Variant) -> BatchTicks:  # noqa: ARG001
+def one_step(stage: int, block: Mode) -> BatchTicks:  # noqa: ARG001
     """Return the ticks of a batch where all stages step together."""
     return STEP
 
@@ -126,7 +127,8 @@ class StageGraph:
     edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
     binding: the edges that suffice for exact timing, the others follow from them;
     clocks: ticks of a batch of every stage; unit: what times count, ticks where stages have their own clocks;
-    lags: ticks of transfer by (producer, consumer), 0 for those left out;
+    lags: ticks of transfer by (producer, consumer), 0 for those left out; array_kinds: number of the kind of
+    arrays of every stage, the first of all if left out;
     """
 
     network: Network
@@ -137,6 +139,7 @@ class StageGraph:
     clocks: Clocks = one_step
     unit: TimeUnit = "steps"
     lags: MappingOf[Pair, int] = field(default_factory=dict)
+    array_kinds: tuple[int, ...] = ()
     _in_blocks: dict[tuple[Pair, ...], StageGraph] = field(default_factory=dict, repr=False)
     _needed: dict[tuple[object, ...], npt.NDArray[np.int32]] = field(default_factory=dict, repr=False)
 
@@ -223,14 +226,14 @@ class StageGraph:
             _needed={},
         )
 
-    def in_blocks(self, blocks: Sequence[Variant]) -> StageGraph:
+    def in_blocks(self, blocks: Sequence[Pair]) -> StageGraph:
         """Return the same stages, each with its output cut into blocks (height, width) of windows.
 
         Raises SpecError for a block that its stage cannot have. Source: docs/sources/model.md 10.
         """
         if len(blocks) != len(self.stages):
             raise SpecError("block", f"has {len(blocks)} values for {len(self.stages)} stages")
-        chosen = tuple(map(block_of, blocks))
+        chosen = tuple(blocks)
         if chosen == tuple(grid.block for grid in self.grids):
             return self
         if chosen not in self._in_blocks:
@@ -272,13 +275,27 @@ class StageGraph:
         """Block (height, width) of each stage."""
         return tuple(grid.block for grid in self.grids)
 
-    def batch_ticks(self, copies: Ints, blocks: Sequence[Variant] | None = None) -> Ints:
+    @cached_property
+    def modes(self) -> ModeOfEach:
+        """Mode of each stage: its block and the kind of its arrays, its own bits."""
+        kinds = self.array_kinds or (0,) * len(self.grids)
+        return tuple(Mode(*grid.block, kind=kind) for grid, kind in zip(self.grids, kinds, strict=True))
+
+    def in_modes(self, modes: Sequence[Mode]) -> StageGraph:
+        """Return the same stages with these blocks and kinds of arrays. Raises SpecError as `in_blocks`."""
+        graph = self.in_blocks([mode.block for mode in modes])
+        kinds = tuple(mode.kind for mode in modes)
+        if not any(kinds) and not graph.array_kinds:
+            return graph
+        return replace(graph, array_kinds=kinds, _in_blocks={}, _needed={})
+
+    def batch_ticks(self, copies: Ints, modes: Sequence[Mode] | None = None) -> Ints:
         """Return the ticks of a batch of every stage with these copies.
 
-        copies: of every stage, or a row of them for every allocation; blocks: windows that a copy of each
-        stage computes, those of the graph if left out.
+        copies: of every stage, or a row of them for every allocation; modes: of every stage, those of
+        the graph if left out.
         """
-        each = [self.clocks(stage, block) for stage, block in enumerate(blocks or self.blocks)]
+        each = [self.clocks(stage, block) for stage, block in enumerate(modes or self.modes)]
         ticks = [own.of(copies[..., stage]) for stage, own in enumerate(each)]
         return np.stack(ticks, axis=-1) if ticks else np.zeros(copies.shape, dtype=np.int64)
 

@@ -19,9 +19,9 @@ from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.allocation.optimize import Request, optimize
 from rramalloc.errors import BudgetError, LimitError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.network.network import Network
-from rramalloc.search.sensitivity import MOST_PARTS, PARTS, Option, cheapest_options
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 
@@ -151,7 +151,7 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
             continue
         bits = {name: own[:2] for name, own in zip("ab", pair, strict=True)}
         graph = Case.of(network.with_bits(bits), {"hardware": hardware, "mapping": mapping}).graph
-        each = ModeArrays(graph.network, graph.stages, hardware)
+        each = Storage(graph.stages, None, graph.network, hardware)
         shapes = [(1, 1)] if mapping == "im2col" else None
         every = [
             [
@@ -163,9 +163,9 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
         ]
         for modes in itertools.product(*every):
             blocks, copies = zip(*modes, strict=True)
-            taken = each.each(blocks, np.array(copies))
+            taken = each.each([Mode(*block) for block in blocks], np.array(copies))
             if mapping == "im2col":
-                taken = np.array(copies) * [each.of(i, (1, 1)).count.arrays(1) for i in range(2)]
+                taken = np.array(copies) * [each.of(i, PLAIN).count.arrays(1) for i in range(2)]
             if taken.sum() <= arrays:
                 makespan = makespan_of(graph.in_blocks(blocks), np.array(copies))
                 fastest = makespan if fastest is None else min(fastest, makespan)
@@ -178,26 +178,6 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
     found = optimize(case, arrays, Request(), Work(work=100))
     assert found.lower_bound <= fastest <= found.makespan
     assert found.gap > 0 or found.makespan == fastest
-
-
-@given(random=randoms)
-def test_fewest_arrays_within_the_limit(random: Random) -> None:
-    """Against all options: the least sum, or none where no options keep to the limit."""
-    options = [
-        [Option(random.randint(1, 9), random.randint(0, PARTS)) for _ in range(random.randint(1, 4))]
-        for _ in range(random.randint(1, 4))
-    ]
-    fitting = [
-        sum(own.arrays for own in some)
-        for some in itertools.product(*options)
-        if sum(own.sensitivity for own in some) <= MOST_PARTS
-    ]
-    chosen, bound = cheapest_options(options)
-    assert bound == min(fitting, default=2**60)
-    if fitting:
-        taken = [own[at] for own, at in zip(options, chosen, strict=True)]
-        assert sum(own.arrays for own in taken) == bound
-        assert sum(own.sensitivity for own in taken) <= MOST_PARTS
 
 
 def test_fewer_bits_buy_copies(tmp_path: Path) -> None:

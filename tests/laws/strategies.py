@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.geometry import Shape
@@ -224,7 +224,7 @@ class Clocks:
     tick: int
 
     def __call__(self, stage: int, block: tuple[int, int]) -> BatchTicks:
-        random = Random(f"{self.seed} {stage} {block}")
+        random = Random(f"{self.seed} {stage} {tuple(block[:2])}")
         compute = sorted(self.tick * random.randint(1, 16) for _ in range(random.choice((1, 1, 3))))
         return BatchTicks(tuple(compute), self.tick * random.choice((0, 0, 0.75, 4.0)))
 
@@ -292,7 +292,9 @@ def random_problem(
             spare -= 1
         enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
         if 2 <= len(windows) <= stages and windows.max() > 3 and enough:
-            problem = Problem(StageGraph.build(network), demand, int(demand.sum()) + spare, CopyModes(demand))
+            problem = Problem(
+                StageGraph.build(network), demand, int(demand.sum()) + spare, Storage.of_copies(demand)
+            )
             return enumerate_all(Clocks(random.randrange(2**30), tick).of(problem) if tick else problem)
 
 

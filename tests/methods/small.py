@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from laws.strategies import Enumerated, enumerate_all
 
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -30,7 +30,7 @@ def problem(extent: int, nodes: list[dict[str, Any]], demand: list[int], budget:
     items = [{"name": "in", "op": "input", "shape": [1, extent, extent]}, *nodes]
     graph = StageGraph.build(Network.build("small", items))
     arrays = np.array(demand, dtype=np.int64)
-    return Problem(graph, arrays, budget, CopyModes(arrays))
+    return Problem(graph, arrays, budget, Storage.of_copies(arrays))
 
 
 def pyramid(demand: list[int], budget: int) -> Problem:

@@ -111,4 +111,4 @@ def test_modes_by_hand() -> None:
     problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2)
     found = milp.solve(problem, Work(work=ENOUGH), 0)
     assert found.lower_bound == 5
-    assert (found.choice.blocks[0], found.choice.copies[0]) == ((2, 2), 1)
+    assert (found.choice.modes[0].block, found.choice.copies[0]) == ((2, 2), 1)

@@ -19,7 +19,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
 from rramalloc.search import interval
@@ -63,7 +63,7 @@ def small_problem(random: Random) -> Enumerated:
     while True:
         graph = StageGraph.build(chain(random, 4, 7))
         demand = np.array([random.randint(1, 4) for _ in graph.stages], dtype=np.int64)
-        case = Problem(graph, demand, int(demand.sum()) + random.randint(1, 25), CopyModes(demand))
+        case = Problem(graph, demand, int(demand.sum()) + random.randint(1, 25), Storage.of_copies(demand))
         if np.prod(case.largest.astype(float)) < 200_000:
             return enumerate_all(case)
 

@@ -16,8 +16,9 @@ from rramalloc.allocation.check import check_answer
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.demand import ModeArrays
-from rramalloc.mapping.modes import ArrayCount, Variant
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.modes import ArrayCount
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named
 from rramalloc.methods.sdk import cycles, square_block
@@ -35,14 +36,14 @@ VGG13 = [
 ]  # fmt: skip
 
 
-def modes_of(layer: Layer, lines: int) -> ModeArrays:
+def modes_of(layer: Layer, lines: int) -> Storage:
     image, kernel, inputs, outputs = layer
     nodes = [
         {"name": "input", "op": "input", "shape": [inputs, image, image]},
         {"name": "conv", "op": "conv", "inputs": ["input"], "out_channels": outputs, "kernel": kernel},
     ]
     network = Network.build("layer", nodes)
-    return ModeArrays(network, network.stages, load_hardware("plain").with_crossbar(lines, lines))
+    return Storage(network.stages, None, network, load_hardware("plain").with_crossbar(lines, lines))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_windows_of_a_transposed_convolution(pads: int) -> None:
          "kernel": 8, "stride": 2, "pads": pads},
     ]  # fmt: skip
     network = Network.build("layer", nodes)
-    modes = ModeArrays(network, network.stages, load_hardware("plain").with_crossbar(36, 36))
+    modes = Storage(network.stages, None, network, load_hardware("plain").with_crossbar(36, 36))
     pixels = 16 - 2 * pads + pads % 2
     sizes = [(tall, wide) for tall in range(2, 11, 2) for wide in range(2, 11, 2)]
     fitting = [(h, w) for h, w in sizes if (h // 2 + 3) * (w // 2 + 3) <= 36 >= h * w]
@@ -110,8 +111,8 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     case = random_problem(random, 7, 5, ANY + ALL_PIXELS, 5)
     graph = case.problem.graph
     lines = random.choice((8, 16, 64))
-    modes = ModeArrays(graph.network, graph.stages, load_hardware("plain").with_crossbar(lines, lines))
-    demand = modes.each(graph.blocks, np.ones(len(graph.stages), dtype=np.int64))
+    modes = Storage(graph.stages, None, graph.network, load_hardware("plain").with_crossbar(lines, lines))
+    demand = modes.each(graph.modes, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
     problem = Problem(graph, demand, budget, modes)
     found = propose(problem, Request(method=name), Work(work=1))
@@ -146,15 +147,15 @@ def test_copies_go_to_the_slowest_layer() -> None:
 @pytest.mark.parametrize("name", ["sdk", "vw-sdk"])
 def test_arrays_are_looked_up_in_proportion_to_the_layers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 layers took 37 s when every step counted the arrays of all of them."""
-    looks, count = [0], ModeArrays.count
+    looks, count = [0], Storage.count
     hardware = load_hardware("plain")
     problems = [Case(chain(n), hardware, MappingOptions(mapping="sdk")).problem(8 * n) for n in (40, 80)]
 
-    def counted(self: ModeArrays, stage: int, block: Variant) -> ArrayCount:
+    def counted(self: Storage, stage: int, mode: Mode) -> ArrayCount:
         looks[0] += 1
-        return count(self, stage, block)
+        return count(self, stage, mode)
 
-    monkeypatch.setattr(ModeArrays, "count", counted)
+    monkeypatch.setattr(Storage, "count", counted)
     each = []
     for problem in problems:
         looks[0] = 0

@@ -21,6 +21,7 @@ import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.errors import BudgetError, LimitError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
@@ -173,15 +174,16 @@ def ways_in(
 ) -> Iterator[dict[str, float]]:
     """Yield the quantities of all allocations in these blocks, timed in one call."""
     each = product(*(own[block] for own, block in zip(modes, blocks, strict=True)))
+    chosen = tuple(Mode(*block) for block in blocks)
     taken = {copies: arrays_taken(problem, blocks, np.array(copies)) for copies in each}
     rows = np.array([copies for copies, arrays in taken.items() if arrays <= problem.budget], dtype=np.int64)
     if not len(rows):
         return
-    fixed = problem.in_blocks(blocks)
+    fixed = problem.in_blocks(chosen)
     for copies, makespan in zip(rows, makespan_of_each(fixed.graph, rows).tolist(), strict=True):
         assert fixed.step_time is not None
-        step_ns, total = fixed.step_time.step_ns(copies), problem.measured(makespan, copies, blocks).total
-        interval = problem.interval(copies, blocks)
+        step_ns, total = fixed.step_time.step_ns(copies), problem.measured(makespan, copies, chosen).total
+        interval = problem.interval(copies, chosen)
         yield {
             "arrays": taken[tuple(copies.tolist())], "makespan": makespan, "latency_ns": makespan * step_ns,
             "interval": interval, "interval_ns": interval * step_ns,
@@ -196,8 +198,8 @@ def divides(grid: BlockGrid, divide: str, block: tuple[int, int], copies: int, t
 
 def arrays_taken(problem: Problem, blocks: tuple[tuple[int, int], ...], copies: Any) -> int:
     """Arrays of an allocation: whole tiles where each is of one layer (docs/sources/model.md 15)."""
-    stored = problem.modes.stored(blocks, copies).tolist()
-    hardware = problem.modes.hardware
+    stored = problem.storage.stored([Mode(*block) for block in blocks], copies).tolist()
+    hardware = problem.storage.hardware
     chip = None if hardware is None else hardware.own_tiles
     room = 1 if chip is None else chip.arrays_per_tile
     return sum(room * -(-arrays // room) for arrays in stored)

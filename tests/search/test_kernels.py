@@ -17,7 +17,8 @@ from laws.strategies import Clocks, random_network, random_problem, random_repli
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
+from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.archive import Archive, Slots, keep
@@ -122,7 +123,7 @@ class DrawnModes:
         least = Case(network, hardware, options).problem(2**20).minimum
         self.problem = Case(network, hardware, options).problem(least + self.random.choice((2, 8, 40)))
         if self.copies_only:
-            self.problem = replace(self.problem, modes=CopyModes(self.problem.demand))
+            self.problem = replace(self.problem, storage=Storage.of_copies(self.problem.demand))
         if self.tick:
             self.problem = Clocks(self.random.randrange(2**30), self.tick).of(self.problem)
         self.menu = Menu.of(self.problem)
@@ -132,8 +133,8 @@ class DrawnModes:
 
     def mode(self, stage: int) -> tuple[int, int]:
         """A random block of the menu, and copies of it."""
-        blocks = self.menu.blocks
-        block = self.random.randrange(int(blocks.first[stage]), int(blocks.first[stage + 1]))
+        blocks, first = self.menu.blocks, self.menu.first
+        block = self.random.randrange(int(first[stage]), int(first[stage + 1]))
         return block, self.random.randint(int(blocks.least[block]), int(blocks.most[block]))
 
     @property
@@ -153,8 +154,8 @@ class DrawnModes:
         return simulate(self.problem.in_blocks(self.blocks).graph, self.state.copies).makespan
 
     @property
-    def blocks(self) -> tuple[tuple[int, int], ...]:
-        return self.menu.choice(self.problem, self.state).blocks
+    def blocks(self) -> ModeOfEach:
+        return self.menu.choice(self.problem, self.state).modes
 
     @property
     def arrays(self) -> int:
@@ -277,12 +278,12 @@ def test_modes_of_a_beam_are_nearly_the_cheapest(tick: int, random: Random) -> N
     near, longest = random.choice((0.0, 0.1, 0.5)), random.choice((drawn.makespan, 2**40))
     search = BeamSearch(drawn.problem.graph.flat_extents, drawn.menu, drawn.tables, None, longest, near)  # type: ignore[arg-type]
     for i, each in enumerate(drawn.menu.stages):
-        kept = {drawn.menu.block(b) for b in range(*drawn.menu.blocks.first[i : i + 2].tolist())}
+        kept = {drawn.menu.block(b).block for b in range(*drawn.menu.first[i : i + 2].tolist())}
         every = [
             (tall, wide, copies, arrays, length)
             for tall, wide, copies, arrays, length in zip(
-                *(column.tolist() for column in (each.modes.tall, each.modes.wide, each.modes.low)),
-                *(column.tolist() for column in (each.modes.arrays, each.modes.length)),
+                *(column.tolist() for column in (each.each.tall, each.each.wide, each.low)),
+                *(column.tolist() for column in (each.arrays, each.length)),
                 strict=True,
             )
             if (tall, wide) in kept and length <= longest
@@ -294,7 +295,7 @@ def test_modes_of_a_beam_are_nearly_the_cheapest(tick: int, random: Random) -> N
         }
         rows = range(*search._modes.first[i : i + 2].tolist())
         block, copies, arrays = (column.tolist() for column in search._modes[1:4])
-        assert {(*drawn.menu.block(block[row]), copies[row]) for row in rows} == expected
+        assert {(*drawn.menu.block(block[row]).block, copies[row]) for row in rows} == expected
         assert [arrays[row] for row in rows] == sorted(arrays[row] for row in rows)
         assert search._modes.rest[i] == sum(arrays[first] for first in search._modes.first[i + 1 : -1])
 
@@ -317,12 +318,12 @@ def test_a_beam_never_loses_its_guide(tick: int, random: Random) -> None:
 def test_cheapest_modes(random: Random) -> None:
     """Of every stage the fewest arrays for at most a length, looked for in all its modes."""
     drawn = DrawnModes(random, random.choice((0, 5)))
-    lengths = [random.randint(1, int(each.modes.length.max()) + 1) for each in drawn.menu.stages]
+    lengths = [random.randint(1, int(each.length.max()) + 1) for each in drawn.menu.stages]
     drawn.state = drawn.menu.with_length(np.array(lengths))
     taken = drawn.problem.arrays_of_stages(drawn.state.copies, drawn.blocks).tolist()
     for each, length, arrays in zip(drawn.menu.stages, lengths, taken, strict=True):
-        fits = each.modes.length <= max(length, each.modes.length.min())
-        assert arrays == each.modes.arrays[fits].min()
+        fits = each.length <= max(length, each.length.min())
+        assert arrays == each.arrays[fits].min()
 
 
 @pytest.mark.parametrize("windows", [1, 2, 7, 49, 224, 3025])

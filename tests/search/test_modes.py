@@ -19,7 +19,8 @@ from rramalloc.allocation.case import Case
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping import mode as mapping_mode
+from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
@@ -84,11 +85,11 @@ def makespan_with_clocks(problem: Problem, modes: tuple[Mode, ...], clocks: Cloc
 
 def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, int]]:
     """docs/sources/model.md 10: every mode of a stage with at most so many arrays."""
-    assert isinstance(problem.modes, ModeArrays)
+    assert isinstance(problem.storage, Storage)
     node, grid = problem.graph.stages[stage], problem.graph.grids[stage]
     unit, largest = smallest_block(node), largest_block(node, problem.graph.network.shapes[node.name])
     for tall, wide in product(*(range(u, m + 1, u) for u, m in zip(unit, largest, strict=True))):
-        arrays = problem.modes.of(stage, (tall, wide))
+        arrays = problem.storage.of(stage, mapping_mode.Mode(tall, wide))
         for copies in range(1, grid.recut((tall, wide)).total + 1):
             if arrays.arrays(copies) <= most:
                 yield Mode((tall, wide), copies), arrays.arrays(copies)
@@ -151,8 +152,8 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     for case in examples(seed, 12):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
-        assert case.problem.arrays(answer.choice.copies, answer.choice.blocks) <= case.problem.budget
-        reached = makespan_of(case.problem.in_blocks(answer.choice.blocks).graph, answer.choice.copies)
+        assert case.problem.arrays(answer.choice.copies, answer.choice.modes) <= case.problem.budget
+        reached = makespan_of(case.problem.in_blocks(answer.choice.modes).graph, answer.choice.copies)
         assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
@@ -164,7 +165,7 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     for case in examples(seed, 12, tick, 300):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
-        reached = makespan_of(case.problem.in_blocks(answer.choice.blocks).graph, answer.choice.copies)
+        reached = makespan_of(case.problem.in_blocks(answer.choice.modes).graph, answer.choice.copies)
         assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
@@ -213,8 +214,8 @@ def check_modes_left(case: Solved, menu: Menu) -> None:
             assert left.bound <= case.best * (1 + 1e-9)
         for _, _, modes in good:
             for stage, mode in enumerate(modes):
-                own = menu.stages[stage].modes.take(left.rows[stage])  # type: ignore[index]
-                held = (own.tall == mode.block[0]) & (own.wide == mode.block[1])
+                own = menu.stages[stage].take(left.rows[stage])  # type: ignore[index]
+                held = (own.each.tall == mode.block[0]) & (own.each.wide == mode.block[1])
                 assert (held & (own.low <= mode.copies) & (mode.copies <= own.high)).any()
 
 
@@ -232,9 +233,9 @@ def test_the_least_sum_of_batches() -> None:
             for _, arrays, modes in case.ways
         ]
         answer = sequential.solve_in_turn(case.problem, Work(), None)
-        assert answer.choice.blocks is not None
-        batches = -(-case.problem.in_blocks(answer.choice.blocks).graph.windows // answer.choice.copies)
-        arrays = case.problem.arrays(answer.choice.copies, answer.choice.blocks)
+        assert answer.choice.modes is not None
+        batches = -(-case.problem.in_blocks(answer.choice.modes).graph.windows // answer.choice.copies)
+        arrays = case.problem.arrays(answer.choice.copies, answer.choice.modes)
         assert (int(batches.sum()), arrays) == min(sums)
         assert answer.objective_bound == min(sums)[0]
 
@@ -272,12 +273,12 @@ def test_a_menu_lists_the_fewest_arrays_for_every_number_of_batches(random: Rand
 def test_modes_within_an_interval_keep_it_with_every_number_of_copies(random: Random, tick: int) -> None:
     """A batch of more copies may take longer, so that the copies left of a block need not be a range."""
     case = random_problem(random, 6, 5, OPS, 3, tick)
-    problem, blocks = case.problem, case.problem.graph.blocks
+    problem, blocks = case.problem, case.problem.graph.modes
     longest = random.choice([problem.interval(row, blocks) for row in case.allocations[:50]])
     limited = limited_to(problem, longest)
     for i, each in enumerate(all_modes(limited)):
         every = range(1, int(limited.largest[i]) + 1)
-        ends = zip(*(end.tolist() for end in each.copies_of_blocks()), strict=True)
+        ends = zip(*(end.tolist() for end in each.copies_of_modes()), strict=True)
         left = {n for low, high in ends for n in range(low, high + 1)}
         total = problem.total(i, blocks[i])
         lengths = {n: -(-total // n) * problem.ticks(i, blocks[i], n) for n in every}
@@ -312,18 +313,18 @@ def test_a_mode_outside_of_the_menu_has_one_that_stands_in_for_it() -> None:
     menu, outside = Menu.of(problem), 0
     start = menu.choice(problem, menu.smallest)
     for i, each in enumerate(menu.stages):
-        for row in range(len(each.block)):
-            blocks, copies = list(start.blocks), start.copies.copy()
-            blocks[i], copies[i] = each.variant(row), each.modes.low[row]
+        for row in range(len(each)):
+            blocks, copies = list(start.modes), start.copies.copy()
+            blocks[i], copies[i] = each.mode(row), each.low[row]
             found = problem.choice(copies, tuple(blocks))
             state = menu.choice(problem, menu.state(found))
-            if menu.numbers[i][each.block[row]] >= 0:
+            if menu.numbers[i][each.row[row]] >= 0:
                 assert state.identity == found.identity
                 continue
             outside += 1
             assert state.arrays <= found.arrays
             assert (
-                problem.lengths(state.copies, state.blocks) <= problem.lengths(found.copies, found.blocks)
+                problem.lengths(state.copies, state.modes) <= problem.lengths(found.copies, found.modes)
             ).all()
     assert outside
     assert auto.solve(problem, Work(), 0).choice.makespan == 46

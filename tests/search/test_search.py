@@ -23,7 +23,7 @@ from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameErr
 from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.methods.registry import method_named
 from rramalloc.network.network import Network
 from rramalloc.search import auto
@@ -74,7 +74,7 @@ def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
     3,000 stages at 5 copies each once took 9.9 s where 1 s was allowed, 10,000 stages 104 s.
     """
     demand = np.full(800, 2, dtype=np.int64)
-    chain = Problem(long_chain(800), demand, int(copies * demand.sum()), CopyModes(demand))
+    chain = Problem(long_chain(800), demand, int(copies * demand.sum()), Storage.of_copies(demand))
     work = Work(work=10, cores=1)
     auto.solve(chain, work, 0)
     assert 0 < work.spent_s <= 2 * 10 * SECONDS_PER_WORK

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 from methods.small import conv, copies, problem
 
-from rramalloc.mapping.demand import CopyModes
+from rramalloc.mapping.demand import Storage
 from rramalloc.search import sequential
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
@@ -78,7 +78,7 @@ def test_plain_dynamic_program(random: Random) -> None:
     position = [case.graph.names.index(f"c{index}") for index in range(stages)]
     ordered = np.zeros(stages, dtype=np.int64)
     ordered[position] = demand
-    case = Problem(case.graph, ordered, budget, CopyModes(ordered))
+    case = Problem(case.graph, ordered, budget, Storage.of_copies(ordered))
     found = sequential.solve(case, Work(), 0).choice.copies
     assert case.fits(found)
     assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)

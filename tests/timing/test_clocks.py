@@ -13,6 +13,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
+from rramalloc.mapping.mode import PLAIN
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.clocks import timed_graph
@@ -86,8 +87,8 @@ def test_kernel_split_reads_the_channels_of_a_position(tmp_path: Any) -> None:
     )
     assert split.clocks is not None
     assert whole.clocks is not None
-    assert [split.clocks(stage, (1, 1)).compute for stage in (0, 1)] == [(80,), (80,)]
-    assert [whole.clocks(stage, (1, 1)).compute for stage in (0, 1)] == [(2 * 80,), (8 * 80,)]
+    assert [split.clocks(stage, PLAIN).compute for stage in (0, 1)] == [(80,), (80,)]
+    assert [whole.clocks(stage, PLAIN).compute for stage in (0, 1)] == [(2 * 80,), (8 * 80,)]
 
 
 def test_an_allocation_says_its_ticks(tmp_path: Any) -> None:

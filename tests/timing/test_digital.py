@@ -20,6 +20,7 @@ from rramalloc.allocation.check import finish_by_cumulative_maximum
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import KINDS, LAYERS
 from rramalloc.timing.clocks import timed_graph
@@ -177,7 +178,7 @@ def test_bounds_hold_and_the_best_is_found(seed: int, mapping: Any) -> None:
 def _arrays(problem: Any, stage: int, block: tuple[int, int], copies: int) -> int:
     if problem.one_block:
         return copies * int(problem.demand[stage])
-    return int(problem.modes.of(stage, block).arrays(copies))
+    return int(problem.storage.of(stage, Mode(*block)).arrays(copies))
 
 
 CHIP = {

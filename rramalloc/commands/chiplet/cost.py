@@ -436,7 +436,12 @@ def chiplet_cost(
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
     network = as_network(source, input_shapes, input_values=input_values)
     placed = as_placement(placement)
-    given = read_allocation(allocation).made_for(network).without_blocks(network, "chiplet cost")
+    given = (
+        read_allocation(allocation)
+        .made_for(network)
+        .without_blocks(network, "chiplet cost")
+        .of_one_kind("chiplet cost")
+    )
     check(placed, network, given.replication)
     own = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, own)

@@ -25,6 +25,7 @@ from rramalloc.commands.evaluate.strategy import (
 from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks_of
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.hardware.values import values_of
@@ -249,6 +250,9 @@ def evaluate(
     if chip is not None and not isinstance(chip, ChipPerformance):
         machines = [as_hardware(chip, crossbar, set_values)] * max(1, len(given))
     machines = machines or [as_hardware(DEFAULT_PRESET, crossbar, set_values)]
+    for machine in machines:
+        if machine.kinds is not None:
+            raise one_kind_only(machine, "evaluate")
     parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
     if parameters is chip and any(name.startswith("units.") for name in values_of(set_values)):
         raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")

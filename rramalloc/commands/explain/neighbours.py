@@ -16,11 +16,10 @@ from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import layers_of
 from rramalloc.errors import BudgetError, TargetError
-from rramalloc.mapping.modes import block_of
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
-from rramalloc.search.problem import Answer, Problem, variants_of
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
@@ -60,7 +59,7 @@ class Neighbours:
     @property
     def taken(self) -> npt.NDArray[np.int64]:
         """Arrays of all copies of every stage, canonical order."""
-        return self.problem.arrays_of_stages(self.timing.replication, self.timing.graph.blocks)
+        return self.problem.arrays_of_stages(self.timing.replication, self.timing.graph.modes)
 
     @property
     def arrays(self) -> int:
@@ -294,10 +293,13 @@ class Neighbours:
         if hardware.memory is None or problem.step_time is None:
             return 0.0
         each = list[float]()
-        for stage, (node, modes) in enumerate(zip(graph.stages, all_modes(problem), strict=True)):
-            blocks = {block_of(variant) for variant in variants_of(modes.blocks)}
+        for stage, (node, listed) in enumerate(zip(graph.stages, all_modes(problem), strict=True)):
+            modes = set(listed.modes)
             each.append(
-                min(problem.total(stage, b) * access_ns(graph.network, node, b, hardware) for b in blocks)
+                min(
+                    problem.total(stage, mode) * access_ns(graph.network, node, mode.block, hardware)
+                    for mode in modes
+                )
             )
         if hardware.memory.scope == "per_layer":
             return max(each)

@@ -112,6 +112,7 @@ def subject_of(
         own = placed.options
         source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc, host=own.host)
     source = source.with_arguments(network, given or {})
+    source.of_one_kind("export")
     if source.options.mapping != "sdk":
         source.without_blocks(network, f"mapping {source.options.mapping!r}")
     return Subject.build(network, source, placed)

@@ -18,7 +18,7 @@ from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import block_arrays, demands
-from rramalloc.mapping.modes import SINGLE
+from rramalloc.mapping.mode import SINGLE
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network

@@ -33,7 +33,7 @@ from rramalloc.files import check_writable, write_bytes
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import NetworkLike, network_of
-from rramalloc.mapping.demand import ModeArrays, demands, filter_of, fold_refusal, folds
+from rramalloc.mapping.demand import Storage, demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import (
     MAX_ALIGN,
     UNFOLDED,
@@ -384,7 +384,7 @@ def fold(
     sizes = folds(source, stages, machine, options) or []
     after = demands(source, stages, machine, options)
     before = demands(source, stages, machine, DEFAULT_MAPPING if best else options.changed(fold=False))
-    modes, layers = ModeArrays(source, graph.stages, machine), []
+    modes, layers = Storage(graph.stages, None, source, machine), []
     for index, stage, size, arrays, whole in zip(
         graph.network_order, stages, sizes, after, before, strict=True
     ):
@@ -446,20 +446,21 @@ class LayerLayout(NamedTuple):
 
 
 def _best_layout(
-    modes: ModeArrays, index: int, stage: Stage, windows: int, most: int, folded: LayerLayout
+    storage: Storage, index: int, stage: Stage, windows: int, most: int, folded: LayerLayout
 ) -> LayerLayout:
     """Return a layer's layout with the fewest array-steps in at most the arrays of im2col, `most`."""
     possible = [LayerLayout("im2col", most), folded]
     try:
         options = DEFAULT_MAPPING.changed(mapping="whole_kernel")
-        [whole] = demands(modes.network, [stage], modes.hardware, options)
+        network, hardware = storage.laid_out
+        [whole] = demands(network, [stage], hardware, options)
         possible.append(LayerLayout("whole_kernel", whole))
     except SpecError:  # a kernel with more positions than wordlines
         pass
-    every = stage_modes(modes, index, most).modes
-    row = np.lexsort((every.total, every.arrays, every.arrays * every.batches))[0]
+    every = stage_modes(storage, index, most)
+    row = np.lexsort((every.each.total, every.arrays, every.arrays * every.batches))[0]
     arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
-    block = int(every.tall[row]), int(every.wide[row])
+    block = every.mode(int(row)).block
     possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
     fitting = [each for each in possible if each.arrays <= most]
     return min(fitting, key=lambda each: (each.array_steps(windows), each.arrays))

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from rramalloc.search.work import Work
 
 _TABLE = table_of(
-    "layer=name, windows, demand, block, replication, arrays, cycles, NormalOp=normal_op, PreOp=pre_op, "
-    "Tail=tail, Op=op, start, finish, fold, utilisation, weight_bits, input_bits, energy_pj, area_um2",
-    texts="name",
+    "layer=name, windows, kind, demand, block, replication, arrays, cycles, NormalOp=normal_op, "
+    "PreOp=pre_op, Tail=tail, Op=op, start, finish, fold, utilisation, weight_bits, input_bits, "
+    "energy_pj, area_um2",
+    texts="name kind",
     spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start demand finish cycles windows",
 )
 _WITH_RELOAD = ("reload", "output_format", "output", "quiet")
@@ -108,7 +109,7 @@ def optimize(
     from rramalloc.search.work import Work
 
     machine = as_hardware(shared["hardware"], shared["crossbar"], shared["set_values"])
-    if arrays is None and machine.chip is None:
+    if arrays is None and machine.chip is None and machine.kinds is None:
         name = shared["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:
@@ -187,7 +188,10 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
     arrays, hardware = allocation.arrays, allocation.hardware
     yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
     yield "hardware", hardware_words(hardware, mapping_words(allocation.options))
-    yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
+    if arrays.by_kind is None:
+        yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
+    else:
+        yield "arrays", f"{arrays.used} used: {arrays.limits}"
     yield "makespan", number_of(allocation.makespan, allocation.time_unit)
     yield (
         "interval",

@@ -15,9 +15,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
     facts = (
         makespan_fact(allocation),
         Fact("Gap", *_gap(allocation)),
-        Fact(
-            "Arrays used", f"{arrays.used:,}", f"of a budget of {arrays.budget:,}; least {arrays.minimum:,}"
-        ),
+        Fact("Arrays used", f"{arrays.used:,}", arrays.limits),
         Fact(
             "Interval",
             steps(allocation.interval, allocation.time_unit),
@@ -28,7 +26,7 @@ def allocation_section(allocation: Allocation, timed: Timed | None, detail: Deta
     return section_of(
         "Allocation",
         allocation,
-        title=f"{allocation.network.name} on {counted(arrays.budget, 'array')}",
+        title=f"{allocation.network.name} on {counted(arrays.budget or arrays.used, 'array')}",
         facts=facts,
         limit=_opening(allocation, timed),
         blocks=layer_blocks(allocation, timed, detail),

@@ -169,6 +169,7 @@ def place(
     check_range("work", work, 0, MAX_WORK)
     source = network_of(network, given)
     what = read_allocation(allocation).made_for(source).with_arguments(source, given)
+    what.of_one_kind("place")
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
     measured = measured_steps(latency_table, source, what.options, what.hardware, what.measured)

@@ -34,7 +34,7 @@ from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import Ways, check_transfer, delays, transfer
 from rramalloc.errors import SpecError
-from rramalloc.mapping.modes import Variant
+from rramalloc.mapping.mode import Mode
 from rramalloc.network.geometry import Pair
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
@@ -65,7 +65,7 @@ class _Slower:
     clocks: Clocks
     factors: Floats
 
-    def __call__(self, stage: int, block: Variant) -> BatchTicks:
+    def __call__(self, stage: int, block: Mode) -> BatchTicks:
         ticks, factor = self.clocks(stage, block), float(self.factors[stage])
         compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
         return BatchTicks(compute, ticks.per_copy * factor)

@@ -39,11 +39,11 @@ from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Write
-from rramalloc.mapping.demand import ModeArrays, demands, modes_of_stages, once
-from rramalloc.network.geometry import Pair
+from rramalloc.mapping.demand import demands, once, storage_of
+from rramalloc.mapping.mode import Mode
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
-from rramalloc.search.menu import Modes, StageModes, modes_of
+from rramalloc.search.menu import StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
@@ -105,12 +105,12 @@ class LoadedRun(RangedByArrays):
 
     def write_ns(self, found: Choice) -> float:
         """Time to write the weights."""
-        return self.writing.ns(self.writing.wordlines(found.blocks, found.copies))
+        return self.writing.ns(self.writing.wordlines(found.modes, found.copies))
 
     def run_ns(self, found: Choice) -> float:
         """Time of all inputs: the latency of one, and an interval for each of the others."""
-        interval = self.problem.interval(found.copies, found.blocks) if self.inputs > 1 else 0
-        step_ns = self.problem.step_ns(found.copies, found.blocks)
+        interval = self.problem.interval(found.copies, found.modes) if self.inputs > 1 else 0
+        step_ns = self.problem.step_ns(found.copies, found.modes)
         return (found.makespan + (self.inputs - 1) * interval) * step_ns
 
     @override
@@ -148,12 +148,12 @@ class LoadedRun(RangedByArrays):
         so this is the optimum of them; with blocks it need not be.
         """
         best, best_ns, (stairs,) = None, math.inf, self._stairs
-        modes = stairs.near(0, len(stairs.modes.length))
-        for (block, copies), length in modes:
-            written = self.writing.ns(self.writing.of_stage(0, block, copies))
-            found = self.problem.choice(np.array([copies], dtype=np.int64), (block,))
+        modes = stairs.near(0, len(stairs.modes))
+        for (mode, copies), length in modes:
+            written = self.writing.ns(self.writing.of_stage(0, mode.block, copies))
+            found = self.problem.choice(np.array([copies], dtype=np.int64), (mode,))
             value = written + self.inputs * Latency(self.problem).in_ns(length)
-            if value < best_ns and self.problem.holds(found.copies, found.blocks):
+            if value < best_ns and self.problem.holds(found.copies, found.modes):
                 best, best_ns = found, value
         if best is None:
             raise AssertionError("one copy fits")
@@ -176,13 +176,13 @@ class LoadedRun(RangedByArrays):
             for stage, stairs in enumerate(self._stairs):
                 timing = problem.timing(best_choice)
                 length = int(timing.batches[stage] * timing.cycles[stage])
-                for (block, copies), _ in stairs.near(length, _STEPS):
+                for (mode, copies), _ in stairs.near(length, _STEPS):
                     if stop.out_of_time:
                         return replace(answer, choice=best_choice)
-                    blocks, replication = list(timing.graph.blocks), best_choice.copies.copy()
-                    blocks[stage], replication[stage] = block, copies
-                    trial = problem.choice(replication, tuple(blocks))
-                    if not problem.holds(replication, trial.blocks):
+                    modes, replication = list(best_choice.modes), best_choice.copies.copy()
+                    modes[stage], replication[stage] = mode, copies
+                    trial = problem.choice(replication, tuple(modes))
+                    if not problem.holds(replication, trial.modes):
                         continue
                     tried += 1
                     value = self.value_of(problem.timing(trial))
@@ -213,7 +213,7 @@ class Staircase:
     arrays, rows: fewest of all modes up to each.
     """
 
-    modes: Modes
+    modes: StageModes
     arrays: Ints
     rows: Ints
 
@@ -222,8 +222,8 @@ class Staircase:
         """Return the staircase of a stage's modes with up to `most` arrays."""
         listed = modes_of(problem, stage, most)
         rows = _rows(problem, writing, stage, listed)
-        order = np.lexsort((rows, listed.modes.length))
-        modes, rows = listed.modes.take(order), rows[order]
+        order = np.lexsort((rows, listed.length))
+        modes, rows = listed.take(order), rows[order]
         return cls(modes, np.minimum.accumulate(modes.arrays), np.minimum.accumulate(rows))
 
     def least(self, longest: int) -> tuple[int, int, int]:
@@ -231,8 +231,8 @@ class Staircase:
         at = int(np.searchsorted(self.modes.length, longest, side="right")) - 1
         return (0, int(self.arrays[at]), int(self.rows[at])) if at >= 0 else (1, 0, 0)
 
-    def near(self, length: int, steps: int) -> list[tuple[tuple[Pair, int], int]]:
-        """Return the modes (block, copies) that write fewer wordlines than all faster ones, with their
+    def near(self, length: int, steps: int) -> list[tuple[tuple[Mode, int], int]]:
+        """Return the modes (mode, copies) that write fewer wordlines than all faster ones, with their
         length.
 
         Those about as long as `length`: so many steps of the staircase in both directions.
@@ -241,21 +241,21 @@ class Staircase:
         rows = np.flatnonzero(falls)
         at = int(np.searchsorted(self.modes.length[rows], length))
         modes = self.modes.take(rows[max(0, at - steps) : at + steps + 1])
-        blocks = zip(modes.tall.tolist(), modes.wide.tolist(), strict=True)
-        return list(zip(zip(blocks, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
+        each = map(modes.mode, range(len(modes)))
+        return list(zip(zip(each, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
 
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Return the wordlines that the copies of every mode take."""
-    if not (isinstance(problem.modes, ModeArrays) and problem.chooses_blocks):
-        return listed.modes.low * writing.least_rows[stage]
+    if not problem.chooses_blocks:
+        return listed.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
-    blocks = [problem.modes.of(stage, (int(tall), int(wide))) for tall, wide, *_ in listed.blocks]
+    blocks = [problem.storage.of(stage, mode) for mode in listed.modes]
     each = [
         own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
         for own in blocks
     ]
-    rows: Ints = listed.modes.low * np.array(each, dtype=np.int64)[listed.block]
+    rows: Ints = listed.low * np.array(each, dtype=np.int64)[listed.row]
     return rows
 
 
@@ -350,7 +350,7 @@ class CutSearch:
         if not hardware.own_clock:
             step_ns = min(hardware.of_layer(stage).compute_ns or 0.0 for stage in timed.stages)
         demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
-        modes = modes_of_stages(network, timed.stages, hardware, options)
+        modes = storage_of(network, timed.stages, hardware, options)
         least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
         budget = max(int(least.sum()), self.arrays)
         problem = Problem(timed, demand, budget, modes, once=least)

@@ -212,10 +212,10 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
-    written = objective.writing.wordlines(timing.graph.blocks, timing.replication)
+    written = objective.writing.wordlines(timing.graph.modes, timing.replication)
     write_ns, run_ns = (
         objective.writing.ns(written),
-        objective.run_ns(problem.choice(timing.replication, timing.graph.blocks, timing.makespan)),
+        objective.run_ns(problem.choice(timing.replication, timing.graph.modes, timing.makespan)),
     )
     segment = Segment(
         first=names[cut[0]],
@@ -263,7 +263,7 @@ def _energy(
     if model.leakage_mw is not None:
         most, gated = max(segment.arrays for segment in segments), model.energy.idle == "gated"
         leaking = [model.leaking_arrays(each.arrays if gated else most) * each.time_ns for each in segments]
-        static = model.leakage_mw * math.fsum(leaking) / inputs
+        static = model.leakage_mw[0] * math.fsum(leaking) / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:
         every = dynamic + writing + static

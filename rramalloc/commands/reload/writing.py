@@ -16,7 +16,7 @@ from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware, Write
 from rramalloc.mapping.blocks import CopiesSharing, stored
 from rramalloc.mapping.demand import WeightMatrix
-from rramalloc.mapping.modes import Variant, block_of
+from rramalloc.mapping.mode import Mode
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
 from rramalloc.timing.simulate import Replication
@@ -38,11 +38,11 @@ class Writing:
     mapping: Mapping
     _known: dict[tuple[int, Pair, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
 
-    def wordlines(self, blocks: Sequence[Variant], copies: Replication) -> Counter[int]:
+    def wordlines(self, blocks: Sequence[Mode], copies: Replication) -> Counter[int]:
         """Return the arrays by the number of their wordlines that are written."""
         arrays: Counter[int] = Counter()
         for stage, count in enumerate(copies.tolist()):
-            arrays.update(self.of_stage(stage, block_of(blocks[stage]), count))
+            arrays.update(self.of_stage(stage, blocks[stage].block, count))
         return arrays
 
     def ns(self, arrays: Counter[int]) -> float:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rramalloc.allocation.simulation import Simulation
 
 _TABLE = table_of(
-    "layer=name, windows, demand, block, replication, arrays, batches, cycles, start, finish, "
+    "layer=name, windows, kind, demand, block, replication, arrays, batches, cycles, start, finish, "
     "stall=stall_steps, fold, utilisation, energy_pj, area_um2",
-    texts="name",
+    texts="name kind",
     spare="area_um2 energy_pj windows demand batches fold utilisation arrays start replication",
 )
 SIMULATE: Help = {

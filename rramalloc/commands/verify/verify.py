@@ -500,7 +500,7 @@ def verify(
     check_range("noise", noise, 0, 1)
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
     source = network_of(network, given)
-    what = read_allocation(allocation).made_for(source)
+    what = read_allocation(allocation).made_for(source).of_one_kind("verify")
     if placement is None:
         what = what.with_arguments(source, given)
     else:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from rramalloc.mapping.mode import ModeTable
 from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Ancestors, NeedRules
 from rramalloc.search.bound.path_program import Floats, Ints, PathProgram, Row
@@ -38,15 +39,15 @@ from rramalloc.search.kernels.mode_tables import (
     separate_waits,
 )
 from rramalloc.search.kernels.prices import Offer
-from rramalloc.search.menu import Menu, Modes
+from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Problem
-from rramalloc.search.sensitivity import MOST_PARTS, tolls
+from rramalloc.search.resources import priced_limit
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.dependencies import Extent, through, union
 from rramalloc.timing.stage_graph import StageGraph
 
 Rows = tuple[Ints, ...]
-"""Rows of the StageModes.modes of every stage that may still meet the target."""
+"""Entries of the StageModes of every stage that may still meet the target."""
 Extents = tuple[Extent, ...]
 
 FEW_LABELS = 16  # labels of a stage in the first round, which removes most modes
@@ -58,7 +59,7 @@ _ENOUGH_PAIRS = 2000  # pairs from which on no longer ways are followed
 _CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
 _DEAREST = 8.0  # last price for every stage, in target / budget
 _RATIO = 1.6  # ratio of successive prices
-_SENSITIVE = 1000  # the limit of sensitivities in the relaxation: of the size of a budget of arrays
+_LIMIT_OF_AXIS = 1000  # the limit of an axis in the relaxation: of the size of a budget of arrays
 # Weights of the features by which modes differ: best of several on five root bounds.
 _DEAR = 8.0  # arrays, in target / budget
 _MILD = 0.5  # the time of a stage alone
@@ -71,8 +72,10 @@ _EVERY = 8  # one in this number of violated paths joins the relaxation
 _SMOOTHING = 0.5  # weight of the newest solution in a mean, whose longest paths cut deeper than the newest's
 TIGHT_ROUNDS = 5  # rounds of prices and relaxation at most
 _TIGHT_ENOUGH = 0.9  # a round that keeps more than this part of the modes is the last one
-_COLUMNS = tuple(name for name in Modes._fields if name in LabelledModes._fields)
+_OF_MODES = ("tall", "wide", "top", "left", "columns")
 """Columns of every mode that the tables read."""
+_OF_ENTRIES = ("low", "high", "batches", "period")
+"""Columns of every mode and its copies that they read."""
 
 
 def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
@@ -162,19 +165,20 @@ def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
         changes[:-1] |= column[1:] != column[:-1]
     changes[-1:] = True
     rows = np.flatnonzero(changes)
-    taken = {name: getattr(modes, name)[rows] for name in ("label", *_COLUMNS)}
+    taken = {name: getattr(modes, name)[rows] for name in ("label", *_OF_MODES, *_OF_ENTRIES)}
     return modes._replace(first=np.searchsorted(rows, modes.first), **taken)
 
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Remaining modes, cut into labels. runs, arrays, sensitivity: least of every label."""
+    """Remaining modes, cut into labels. runs, arrays, priced, amounts (by axis): least of every label."""
 
     rows: Rows
     modes: LabelledModes
     runs: Floats
     arrays: Ints
-    sensitivity: Ints
+    priced: Ints
+    amounts: Ints
     waits: Waits
 
 
@@ -206,7 +210,7 @@ class ModeBounder:
     pairs: Pairs = field(init=False)
 
     def __post_init__(self) -> None:
-        least = np.array([each.modes.period.min() for each in self.menu.stages], dtype=np.int64)
+        least = np.array([each.period.min() for each in self.menu.stages], dtype=np.int64)
         self.pairs, self.consumers = pairs_of(self.problem.graph, least)
         edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
         self.ends = list(zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True))
@@ -220,29 +224,33 @@ class ModeBounder:
 
     @cached_property
     def _budgets(self) -> list[tuple[list[Ints], int]]:
-        """Parts of every mode, and the sum allowed: of arrays, and with bits of sensitivities and of both."""
-        stages, budget, price = self.menu.stages, self.problem.budget, self.menu.price
-        budgets = [([each.modes.arrays for each in stages], budget)]
-        if self.problem.bits is not None:
-            budgets.append(([each.sensitivity for each in stages], MOST_PARTS))
-            both = budget + int(tolls(price, np.array(MOST_PARTS)))
-            budgets.append(([each.priced(price) for each in stages], both))
+        """What every mode takes, and the sum allowed: of the cost, of each axis, and of the priced cost."""
+        stages, menu = self.menu.stages, self.menu
+        budgets = [([each.arrays for each in stages], self.problem.budget)]
+        budgets += [([each.amounts(axis) for each in stages], axis.limit) for axis in menu.axes]
+        if menu.axes:
+            budgets.append(([each.priced(menu.axes, menu.prices) for each in stages], self._priced_limit))
         return budgets
+
+    @property
+    def _priced_limit(self) -> int:
+        """The priced cost that no allocation within all limits exceeds."""
+        return priced_limit(self.problem.resources, self.menu.prices, self.problem.budget)
 
     @property
     def label_all_s(self) -> float:
         """Seconds of cutting all modes into labels, counted."""
-        return self._s_per_mode * sum(len(each.modes.arrays) for each in self.menu.stages)
+        return self._s_per_mode * sum(len(each.arrays) for each in self.menu.stages)
 
     @property
     def everything(self) -> Rows:
         """All modes of all stages."""
-        return tuple(np.arange(len(each.modes.arrays)) for each in self.menu.stages)
+        return tuple(np.arange(len(each.arrays)) for each in self.menu.stages)
 
     def within_budget(self, rows: Rows, target: int) -> Rows | None:
         """Leave out modes that last longer than the target, or take more of a budget than others leave."""
         stages = self.menu.stages
-        rows = tuple(own[stages[i].modes.length[own] <= target] for i, own in enumerate(rows))
+        rows = tuple(own[stages[i].length[own] <= target] for i, own in enumerate(rows))
         if not all(len(own) for own in rows):
             return None
         for taken, budget in self._budgets:
@@ -315,8 +323,10 @@ class ModeBounder:
         rows = tuple(orders)
         size = np.array([int(label[-1]) + 1 for label in labels], dtype=np.int64)
         first = np.concatenate(([0], np.cumsum([len(own) for own in rows]))).astype(np.int64)
-        parts = [self.menu.stages[i].modes.take(own) for i, own in enumerate(rows)]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+        parts = [self.menu.stages[i].take(own) for i, own in enumerate(rows)]
+        of_modes = ModeTable.joined([part.each for part in parts])
+        columns = {name: getattr(of_modes, name) for name in _OF_MODES}
+        columns |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in _OF_ENTRIES}
         modes = LabelledModes(
             first=first,
             label=np.concatenate(labels),
@@ -325,16 +335,20 @@ class ModeBounder:
             width=self._width,
             **columns,
         )
-        block = np.concatenate([self.menu.stages[i].block[own] for i, own in enumerate(rows)])
+        block = np.concatenate([self.menu.stages[i].row[own] for i, own in enumerate(rows)])
         most = int(size.max())
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
-        sensitivity = np.zeros_like(arrays)
+        priced, axes = np.zeros_like(arrays), self.menu.axes
+        amounts = np.zeros((len(axes), *arrays.shape), dtype=np.int64)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
             starts = np.searchsorted(label, np.arange(size[i]))
             runs[i, : size[i]] = np.minimum.reduceat(part.length, starts)
             arrays[i, : size[i]] = np.minimum.reduceat(part.arrays, starts)
-            parts_of = self.menu.stages[i].sensitivity[rows[i]]
-            sensitivity[i, : size[i]] = np.minimum.reduceat(parts_of, starts)
+            if axes:
+                of_part = part.priced(axes, self.menu.prices)
+                priced[i, : size[i]] = np.minimum.reduceat(of_part, starts)
+            for axis, of_axis in zip(axes, amounts, strict=True):
+                of_axis[i, : size[i]] = np.minimum.reduceat(part.amounts(axis), starts)
         count = len(self.consumers)
         waits = Waits(
             np.empty((count, most, most), dtype=np.int64),
@@ -343,18 +357,18 @@ class ModeBounder:
             np.zeros((count, most), dtype=np.int64),
         )
         fill_waits(modes, _fastest(modes, block), self.pairs, waits)
-        return Labelling(rows, modes, runs, arrays, sensitivity, waits)
+        return Labelling(rows, modes, runs, arrays, priced, amounts, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
         """Return a label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
         if len(rows) <= labels:
-            modes = self.menu.stages[stage].modes
-            order = np.lexsort((modes.arrays[rows], -modes.length[rows]))
+            every = self.menu.stages[stage]
+            order = np.lexsort((every.arrays[rows], -every.length[rows]))
             label = np.empty(len(rows), dtype=np.int64)
             label[order] = np.arange(len(rows))
             return label
-        modes = self.menu.stages[stage].modes.take(rows)
-        priced = self.menu.stages[stage].priced(self.menu.price)[rows]
+        modes = self.menu.stages[stage].take(rows)
+        priced = modes.priced(self.menu.axes, self.menu.prices)
         features = self._features(stage, modes, priced, target, _DEAR * price)
         order = np.argsort(features.sum(axis=1), kind="stable")
         found = np.empty(len(rows), dtype=np.int64)
@@ -368,19 +382,19 @@ class ModeBounder:
         place[np.lexsort((least[1], -least[0]))] = np.arange(count)
         return place[label]
 
-    def _features(self, stage: int, modes: Modes, priced: Ints, target: int, price: float) -> Floats:
+    def _features(self, stage: int, modes: StageModes, priced: Ints, target: int, price: float) -> Floats:
         """Return the cost of each mode in steps, alone and by the waits of others: one row for each mode."""
         height = int(self._height[stage])
         rate = _BUSY * target / height
-        low, high, period = modes.low, modes.high, modes.period
-        rows, columns = np.divmod(low - 1, modes.columns)
-        need = (rows + 1) * modes.tall - modes.top - 1 + (columns + 1) / modes.columns
-        features = [_MILD * modes.length, price * priced, rate * need, rate * modes.tall]
+        low, high, period, block = modes.low, modes.high, modes.period, modes.each
+        rows, columns = np.divmod(low - 1, block.columns)
+        need = (rows + 1) * block.tall - block.top - 1 + (columns + 1) / block.columns
+        features = [_MILD * modes.length, price * priced, rate * need, rate * block.tall]
         for y in np.unique([0, 1, 3, height // 4, height // 2, 3 * height // 4]):
-            last = (y + modes.top) // modes.tall * modes.columns + modes.columns - 1
+            last = (y + block.top) // block.tall * block.columns + block.columns - 1
             features.append((last // high + 1) * period)
         for y in np.unique([height // 2, height - 4, height - 2]):
-            last = (y + modes.top) // modes.tall * modes.columns + modes.columns - 1
+            last = (y + block.top) // block.tall * block.columns + block.columns - 1
             features.append(_MILD * (modes.batches - last // low) * period)
         return np.stack(features, axis=1).astype(np.float64)
 
@@ -402,9 +416,8 @@ class ModeBounder:
         kept = np.arange(shape[1]) < size[:, None]
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
         budgets = [(labelling.arrays, self.problem.budget)]
-        if self.menu.price:
-            priced = labelling.arrays + tolls(self.menu.price, labelling.sensitivity)
-            budgets.append((priced, self._budgets[-1][1]))
+        if any(self.menu.prices):
+            budgets.append((labelling.priced, self._priced_limit))
         for arrays, budget in budgets:
             least = np.where(kept, arrays, np.int64(2**60)).min(axis=1)
             spare, price = budget - int(least.sum()), 0.0
@@ -442,10 +455,10 @@ class _Program(PathProgram):
         self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
         arrays = [own[:count] for own, count in zip(labelling.arrays, size, strict=True)]
         self.begin(labelling.runs, arrays, owner.problem.budget, none)
-        if owner.problem.bits is not None:
-            scale = _SENSITIVE / MOST_PARTS
-            every = zip(labelling.sensitivity, size, strict=True)
-            self.within([own[:count] * scale for own, count in every], _SENSITIVE)
+        for axis, amounts in zip(owner.menu.axes, labelling.amounts, strict=True):
+            scale = _LIMIT_OF_AXIS / max(axis.limit, 1)
+            every = zip(amounts, size, strict=True)
+            self.within([own[:count] * scale for own, count in every], _LIMIT_OF_AXIS)
         self.worthwhile = _WORTHWHILE * self.target
         self.separate(first=True)
         self._paths: dict[int, Path] = {}

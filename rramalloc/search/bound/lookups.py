@@ -214,4 +214,4 @@ def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancesto
 
 def clock_of(graph: StageGraph) -> Clock:
     """Ticks of a batch of every stage."""
-    return Clock.of([graph.clocks(i, block) for i, block in enumerate(graph.blocks)])
+    return Clock.of([graph.clocks(i, block) for i, block in enumerate(graph.modes)])

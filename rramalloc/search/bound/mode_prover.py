@@ -15,7 +15,6 @@ from rramalloc.search.bound.labels import TIGHT_ROUNDS, Left, ModeBounder, Rows
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
-from rramalloc.search.sensitivity import MOST_PARTS
 from rramalloc.search.work import Work
 
 OVERTIME_S = 2.0
@@ -182,27 +181,27 @@ class ModeProver:
         blocks, copies = [], []
         for i, own in enumerate(rows):
             stage = self.menu.stages[i]
-            priced = stage.priced(self.menu.price)[own]
-            row = int(own[np.lexsort((stage.modes.length[own], priced))[0]])
-            blocks.append(stage.variant(row))
-            copies.append(int(stage.modes.low[row]))
+            priced = stage.priced(self.menu.axes, self.menu.prices)[own]
+            row = int(own[np.lexsort((stage.length[own], priced))[0]])
+            blocks.append(stage.mode(row))
+            copies.append(int(stage.low[row]))
         found = self.problem.choice(np.array(copies, dtype=np.int64), tuple(blocks))
-        if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
+        if found.makespan <= target and self.problem.holds(found.copies, found.modes):
             self._found.append(found)
 
     def _leaf(self, rows: Rows, target: int) -> bool:
         """Whether no copies of these single modes meet the target; one that does is found."""
-        modes = [self.menu.stages[i].modes for i in range(len(rows))]
-        blocks = tuple(own.variant(int(row[0])) for own, row in zip(self.menu.stages, rows, strict=True))
+        every = [self.menu.stages[i] for i in range(len(rows))]
+        blocks = tuple(own.mode(int(row[0])) for own, row in zip(self.menu.stages, rows, strict=True))
         ranges = [
             range(int(own.low[row[0]]), int(own.high[row[0]]) + 1)
-            for own, row in zip(modes, rows, strict=True)
+            for own, row in zip(every, rows, strict=True)
         ]
         if math.prod(map(len, ranges)) > _LEAF_WAYS:
             return False
         for copies in product(*ranges):
             found = self.problem.choice(np.array(copies, dtype=np.int64), blocks)
-            if found.makespan <= target and self.problem.holds(found.copies, found.blocks):
+            if found.makespan <= target and self.problem.holds(found.copies, found.modes):
                 self._found.append(found)
                 return True
         return True
@@ -219,20 +218,20 @@ class ModeProver:
                 continue
             size = int(labelling.modes.size[i])
             stage, weight = self.menu.stages[i], weights[i, :size]
-            every = (
-                (stage.modes.arrays[own], labelling.arrays[i, :size], 1.0),
-                (stage.sensitivity[own], labelling.sensitivity[i, :size], budget / MOST_PARTS),
-            )
+            every = [(stage.arrays[own], labelling.arrays[i, :size], 1.0)]
+            for axis, amounts in zip(self.menu.axes, labelling.amounts, strict=True):
+                scale = budget / max(axis.limit, 1)
+                every.append((stage.amounts(axis)[own], amounts[i, :size], scale))
             for of_modes, of_labels, scale in every:
                 mean = float((of_labels * weight).sum())
                 spread = float((np.abs(of_labels - mean) * weight).sum())
                 stake = scale * (spread + 1e-3 * float(np.ptp(of_modes))) + 1e-6 * len(own)
                 if stake > most:
                     chosen, most, cut, values = i, stake, mean, of_modes
-        modes, own = self.menu.stages[chosen].modes, rows[chosen]
+        own = rows[chosen]
         below = values <= cut
         if below.all() or not below.any():
-            order = np.lexsort((modes.length[own], values))
+            order = np.lexsort((self.menu.stages[chosen].length[own], values))
             below = np.zeros(len(own), dtype=np.bool_)
             below[order[: len(own) // 2]] = True
         return [

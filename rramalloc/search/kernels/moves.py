@@ -20,9 +20,8 @@ from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
-from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
+from rramalloc.search.kernels.limits import COST, SENSITIVITY, batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
-from rramalloc.search.sensitivity import MOST_PARTS
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -100,9 +99,14 @@ def used_by(blocks: Any, state: Any) -> int:
 
 
 @compiled_part
-def _grown(blocks: Any, before: int, after: int) -> tuple[int, int]:
-    """(parts of sensitivity, toll) by which one block has more than another one."""
-    return blocks.sensitivity[after] - blocks.sensitivity[before], blocks.toll[after] - blocks.toll[before]
+def _amount(blocks: Any, block: int, copies: int, axis: int) -> int:
+    """Return what `copies` of a block take of an axis."""
+    if axis == SENSITIVITY:
+        return blocks.sensitivity[block]
+    if axis >= 0 and blocks.kind[block] != axis:
+        return 0
+    stored = (arrays_of_mode(blocks, block, copies) - blocks.toll[block]) // blocks.price[block]
+    return stored * blocks.weight[block] if axis == COST else stored
 
 
 @compiled_part
@@ -177,22 +181,26 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
 
 
 class MenuTables(NamedTuple):
-    """Tables that the search reads: the menu's Blocks, Stairs and Clock, and the arrays that may be used.
+    """Tables that the search reads: the menu's modes, Stairs and Clock, and the arrays that may be used.
 
-    climbed: number of the first stage's staircase among those that are climbed, see Stairs; slots: of an
-    archive that keeps what is fastest for its number of arrays, of copies alone; toll: of the limit of
-    sensitivities, whose tolls count as arrays; excess: arrays for a part above that limit, 0 where bits are
-    not chosen.
+    first: number of the first mode of every stage, and of all; blocks: ModeTable; climbed: number of the
+    first stage's staircase among those that are climbed, see Stairs; slots: of an archive that keeps what is
+    fastest for its number of arrays, of copies alone; budget: of the priced cost; axes: what else is limited.
     """
 
+    first: Any
     blocks: Any
     stairs: Any
     climbed: int
     clock: Any
     budget: int
     slots: Any
-    toll: int = 0
-    excess: float = 0.0
+    axes: Any
+
+    @property
+    def priced_above_cost(self) -> int:
+        """What prices add to the budget: no allocation within all limits pays more for them."""
+        return int(self.budget - self.axes.limit[0]) if len(self.axes.limit) else 0
 
 
 class Scratch(NamedTuple):
@@ -234,24 +242,42 @@ class Scratch(NamedTuple):
 
 @compiled_part
 def _fits(menu: Any, used: int, state: Any) -> bool:
-    """Return True if arrays and sensitivities keep to their limits."""
-    if used > menu.budget + menu.toll:  # tolls within the limit are no more than its own
+    """Return True if a state keeps to every limit; `used` is its priced cost."""
+    if used > menu.budget:
         return False
-    if menu.excess > 0.0:
-        over, tolls = _excess(menu.blocks, state)
-        if over > 0 or used - tolls > menu.budget:
-            return False
-    return True
+    kept = True
+    for axis in range(len(menu.axes.kind)):
+        kept = kept and _held(menu, state, axis) <= menu.axes.limit[axis]
+    return kept
 
 
 @compiled_part
-def _excess(blocks: Any, state: Any) -> tuple[int, int]:
-    """(parts by which the sensitivities of a state exceed the limit, negative below it; its tolls)."""
-    parts, tolls = -MOST_PARTS, 0
+def _held(menu: Any, state: Any, axis: int) -> int:
+    """Return what a state takes of an axis."""
+    held = 0
     for i in range(len(state.block)):
-        parts += blocks.sensitivity[state.block[i]]
-        tolls += blocks.toll[state.block[i]]
-    return parts, tolls
+        held += _amount(menu.blocks, state.block[i], state.copies[i], menu.axes.kind[axis])
+    return held
+
+
+@compiled_part
+def _penalty(axes: Any, axis: int, held: int) -> float:
+    """Return the cost that an annealing counts for an axis: of all cost, and of what is above a limit."""
+    if axes.kind[axis] == COST:
+        return float(held)
+    return axes.excess[axis] * max(held - axes.limit[axis], 0)
+
+
+@compiled_part
+def _dearer(menu: Any, current: Any, new: Any, i: int) -> float:
+    """Return the cost that an annealing counts for a change of stage i, where axes are limited."""
+    axes, cost = menu.axes, 0.0
+    for axis in range(len(axes.kind)):
+        before = _amount(menu.blocks, current.block[i], current.copies[i], axes.kind[axis])
+        after = _amount(menu.blocks, new.block[i], new.copies[i], axes.kind[axis])
+        held = axes.held[axis]
+        cost += _penalty(axes, axis, held + after - before) - _penalty(axes, axis, held)
+    return cost
 
 
 @compiled_part
@@ -288,7 +314,7 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
     blocks, block, copies = menu.blocks, state.block[i], state.copies[i]
     kind, batches = draw(rng), batches_of(blocks.total[block], copies)
     if kind < _P_BLOCK:
-        other = blocks.first[i] + below(rng, blocks.first[i + 1] - blocks.first[i])
+        other = menu.first[i] + below(rng, menu.first[i + 1] - menu.first[i])
         wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
         period = ticks_of(menu.clock, block, copies)
         # The same length in the other block's ticks.
@@ -318,9 +344,13 @@ def _anneal(
     show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
-    used = used_by(menu.blocks, current)
-    over, tolls = _excess(menu.blocks, current)
-    cost, steps = used - tolls + menu.excess * max(over, 0), 0
+    used, axes = used_by(menu.blocks, current), menu.axes
+    cost, steps = float(used), 0
+    if len(axes.kind):
+        cost = 0.0
+        for axis in range(len(axes.kind)):
+            axes.held[axis] = _held(menu, current, axis)
+            cost += _penalty(axes, axis, axes.held[axis])
     least = cost
     fits = _fits(menu, used, current)
     _save(current, best)
@@ -335,8 +365,7 @@ def _anneal(
             continue
         # Threshold by a uniform draw of mean `heat` in place of exp(-added / heat): no logarithm, so every
         # machine rounds alike. Changes that remove arrays always pass.
-        sensitive, toll = _grown(menu.blocks, current.block[i], new.block[i])
-        dearer = added - toll + menu.excess * (max(over + sensitive, 0) - max(over, 0))
+        dearer = float(added) if len(axes.kind) == 0 else _dearer(menu, current, new, i)
         met = dearer <= 2.0 * draw(rng) * heat
         if met:
             show(menu.blocks, menu.clock, new, i, shapes, ticks)
@@ -355,8 +384,12 @@ def _anneal(
         scratch.changed[i] = False
         accept(schedule)
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
+        for axis in range(len(axes.kind)):
+            before = _amount(menu.blocks, current.block[i], current.copies[i], axes.kind[axis])
+            after = _amount(menu.blocks, new.block[i], new.copies[i], axes.kind[axis])
+            axes.held[axis] += after - before
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
-        used, over, cost = used + added, over + sensitive, cost + dearer
+        used, cost = used + added, cost + dearer
         # The archive takes every state on the way, whether it fits the budget of this run or not.
         _keep(menu.slots, used, makespan, current.copies)
         fits = _fits(menu, used, current)
@@ -444,11 +477,11 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
-            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget + menu.toll:
+            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
                 high = middle
             else:
                 low = middle + 1
-        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget + menu.toll:
+        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
             break
         _save(wanted, current)
     return shortest, BATCH_NS * work
@@ -529,11 +562,7 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
             for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[menu.climbed + i + 1])):
                 added = stairs.arrays[other] - own
                 saved = time * (1.0 - stairs.length[other] / length) / max(added, 1)
-                if (
-                    stairs.length[other] < length
-                    and used + added <= menu.budget + menu.toll
-                    and saved > most_saved
-                ):
+                if stairs.length[other] < length and used + added <= menu.budget and saved > most_saved:
                     chosen, step, most_saved = i, other, saved
         if chosen < 0:
             break

@@ -19,7 +19,7 @@ from rramalloc.commands.place.check import check
 from rramalloc.commands.place.packing import pack
 from rramalloc.errors import BudgetError, CapacityError, SpecError
 from rramalloc.hardware.hardware import Counting, Timing
-from rramalloc.mapping.demand import ModeArrays
+from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
@@ -129,7 +129,7 @@ def test_any_modes_can_be_placed(random: Random) -> None:
     graph = plain.in_blocks(chosen)
     hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))
     copies = np.array(random_replication(random, graph))
-    needed = ModeArrays(network, graph.stages, hardware).each(chosen, copies)
+    needed = Storage(graph.stages, None, network, hardware).each(graph.modes, copies)
     allocation = {
         "replication": by_name(graph, copies),
         "block": dict(zip(graph.names, map(list, chosen), strict=True)),

@@ -13,6 +13,7 @@ from laws.strategies import random_blocks, random_network, random_replication, r
 
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.mapping.mode import Mode
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -74,7 +75,7 @@ def test_no_allocation_is_written_faster_than_the_floor(mapping: Any, random: Ra
     for _ in range(20):
         blocks = tuple(random_blocks(random, graph)) if mapping == "sdk" else graph.blocks
         copies = np.minimum(random_replication(random, graph), graph.in_blocks(blocks).windows)
-        arrays = made.wordlines(blocks, copies)
+        arrays = made.wordlines([Mode(*block) for block in blocks], copies)
         for used in {arrays.total(), random.randint(1, arrays.total())}:
             assert made.floor_ns(used, fewest) <= made.ns(arrays)
 
@@ -82,7 +83,7 @@ def test_no_allocation_is_written_faster_than_the_floor(mapping: Any, random: Ra
 def test_copies_of_a_small_kernel_share_an_array_only_in_modes() -> None:
     """9 rows and 4 columns: one copy an array of 16 x 12; a kernel of 1 x 1 has one row, three copies fit."""
     copies = np.array([4], dtype=np.int64)
-    assert writing(NETWORK).wordlines(((1, 1),), copies) == Counter({9: 4})
+    assert writing(NETWORK).wordlines([Mode(1, 1)], copies) == Counter({9: 4})
     small = Network.build(
         "s",
         [
@@ -90,5 +91,5 @@ def test_copies_of_a_small_kernel_share_an_array_only_in_modes() -> None:
             {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
         ],
     )
-    assert writing(small).wordlines(((1, 1),), copies) == Counter({1: 4})
-    assert writing(small, "sdk").wordlines(((1, 1),), copies) == Counter({3: 1, 1: 1})
+    assert writing(small).wordlines([Mode(1, 1)], copies) == Counter({1: 4})
+    assert writing(small, "sdk").wordlines([Mode(1, 1)], copies) == Counter({3: 1, 1: 1})

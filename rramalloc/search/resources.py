@@ -1,0 +1,262 @@
+"""Resources: what a question limits beside time, and prices that turn them into one number.
+
+A mode takes arrays of its kind, and is as sensitive to its bits as a table says. The arrays of all kinds are
+added up by their weights, which is the cost that searches minimise: areas where the hardware gives them,
+else equal ones. What else is limited is an axis: the arrays of a kind, of all kinds together, or the
+sensitivity in whole parts of its limit. Prices (Lagrange multipliers) add what an axis takes to the cost: for
+prices that are not negative, allocations within the limits satisfy
+
+    sum of cost + price_k * used_k  <=  budget + sum of price_k * limit_k
+
+so a bound of the priced cost is one of all that is allowed; whether an allocation is allowed is decided on
+every axis. Source: docs/sources/model.md 16, 17 and 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.mode import PLAIN, Mode
+from rramalloc.network.node import TimedNode
+from rramalloc.search.kernels.limits import ALL_KINDS, SENSITIVITY
+from rramalloc.timing.access import StepTime
+from rramalloc.units import Unit
+
+PARTS = 2**44
+"""Parts of the limit in which sensitivities are counted: sums of 2**14 stages stay within 64 bits."""
+MOST_PARTS = PARTS + 2**15
+"""Parts that a sum may have: 2e-9 above the limit, for the rounding of every stage and of sums."""
+_MOST_STATES = 2**14
+"""Sums kept of a stage; where there are more the least sum is bounded by prices, not known."""
+_MOST_STATES_OF_SEVERAL = 2**9
+"""The same where several axes are limited: to compare them takes the square."""
+_ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after these
+_HALVINGS = 60  # bisection of the price: more than the 53 bits of a double
+_DEAREST = 2.0**60  # arrays for the limit: no stage takes so many
+_EXCESS = 2.0  # factor of the price for what is above the limit: at the price itself nothing is gained
+_LEAST_EXCESS = 0.1  # least price of the excess, in budgets for the limit
+
+Ints = npt.NDArray[np.int64]
+
+
+class Alternative(NamedTuple):
+    """A kind of arrays and bits that a stage may have, and its sensitivity to them in parts of the limit."""
+
+    kind: int = 0
+    weight_bits: int = 0
+    input_bits: int = 0
+    sensitivity: int = 0
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of one window with these bits on arrays of this kind."""
+        return PLAIN._replace(weight_bits=self.weight_bits, input_bits=self.input_bits, kind=self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """Kinds and bits to choose from: none, one or more alternatives of every one of these stages."""
+
+    each: tuple[tuple[Alternative, ...], ...]
+    stages: tuple[TimedNode, ...]
+    hardware: Hardware
+
+    @property
+    def every(self) -> list[tuple[TimedNode, ...]]:
+        """The stages in their first bits, in their second ones and so on, until none has others."""
+        return [
+            tuple(
+                own[min(number, len(own) - 1)].mode.of_stage(stage) if own else stage
+                for stage, own in zip(self.stages, self.each, strict=True)
+            )
+            for number in range(max(1, *map(len, self.each)))
+        ]
+
+    def of(self, stage: int) -> tuple[Mode, ...]:
+        """Return the modes of one window that a stage may have."""
+        return tuple(own.mode for own in self.each[stage]) or (PLAIN,)
+
+    def compute_ns(self, stage: int, modes: Sequence[Mode]) -> npt.NDArray[np.float64]:
+        """Time of a common step that each of these modes takes at least."""
+        node = self.stages[stage]
+        each = [self.hardware.each_kind[mode.kind].of_layer(mode.of_stage(node)) for mode in modes]
+        return np.array([own.compute_ns or 0.0 for own in each])
+
+    def step_time(self, step_time: StepTime | None) -> StepTime | None:
+        """Return the time of a step with the shortest that bits allow; it depends on them if they differ."""
+        if step_time is None or self.hardware.own_clock:
+            return step_time
+        each = [
+            [self.hardware.of_layer(stage).compute_ns or 0.0 for stage in stages] for stages in self.every
+        ]
+        least, most = float(np.min(each, axis=0).max()), float(np.max(each))
+        return replace(step_time, compute_ns=least, by_bits=most > least)
+
+    def sensitivity(self, modes: Sequence[Mode]) -> int:
+        """Return the sum of sensitivities to the bits of modes, in parts of the limit."""
+        each = zip(self.each, modes, strict=True)
+        return sum(
+            own.sensitivity for some, mode in each for own in some if own.mode.in_block(mode.block) == mode
+        )
+
+
+class Axis(NamedTuple):
+    """A resource with a limit of its own: the arrays of a kind or of all, or the sensitivity."""
+
+    kind: int
+    limit: int
+
+    def amounts(self, kinds: Ints, arrays: Ints, sensitivity: Ints) -> Ints:
+        """Return what modes of these kinds, arrays and sensitivities take of it."""
+        if self.kind == SENSITIVITY:
+            return sensitivity
+        return arrays if self.kind == ALL_KINDS else np.where(kinds == self.kind, arrays, 0)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Limits of a question beside its budget of cost.
+
+    weights: cost of an array of every kind, whole numbers; axes: what else is limited; unit: of the cost in
+    words, of which it has `per_unit`.
+    """
+
+    weights: tuple[int, ...] = (1,)
+    axes: tuple[Axis, ...] = ()
+    unit: Unit = "arrays"
+    per_unit: int = 1
+
+    @property
+    def limits_arrays(self) -> bool:
+        """Whether the arrays of every kind, or of all together, have a limit."""
+        held = {axis.kind for axis in self.axes}
+        return ALL_KINDS in held or held.issuperset(range(len(self.weights)))
+
+
+ONE_KIND = Resources()
+Prices = tuple[float, ...]
+"""Price of a part of every axis, in cost; of arrays a whole number."""
+
+
+Option = tuple[int, ...]
+"""Cost of a choice of a stage, then what it takes of every axis."""
+
+
+def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[list[int], int]:
+    """Return the options with the least cost in sum within all limits, one a stage, and a bound of the sum.
+
+    No options and 2**60 if none keep to the limits. All sums are kept that no other one undercuts in cost and
+    on every axis (Nemhauser and Ullmann, Management Science 15, 1969).
+    """
+    tables = [np.array(some, dtype=np.int64).reshape(len(some), 1 + len(axes)) for some in options]
+    if not all(len(own) for own in tables):
+        return [], 2**60
+    least = np.array([own[:, 1:].min(axis=0) for own in tables]).reshape(len(tables), len(axes))
+    spare, exact, history = np.array([axis.limit for axis in axes]) - least.sum(axis=0), True, list[Ints]()
+    if (spare < 0).any():
+        return [], 2**60
+    sums = np.zeros((1, 1 + len(axes)), dtype=np.int64)
+    for own, fewest in zip(tables, least, strict=True):
+        beyond = np.column_stack([own[:, 0], own[:, 1:] - fewest])
+        sums = (sums[:, None, :] + beyond).reshape(-1, 1 + len(axes))
+        kept = _undominated(sums, np.flatnonzero((sums[:, 1:] <= spare).all(axis=1)))
+        if not len(kept):
+            return [], 2**60
+        most = _MOST_STATES if len(axes) < 2 else _MOST_STATES_OF_SEVERAL
+        if len(kept) > most:
+            exact, kept = False, kept[np.linspace(0, len(kept) - 1, most).astype(np.int64)]
+        history.append(kept)
+        sums = sums[kept]
+    chosen, at = list[int](), 0
+    for kept, own in zip(reversed(history), reversed(tables), strict=True):
+        before, option = divmod(int(kept[at]), len(own))
+        chosen.append(option)
+        at = before
+    cost = int(sums[0, 0])
+    return chosen[::-1], cost if exact else min(cost, prices_of_limits(options, axes)[1])
+
+
+def _undominated(sums: Ints, among: Ints) -> Ints:
+    """Return the rows that no other one undercuts in every column, the least of the first column first."""
+    order = among[np.lexsort(sums[among].T[::-1])]
+    if sums.shape[1] == 1:
+        return order[:1]
+    if sums.shape[1] == 2:
+        falling = np.minimum.accumulate(sums[order, 1])
+        return order[np.concatenate(([True], falling[1:] < falling[:-1]))]
+    kept = list[int]()
+    rest = sums[order, 1:]
+    best = np.zeros((0, rest.shape[1]), dtype=np.int64)
+    for place, row in enumerate(rest):  # of those before none costs more
+        if not (best <= row).all(axis=1).any():
+            best = np.vstack([best[~(row <= best).all(axis=1)], row])
+            kept.append(place)
+    return order[kept]
+
+
+def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[Prices, int]:
+    """Return prices at which the cheapest options about keep to the limits, and the bound that they prove.
+
+    One price after the other is raised, by bisection, until its axis keeps to the limit, several times where
+    there are several: block coordinate ascent of the Lagrangian dual, of which every value is a bound.
+    """
+    first = np.cumsum([0, *map(len, options)])
+    table = np.array([own for some in options for own in some], dtype=np.float64)
+    cost, parts = table[:, 0], table[:, 1:] / np.array([max(axis.limit, 1) for axis in axes])
+
+    def cheapest(prices: npt.NDArray[np.float64], axis: int) -> tuple[float, float]:
+        priced = cost + parts @ prices
+        least = np.minimum.reduceat(priced, first[:-1])
+        best = np.where(priced <= np.repeat(least, np.diff(first)), parts[:, axis], np.inf)
+        used = float(np.minimum.reduceat(best, first[:-1]).sum())
+        return float(least.sum() - prices.sum()), used
+
+    def exceeds(prices: npt.NDArray[np.float64], axis: int, price: float) -> bool:
+        trial = prices.copy()
+        trial[axis] = price
+        return cheapest(trial, axis)[1] > 1.0
+
+    prices, bound = np.zeros(len(axes)), float(np.minimum.reduceat(cost, first[:-1]).sum())
+    for _ in range(1 if len(axes) == 1 else _ROUNDS_OF_PRICES):
+        for axis in range(len(axes)):
+            low, high = 0.0, 1.0
+            while exceeds(prices, axis, high) and high < _DEAREST:
+                low, high = high, 2.0 * high
+            for _ in range(_HALVINGS if exceeds(prices, axis, low) else 0):
+                middle = (low + high) / 2
+                if exceeds(prices, axis, middle):
+                    low = middle
+                else:
+                    high = middle
+            prices[axis] = high if exceeds(prices, axis, low) else low
+            bound = max(bound, cheapest(prices, axis)[0])
+    of_a_part = (prices / np.array([max(axis.limit, 1) for axis in axes])).tolist()
+    each = zip(of_a_part, axes, strict=True)
+    rounded = tuple(price if axis.kind == SENSITIVITY else float(round(price)) for price, axis in each)
+    return rounded, int(np.ceil(bound * (1 - 1e-9)))
+
+
+def tolls(price: float, amounts: Ints) -> Ints:
+    """Return what amounts cost at a price, in whole numbers; in sum no more than the cost of the sum."""
+    whole: Ints = np.floor(price * amounts).astype(np.int64)
+    return whole
+
+
+def prices_of_excess(resources: Resources, prices: Prices, budget: int) -> list[float]:
+    """Return the cost of a part above the limit of every axis."""
+    return [
+        max(_EXCESS * price, _LEAST_EXCESS * budget / max(axis.limit, 1))
+        for axis, price in zip(resources.axes, prices, strict=True)
+    ]
+
+
+def priced_limit(resources: Resources, prices: Prices, budget: int) -> int:
+    """Return the priced cost that no allocation within all limits exceeds."""
+    each = zip(prices, resources.axes, strict=True)
+    return budget + sum(int(tolls(price, np.array(axis.limit))) for price, axis in each)
