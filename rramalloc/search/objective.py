@@ -84,14 +84,15 @@ class Quantity(ABC):
 
 
 class Objective(Quantity):
-    """A quantity that is minimised.
-
-    by_methods: whether methods other than `auto` are judged by it; most_at_once: allocations of a problem up
-    to which all are timed before a search is made.
-    """
+    """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
 
     by_methods: bool = False
-    most_at_once: int = MOST_AT_ONCE
+
+    @property
+    def most_at_once(self) -> int:
+        """Allocations up to which all are timed before a search: more where few searches end with a proof."""
+        step_time = self.problem.step_time
+        return MOST_ALLOCATIONS if step_time is not None and step_time.moves else MOST_AT_ONCE
 
     def solve(self, stop: Work, seed: int) -> Answer:
         """Return the best of all allocations of a small problem, of another one that of a search.
@@ -387,7 +388,11 @@ class Interval(TimeObjective):
     """Time between inputs that stream."""
 
     name, label = "interval", "interval"
-    most_at_once = MOST_ALLOCATIONS  # its bound says nothing of the latency, which breaks ties
+
+    @property
+    @override
+    def most_at_once(self) -> int:
+        return MOST_ALLOCATIONS  # its bound says nothing of the latency, which breaks ties
 
     @override
     def value(self, found: Choice) -> float:
@@ -614,7 +619,10 @@ class Sequential(TimeObjective):
 class RangedByArrays(Objective):
     """Objective that rises with arrays and with time, so that ranges of arrays bound it."""
 
-    most_at_once = MOST_ALLOCATIONS  # such searches hardly ever end with a proof
+    @property
+    @override
+    def most_at_once(self) -> int:
+        return MOST_ALLOCATIONS
 
     @abstractmethod
     def least(self, arrays: int, latency_ns: float) -> float:
