@@ -23,7 +23,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -192,9 +192,10 @@ def _example(torch: Any, value: Any, place: str) -> Any:
         raise SpecError(place, f"must be a shape such as (1, 3, 224, 224) or a tensor, got {brief(value)}")
     if not all(map(_is_number, value)):
         return [_example(torch, item, place) for item in value]
-    if not all(is_whole(size, 1, MAX_EXTENT) for size in value):
+    sizes = [int(size) if isinstance(size, Integral) else size for size in value]  # NumPy's as Python's
+    if not all(is_whole(size, 1, MAX_EXTENT) for size in sizes):
         raise SpecError(place, f"must hold whole numbers from 1 to {MAX_EXTENT}, got {brief(value)}")
-    return _Shape(value)
+    return _Shape(sizes)
 
 
 def _torch(where: str) -> Any:
@@ -580,7 +581,7 @@ def _light_archive(document: Any, known: Mapping[tuple[str, str], bytes]) -> tup
         return {"type": kind, "context": context, "children_spec": children}
 
     leaf = {"type": None, "context": None, "children_spec": list[Any]()}
-    inputs = [leaf for spec in specs for kind in spec if kind == "user_input"]
+    inputs = [leaf for spec in specs for kind in spec if kind in ("user_input", "constant_input")]
     outputs = [leaf for spec in module["signature"]["output_specs"] for kind in spec if kind == "user_output"]
     made, keywords = pytree("builtins.tuple", outputs), pytree("builtins.dict", [], "[]")
     called = pytree("builtins.tuple", [pytree("builtins.tuple", inputs), keywords])

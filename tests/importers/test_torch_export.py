@@ -391,7 +391,7 @@ IMAGE = (1, 3, 16, 16)
     [
         (Scaled().bfloat16(), IMAGE, None),
         (Scaled().double(), IMAGE, None),
-        (Scaled().half().to("meta"), list(IMAGE), None),
+        (Scaled().half().to("meta"), [*np.array(IMAGE)], None),
         (Scaled().half(), [torch.zeros(IMAGE).half(), 2.0], None),
         (Scaled(), torch.zeros(IMAGE, device="meta"), {"scale": 0.5}),
         (Scaled(), (), {"image": IMAGE, "scale": 2.0}),
@@ -405,6 +405,17 @@ def test_types_and_examples_of_inputs(module: nn.Module, example: Any, kwargs: A
     assert layers == [(256, 216), (64, 288), (1, 20)]
     batch = "input 'image' has a batch of 4: taken as 1, one input at a time"
     assert network.warnings == ((batch,) if example == (4, *IMAGE[1:]) else ())
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((2.0,), {}), ((), {"scale": 2.0})])
+def test_archives_with_inputs_that_are_plain_values(
+    args: tuple[float, ...], kwargs: dict[str, float], tmp_path: Path
+) -> None:
+    path, images = tmp_path / "n.pt2", torch.zeros(4, *IMAGE[1:]).half()
+    torch.export.save(torch.export.export(Scaled().half().eval(), (images, *args), kwargs), path)
+    network = load(path)
+    assert [weights(network, each) for each in network.stages] == [216, 288, 20]
+    assert network.shapes["image"] == (3, 16, 16)
 
 
 class Tokens(nn.Module):
