@@ -355,11 +355,12 @@ def _names(
         works = any(name in computed for name in node.output)
         claims.append(0 if layer else 3 if not works else 2 if node.op_type in _REARRANGE else 1)
     used, by_node = set[str](), dict[int, str]()
+    numbers: dict[str, int] = {}  # the last one given for a stem: the search for the next goes on behind it
     for index in sorted(range(len(nodes)), key=lambda index: claims[index]):
-        name, count = stems[index], 1
+        stem = name = stems[index]
         while name in used or is_taken(name):
-            count += 1
-            name = f"{stems[index]}_{count}"
+            numbers[stem] = numbers.get(stem, 1) + 1
+            name = f"{stem}_{numbers[stem]}"
         used.add(name)
         by_node[index] = name
     return [by_node[index] for index in range(len(nodes))]

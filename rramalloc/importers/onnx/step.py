@@ -324,6 +324,24 @@ class Step:
         runs: dict[str, Any] = {("rows", "columns")[grid]: runs_of(pixels)}
         return tensor(self.emit("take", [x.node], suffix, **runs), dims, x.layout)
 
+    def between(self, x: Tensor, axis: int, before: int, behind: int, suffix: str = "") -> Tensor:
+        """Return the values with zeros before and behind them along an axis of the grid; a single value is
+        repeated instead.
+
+        As `take` of these places, without a list of them where the axis alone is its side of the grid.
+        """
+        length = x.dims[axis]
+        dims = (*x.dims[:axis], before + length + behind, *x.dims[axis + 1 :])
+        if not x.layout[axis] and length == 1 and dims[axis] <= MAX_EXTENT:
+            return self.expand(x, dims, _grown(x, axis, dims[axis]), suffix or "repeat")
+        own = x.layout[axis]
+        side = [atom for role in x.layout for atom in role if own and atom.grid == own[0].grid]
+        if len(own) != 1 or len(side) != 1 or max(dims[axis], *x.shape[1:]) > MAX_TAKEN:
+            return self.take(x, axis, [-1] * before + list(range(length)) + [-1] * behind, suffix)
+        runs = [(-1, before, 0), (0, length, 1), (-1, behind, 0)]
+        kept: dict[str, Any] = {("rows", "columns")[own[0].grid]: [run for run in runs if run[1]]}
+        return tensor(self.emit("take", [x.node], suffix, **kept), dims, x.layout)
+
 
 Handler = Callable[[Step], Sequence[Value]]
 """Rule of an operator: its outputs in order; with fewer than the operator has, the last one is the rest."""

@@ -250,7 +250,7 @@ def attention(step: Step) -> Sequence[Value]:
             y,
             step.barrier(both, dims, gridded(dims, [1, 4]), "present") if both else Constant(dims=dims),
         ]
-    return [y, *kept, weights]
+    return [y, *kept, weights] if any(step.proto.output[3:]) else [y, *kept]
 
 
 def packed_attention(step: Step) -> Sequence[Value]:

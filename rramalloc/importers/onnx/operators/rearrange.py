@@ -222,13 +222,13 @@ def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tenso
     for number, value in enumerate(values):
         length = step.size(value)[axis]
         if isinstance(value, Tensor):
-            around = [-1] * at + list(range(length)) + [-1] * (dims[axis] - at - length)
             roles = list(value.layout)
             if not several and not value.layout[axis]:
                 (atom,) = lead.layout[axis]
                 roles = list(lead.layout)
                 roles[axis] = (Atom(length, atom.grid, atom.level),)
-            placed.append(step.take(step.relayout(value, roles), axis, around, f"part{number}"))
+            behind = dims[axis] - at - length
+            placed.append(step.between(step.relayout(value, roles), axis, at, behind, f"part{number}"))
         at += length
     return combine(step, "add", placed) if len(placed) > 1 else placed[0]
 
