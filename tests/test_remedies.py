@@ -363,6 +363,10 @@ EXPORTS: dict[str, tuple[Call, str]] = {
     ),
     "mnsim, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="mnsim"), "mapping 'sdk' .* whole_kernel"),
     "mnsim, modes": (Call(CHAIN, machine(), 60, SDK, tool="mnsim"), "allocate with --mapping im2col$"),
+    "mnsim, modes on too small a chip": (
+        Call(CHAIN, machine(**CHIP), given=SDK, tool="mnsim"),
+        r"chips = \[1, 4\] in the hardware file and allocate with --mapping whole_kernel",
+    ),
     "mnsim, kernel": (Call(KERNEL, machine(), 60, tool="mnsim"), "--crossbar 64x64$"),
     "mnsim, no layer": (Call(JOINED, machine(), 60, tool="mnsim"), "no layer for 'concat'"),
     "modes of what is refused": (Call(JOINED, machine(), 60, SDK, tool="mnsim"), "no layer for 'concat'"),
@@ -378,7 +382,11 @@ EXPORTS: dict[str, tuple[Call, str]] = {
     "pimcomp, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="pimcomp"), "mapping 'sdk' .* im2col"),
     "pimcomp, wide layer": (
         Call(WIDE, machine(**{**CHIP, "chip__tiles": [9, 9]}), 40, tool="pimcomp"),
-        "arrays_per_tile = 19$",
+        r"\[chip\] arrays_per_tile = 19, or set \[counting\]",
+    ),
+    "pimcomp, modes of a wide layer": (
+        Call(WIDE, machine(**{**CHIP, "chip__tiles": [3, 9]}), 40, SDK, tool="pimcomp"),
+        r"arrays_per_tile = 19, chips = \[1, 2\] in the hardware file and allocate",
     ),
     "pimcomp, wide weights": (
         Call(CHAIN, machine(crossbar__bitlines=2, crossbar__cell_bits=1), 2000, tool="pimcomp"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +17,7 @@ from rramalloc.commands.place.check import check
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.values import HardwareValues
 from rramalloc.mapping.demand import block_arrays, demands
 from rramalloc.mapping.mode import SINGLE
 from rramalloc.mapping.options import MappingOptions
@@ -28,6 +29,8 @@ from rramalloc.timing.stage_graph import StageGraph
 
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
 """What helps where a tool cannot express a network."""
+_MOST_DOUBLINGS = 6
+"""Doublings of the chips that are tried for a network that a tool cannot store on those there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +224,17 @@ class Subject:
         where = f"{self.network.where}{place}"
         return UnsupportedError(where, f"{self.tool} {reason}", remedies or [LISTED])
 
-    def allocated_anew(self, mapping: str, arrays: int, values: MappingOf[str, str | int]) -> list[str]:
+    @property
+    def growing_chips(self) -> Iterator[tuple[dict[str, object], int]]:
+        """Values of the hardware with its chips, and with ever more of them, and the tiles of each."""
+        chip = self.hardware.chip
+        if chip is not None:
+            yield {}, chip.tile_count
+            for doublings in range(1, _MOST_DOUBLINGS + 1):
+                chips = [chip.chips[0], chip.chips[1] << doublings]
+                yield {"chip.chips": chips}, chip.tile_count << doublings
+
+    def allocated_anew(self, mapping: str, arrays: int, values: HardwareValues) -> list[str]:
         """Return in words to allocate for `arrays` of a changed hardware, none if they store not every layer.
 
         values: of the hardware, by dotted name; those that it has already are left out.

@@ -182,19 +182,20 @@ def _fitting(subject: Subject, storage: _Storage) -> list[str]:
     Each layer has tiles of its own, in PEs of all slices and polarities; poolings and classifiers that are
     left to the host take tiles too.
     """
-    pes, chip = storage.pes[0] * storage.pes[1], subject.hardware.chip
-    tiles = storage.tiles[0] * storage.tiles[1]
-    for layer in _layers(subject, storage):
-        if layer.name not in subject.copies and layer.fields["type"] != "element_sum":
-            tiles -= replace(layer, copies=1).tiles(pes)
-    values: dict[str, str | int] = {"crossbar.slices": "arrays"} if storage.cells > 1 else {}
+    pes = storage.pes[0] * storage.pes[1]
+    others = [layer for layer in _layers(subject, storage) if layer.name not in subject.copies]
+    taken = sum(replace(layer, copies=1).tiles(pes) for layer in others)
+    values: dict[str, object] = {"crossbar.slices": "arrays"} if storage.cells > 1 else {}
     if storage.polarity > 1:
         values["crossbar.polarities"] = "arrays"
-    if chip is not None:
-        values |= {"chip.sharing": "layer", "chip.arrays_per_tile": pes * storage.arrays}
+    values |= {"chip.sharing": "layer", "chip.arrays_per_tile": pes * storage.arrays}
     if subject.hardware.counting is not None:
         values |= {"counting.classifiers": "host", "counting.row_blocks": "anywhere"}
-    return subject.allocated_anew("whole_kernel", tiles * pes * storage.arrays, values)
+    every = (
+        subject.allocated_anew("whole_kernel", (tiles - taken) * pes * storage.arrays, values | chips)
+        for chips, tiles in subject.growing_chips
+    )
+    return next(filter(None, every), [])
 
 
 def _config(subject: Subject, storage: _Storage) -> str:

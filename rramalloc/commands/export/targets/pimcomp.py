@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.commands.export.bundle import Bundle, Remark, json_file, remark, run_script
 from rramalloc.commands.export.pimcomp_network import NodeList, node_list
 from rramalloc.commands.export.subject import Subject, is_taken
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.node import Input, Stage
 
@@ -161,16 +163,23 @@ def _fitting(subject: Subject, columns: int) -> list[str]:
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     if crossbar.bitlines % subject.hardware.columns_per_weight:
         return []
-    values: dict[str, str | int] = {"counting.groups": "dense", "counting.classifiers": "stored"}
+    widths = {group.width for group in groups}
+    room = max(_DEFAULT_CORE if chip is None else chip.arrays_per_tile, *widths)
+    values: dict[str, object] = {"counting.groups": "dense", "counting.classifiers": "stored"}
     values["counting.row_blocks"] = "anywhere" if chip is None else "first_fit"
     if chip is not None:
         values |= {"chip.sharing": "free"} if chip.sharing == "layer" else {}
-        tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
-    else:
-        side = math.isqrt(_MOST_CORES)
-        tiles = Tiles(side * side, max(_DEFAULT_CORE, *(group.width for group in groups)))
-    arrays = min(tiles.certain({group.width for group in groups}), _MOST_GROUPS)
-    return subject.allocated_anew("im2col", arrays, values)
+        values |= {"chip.arrays_per_tile": room}
+    side = math.isqrt(_MOST_CORES)
+    sizes = iter([({}, side * side)]) if chip is None else subject.growing_chips
+    every = (
+        subject.allocated_anew(
+            "im2col", min(Tiles(cores, room).certain(widths), _MOST_GROUPS), values | chips
+        )
+        for chips, cores in sizes
+        if cores <= _MOST_CORES
+    )
+    return next(filter(None, every), [])
 
 
 def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Cores:
@@ -192,7 +201,7 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Co
                 f"keeps an array group in one core: this one has {group.width} arrays, a core (tile) has "
                 f"{arrays}",
                 stage,
-                lambda: _with_larger_cores(subject, max(group.width for group in groups)),
+                lambda: [*_with_larger_cores(subject, max(group.width for group in groups)), *fitting()],
             )
     used = sum(group.arrays for group in groups)
     in_order = [(group.number, group.width) for group in groups]
@@ -221,10 +230,20 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Co
 
 
 def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
-    """Return in words that tiles of so many arrays are enough for this allocation; none if they are not."""
-    larger = subject.on(subject.hardware.with_values({"chip.arrays_per_tile": arrays}))
-    taken = not subject.anew and is_taken(export, larger)
-    return [f"export it with a --hardware of [chip] arrays_per_tile = {arrays}"] if taken else []
+    """Return in words that tiles of so many arrays, and perhaps more chips, hold this allocation."""
+    larger, words = (
+        subject.hardware.with_values({"chip.arrays_per_tile": arrays}),
+        f"arrays_per_tile = {arrays}",
+    )
+
+    def takes(hardware: Hardware) -> bool:
+        return not subject.anew and is_taken(export, subject.on(hardware))
+
+    if not takes(larger):
+        machine = more_chips(larger, 1, takes)
+        words += "" if machine is None else f", {chip_words(machine).removeprefix('[chip] ')}"
+        return [] if machine is None else [f"export it with a --hardware of [chip] {words}"]
+    return [f"export it with a --hardware of [chip] {words}"]
 
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
