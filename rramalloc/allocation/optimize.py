@@ -182,10 +182,11 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
     remedies = []
     if _succeeds(higher, arrays, request, stop):
         remedies.append(f"--at-most {error.quantity}={exact(error.least)}")
-    of_latency, limit = error.quantity == "latency_ns", error.limit
     if error.quantity in ("latency_ns", "interval_ns") and not stop.out_of_time:
         others = {name: limit for name, limit in case.at_most.items() if name != error.quantity}
-        target = Target(target_ns=limit) if of_latency else Target(target_interval_ns=limit)
+        target = Target(target_interval_ns=error.limit)
+        if error.quantity == "latency_ns":
+            target = Target(target_ns=error.limit)
         fewest = Request(objective="arrays", seed=request.seed, target=target)
         with contextlib.suppress(LimitError, SpecError, TargetError):
             wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)

@@ -28,7 +28,8 @@ def of_budget(case: Case, arrays: int, error: BudgetError) -> list[str]:
     def works(hardware: Hardware) -> bool:
         return _is_stored(case.on(hardware), arrays)
 
-    remedies, need = list[str](), _smallest_budget(case, error.need)
+    remedies = list[str]()
+    need = _smallest_budget(case, error.need)
     if need is not None:
         remedies.append(f"the smallest budget that works is --arrays {need}")
     elif (machine := _stored_on_more_chips(case, error.need)) is not None:
@@ -116,7 +117,8 @@ def chip_words(hardware: Hardware) -> str:
 
 def larger_crossbar(hardware: Hardware, works: Works) -> Hardware | None:
     """Return the hardware with the smallest arrays that work, both sides doubled as often; None for none."""
-    crossbar, sizes = hardware.crossbar, list[Hardware]()
+    crossbar = hardware.crossbar
+    sizes = list[Hardware]()
     factor = 2
     while factor * max(crossbar.wordlines, crossbar.bitlines) <= MAX_LINES:
         sizes.append(hardware.with_crossbar(factor * crossbar.wordlines, factor * crossbar.bitlines))
@@ -129,17 +131,22 @@ def more_cell_bits(hardware: Hardware, weight_bits: int, works: Works) -> Hardwa
 
     weight_bits: the most of a layer that has bits of its own.
     """
-    most, own = max(weight_bits, hardware.precision.weight_bits), hardware.crossbar.cell_bits
+    most = max(weight_bits, hardware.precision.weight_bits)
+    own = hardware.crossbar.cell_bits
     bits = (bits for bits in range(own + 1, most + 1) if -(-most // bits) < -(-most // (bits - 1)))
     return _least([hardware.with_values({"crossbar.cell_bits": each}) for each in bits], works)
 
 
 def _least(rising: Sequence[Hardware], works: Works) -> Hardware | None:
     """Return the first one that works, None if not even the last one does: what works is a matter of size."""
-    low, high = 0, len(rising) - 1
+    low = 0
+    high = len(rising) - 1
     if not rising or not works(rising[-1]):
         return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if works(rising[middle]) else (middle + 1, high)
+        if works(rising[middle]):
+            high = middle
+        else:
+            low = middle + 1
     return rising[low]

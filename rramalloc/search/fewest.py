@@ -165,9 +165,9 @@ def for_interval(problem: Problem, longest: int) -> Answer:
     menu = Menu.of(problem)
     state, fewest = menu.cheapest(longest)
     if fewest > problem.budget:
-        least, held = menu.smallest_interval(problem), _held_by(menu, problem, longest)
-        unit = problem.time_unit
-        raise TargetError(longest, least, unit, goal="interval", reached=least, limit=held)
+        least = menu.smallest_interval(problem)
+        held = _held_by(menu, problem, longest)
+        raise TargetError(longest, least, problem.time_unit, goal="interval", reached=least, limit=held)
     found = menu.choice(problem, state)
     words = fewest_words(fewest, found.arrays, f"an interval of {longest} {problem.time_unit}")
     return Answer(found, 1, words, objective_bound=fewest)

@@ -71,9 +71,11 @@ def export_check(
     RramallocError : FileError, SpecError, MisplacedError for what no target takes
     """
     source = network_of(network, given)
-    subject, tools = subject_of(source, allocation, placement, given), list[CheckedTool]()
+    subject = subject_of(source, allocation, placement, given)
+    tools = list[CheckedTool]()
     for name in target_names():
-        remarks, reason = 0, ""
+        remarks = 0
+        reason = ""
         try:
             remarks = len(export_subject(subject, name).remarks)
         except (UnsupportedError, PluginError) as error:

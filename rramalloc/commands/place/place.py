@@ -222,7 +222,9 @@ def _remedies(stored: StoredNetwork, source: AllocationInput, need: int) -> list
 
     need: its arrays.
     """
-    hardware, graph, remedies = source.hardware, stored.graph, list[str]()
+    hardware = source.hardware
+    graph = stored.graph
+    remedies = list[str]()
 
     def is_placed_on(machine: Hardware) -> bool:
         return is_room_for(graph, stored.held, machine)
