@@ -97,11 +97,14 @@ def _rows(options: Sequence[_Options], budget: int, most: int) -> Ints | None:
     rows, used = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
     for each, own in zip(options, least, strict=True):
         rest -= own
-        total = used[:, None] + each.arrays
-        before, chosen = np.nonzero(total <= budget - rest)  # the later stages can still be stored
-        if len(before) > most:
+        order = np.argsort(each.arrays, kind="stable")
+        # So many options leave enough arrays to store the later stages, those with the fewest arrays.
+        fitting = np.searchsorted(each.arrays[order], budget - rest - used, side="right")
+        if int(fitting.sum()) > most:
             return None
-        rows, used = np.column_stack([rows[before], chosen]), total[before, chosen]
+        before = np.repeat(np.arange(len(rows)), fitting)
+        chosen = order[np.arange(len(before)) - np.repeat(np.cumsum(fitting) - fitting, fitting)]
+        rows, used = np.column_stack([rows[before], chosen]), used[before] + each.arrays[chosen]
     return rows
 
 
