@@ -19,6 +19,7 @@ from rramalloc.errors import (
     CapacityError,
     LimitError,
     RramallocError,
+    SpecError,
     TargetError,
     UnsupportedError,
 )
@@ -420,3 +421,24 @@ EXPORTS: dict[str, tuple[Call, str]] = {
 def test_exports(name: str) -> None:
     call, words = EXPORTS[name]
     check(call.allocated(), UnsupportedError, words)
+
+
+def test_a_row_block_wider_than_a_tile() -> None:
+    """Layer c1 of 300 columns of weights in two cells: 19 arrays of 32 columns side by side."""
+    call = Call(WIDE, machine(**{**CHIP, "chip__tiles": [20, 20]}, **STORED))
+    with pytest.raises(
+        SpecError, match=r"one tile of 4: write \[chip\] arrays_per_tile = 19, or more"
+    ) as caught:
+        call.run()
+    call.follow(str(caught.value))
+
+
+def test_placing_without_a_chip() -> None:
+    """Tiles of the hardware file, or a preset that has them."""
+    call = Call(CHAIN, machine(), 30, placed=True).allocated()
+    with pytest.raises(
+        SpecError, match=r"has no \[chip\]: .* give arrays_per_tile, tiles and chips there, or use"
+    ):
+        call.run()
+    replace(call, own=machine(**{**CHIP, "chip__tiles": [3, 4]})).run()
+    replace(call, own=rramalloc.load_hardware("isaac")).run()

@@ -394,7 +394,7 @@ def row_block_widths(
         raise SpecError(
             f"hardware {hardware.name[:60]!r}",
             f"a row block of layer {widest[:60]!r} is {widths[widest]} arrays wide and must lie in one tile "
-            f"of {room}: use larger tiles (arrays_per_tile) or wider arrays",
+            f"of {room}: write [chip] arrays_per_tile = {widths[widest]}, or more",
         )
     return widths
 

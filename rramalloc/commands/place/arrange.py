@@ -310,7 +310,10 @@ def _filled(
     if sum(arrays) > tiles.count * tiles.arrays:
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest)
     if sum(arrays) > MAX_PLACED:
-        reason = f"the allocation has {sum(arrays)} arrays, the limit of one placement is {MAX_PLACED}"
+        reason = (
+            f"the allocation has {sum(arrays)} arrays, the limit of one placement is {MAX_PLACED}: allocate "
+            f"with --arrays {MAX_PLACED}, or parts of the network one by one"
+        )
         raise SpecError("placement", reason)
     if hardware.own_tiles is not None:
         filled, proven = _in_own_tiles(demand, replication, tiles), True
