@@ -27,7 +27,6 @@ from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
     IndexDataCacheFile,
-    InTreeCacheLocator,
 )
 from numba.core.cgutils import voidptr_t
 from numba.core.codegen import JITCodeLibrary
@@ -38,6 +37,11 @@ from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
 from rramalloc.cache_folder import cache_folder, is_private_file
+
+try:
+    from numba.core.caching import InTreeCacheLocator
+except ImportError:  # numba 0.61 calls it private
+    from numba.core.caching import _InTreeCacheLocator as InTreeCacheLocator
 
 CHECKSUMS = "rramalloc.sums"
 _LEVEL = 1
