@@ -102,8 +102,8 @@ class Coverage(Record):
 
     @property
     def complete(self) -> bool:
-        """Whether all weights of the file are on arrays."""
-        return self.weights.on_arrays == self.weights.total
+        """Whether all weights of the file are on arrays, for every layer that uses them."""
+        return self.weights.on_arrays == self.weights.total and not self.host
 
     @property
     def extent(self) -> str:

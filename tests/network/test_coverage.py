@@ -35,6 +35,8 @@ def network(**more: Any) -> Network:
 
 def test_shared_weights_count_once_and_grouped_ones_without_zeros() -> None:
     coverage = Coverage.of(network(), STAGES)
+    assert Coverage.of(network(), (*STAGES, "fc")).complete
+    assert not Coverage.of(network(), ("a", "b", "fc")).complete  # the weights of c are there, for b
     assert (coverage.weights.on_arrays, coverage.weights.total) == (72 + 16, 72 + 16 + 40)
     assert (coverage.macs.on_arrays, coverage.macs.total) == ((72 + 16 + 16) * 64, (72 + 16 + 16) * 64 + 40)
     assert coverage.stored_again == 16
