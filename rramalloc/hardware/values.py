@@ -34,6 +34,11 @@ def dotted_names() -> tuple[str, ...]:
     return tuple(names)
 
 
+def is_value(dotted: str) -> bool:
+    """Return True for the name of a value of a table, for `crossbar`, and for the rate of an operator."""
+    return dotted in ("crossbar", *dotted_names()) or dotted.startswith("digital.ns_per_pixel.")
+
+
 def changed_hardware(
     hardware: Hardware, values: HardwareValues, remedy: str = "give {fields} for the new size too"
 ) -> Hardware:
@@ -133,7 +138,7 @@ def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
 def _put(document: dict[str, Any], dotted: str, value: object) -> None:
     """Replace a value of a document, or take it away. Raises SpecError for a name that no hardware has."""
     *tables, field = dotted.split(".")
-    if not tables or tables[0] not in Hardware.model_fields or not _is_known(dotted):
+    if not tables or tables[0] not in Hardware.model_fields or not is_value(dotted):
         known = dotted_names()
         hint = suggestion(dotted, known)
         raise SpecError(
@@ -152,8 +157,3 @@ def _put(document: dict[str, Any], dotted: str, value: object) -> None:
             parent = parent[table]
         if not parent[tables[depth - 1]]:
             del parent[tables[depth - 1]]
-
-
-def _is_known(dotted: str) -> bool:
-    """Return True for a value of a table, and for a rate of an operator."""
-    return dotted in dotted_names() or dotted.startswith("digital.ns_per_pixel.")

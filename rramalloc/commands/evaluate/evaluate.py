@@ -245,6 +245,9 @@ def evaluate(
         BudgetError, FileError, SpecError, UnknownNameError, UnsupportedError.
     """
     check_range("arrays", arrays, 1, 2**53)
+    alone = isinstance(chip, ChipPerformance)
+    if alone and any(name.startswith("units.") for name in values_of(set_values)):
+        raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")
     given = [read_allocation(each, f"allocation {n}") for n, each in enumerate(_listed(allocations), 1)]
     machines = [as_hardware(allocation.hardware, crossbar, set_values) for allocation in given]
     if chip is not None and not isinstance(chip, ChipPerformance):
@@ -254,8 +257,6 @@ def evaluate(
         if machine.kinds is not None:
             raise one_kind_only(machine, "evaluate")
     parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
-    if parameters is chip and any(name.startswith("units.") for name in values_of(set_values)):
-        raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")
     if parameters is None:
         raise SpecError(
             f"hardware {machines[0].name[:60]!r}",

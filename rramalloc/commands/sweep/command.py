@@ -93,9 +93,10 @@ def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) ->
         columns = ("network", "method", "points", "failed", "best makespan")
         print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
     elif output_format == "csv":
+        from rramalloc.commands.sweep.rows import columns_of_rows
         from rramalloc.commands.sweep.sweep import write_csv
 
-        write_csv(sys.stdout, result.rows())
+        write_csv(sys.stdout, result.rows(), columns_of_rows(result.document.spec))
     else:
         sys.stdout.writelines(result.json_parts())
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from rramalloc.commands.sweep.spec import CHANGED, Grid, Spec, SweepPoint, hardware_of
+from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -32,7 +33,7 @@ class SweepRow:
     allocation, None where not given; utilisation: share of the cells of the
     arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
     not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
-    depends on.
+    depends on; dotted: what lists called by dotted names give, each a column of that name.
     """
 
     network: str
@@ -84,17 +85,42 @@ class SweepRow:
     error_kind: str | None = None
     error: str | None = None
     key: str
+    dotted: dict[str, Cell] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, document: Any) -> Any:
+        """Gather the columns with dotted names, which stand beside the others in files."""
+        if not isinstance(document, dict):
+            return document
+        dotted = {name: value for name, value in document.items() if "." in str(name)}
+        return {name: value for name, value in document.items() if name not in dotted} | {"dotted": dotted}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a column with a dotted name."""
+        if "." not in name:
+            raise AttributeError(name)
+        return self.dotted.get(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value of every column."""
-        return {name: getattr(self, name) for name in COLUMNS}
+        return {name: getattr(self, name) for name in COLUMNS} | self.dotted
 
 
 COLUMNS: Mapping[str, Any] = {
     name: field.annotation
     for name, field in SweepRow.__pydantic_fields__.items()  # type: ignore[attr-defined]
+    if name != "dotted"
 }
-"""Type of every column of a row, in their order."""
+"""Type of every column that all rows have, in their order."""
+
+
+def columns_of_rows(spec: Spec) -> dict[str, Any]:
+    """Return the type of every column of the rows of a spec: a dotted list gives another one at the end."""
+    return dict(COLUMNS) | {name: spec.kind(name) for name in spec.dotted}
+
+
+_OF_TABLES = [name.split(".") for name in SPELLED.values() if "." in name]
 
 
 def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
@@ -105,7 +131,7 @@ def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
         "network_sha256": case.network_sha256,
         "hardware": hardware.name,
         "crossbar": hardware.crossbar.size,
-        **{name: getattr(getattr(hardware, table), name, None) for table, name in CHANGED.values()},
+        **{field: getattr(getattr(hardware, table), field, None) for table, field in _OF_TABLES},
         "clock": "own" if hardware.own_clock else "shared",
         "latency_table": None if case.table is None else case.table.sha256,
         "mapping": case.mapping,
@@ -113,6 +139,7 @@ def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
         "arrays": point.arrays if isinstance(point.arrays, int) else None,
         "arrays_asked": str(point.arrays),
         **{name: getattr(point, name) for name in ("objective", "method", "seed", "work", "key")},
+        "dotted": dict(case.dotted),
     }
     return SweepRow(**inputs | found).to_dict()
 

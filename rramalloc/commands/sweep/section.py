@@ -57,7 +57,7 @@ def sweep_section(document: SweepDocument, detail: Detail) -> Section:
     if rows:
         columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
         blocks.append(table("Summary", columns, summarise(rows), detail, folded=False))
-        blocks.append(table_of("Rows", rows, _SHOWN, detail))
+        blocks.append(table_of("Rows", rows, (*_SHOWN, *_dotted(rows)), detail))
     if failed:
         kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
         blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
@@ -83,13 +83,16 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
 
     of: what all rows are about, for the heading. Raises SpecError for what is no column of numbers.
     """
+    dotted = _dotted(rows)
     for name in (x, y):
-        if name not in _NUMBERS:
-            raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {', '.join(_NUMBERS)}")
+        if name not in (*_NUMBERS, *dotted) or any(isinstance(getattr(row, name), str) for row in rows):
+            known = ", ".join((*_NUMBERS, *dotted))
+            raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {known}")
     there = [row for row in rows if getattr(row, x) is not None and getattr(row, y) is not None]
     if not there:
         raise SpecError("plot", f"no row of the sweep has both {x!r} and {y!r}")
-    differ = [name for name in _VARIES if name != x and len({getattr(row, name) for row in there}) > 1]
+    varies = [name for name in (*_VARIES, *dotted) if name != x]
+    differ = [name for name in varies if len({getattr(row, name) for row in there}) > 1]
     series: dict[str, list[SweepRow]] = {}
     for row in there:
         series.setdefault(", ".join(str(getattr(row, name)) for name in differ or ["method"]), []).append(row)
@@ -111,7 +114,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
-    across = Axis.around(_named(x), [getattr(row, x) for row in there], whole=_NUMBERS[x] == "")
+    across = Axis.around(_named(x), [getattr(row, x) for row in there], whole=_NUMBERS.get(x) == "")
     up = Axis.around(_named(y), [getattr(row, y) for row in there])
     heading: tuple[str, ...] = (label(of, 80),) if of else ()
     if len(series) > _MOST_SERIES:
@@ -124,19 +127,24 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGUR
     return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy")
 
 
+def _dotted(rows: Sequence[SweepRow]) -> tuple[str, ...]:
+    """Return the columns with dotted names, which all rows of a sweep have."""
+    return tuple(rows[0].dotted) if rows else ()
+
+
 def columns_chart(result: SweepResult, x: str, y: str) -> Chart:
     """Draw a column of the rows of a sweep against another. Raises SpecError."""
     return sweep_chart([*read_rows(result.folder)], x, y)
 
 
 def _words(column: str) -> str:
-    unit = _NUMBERS[column]
+    unit = _NUMBERS.get(column, "")
     ending = {"ns": "_ns", "pJ": "_pj", "um2": "_um2", "GB/s": "_gb_s"}.get(unit, "")
     return ("EDP" if column == "edp" else column.removesuffix(ending)).replace("_", " ")
 
 
 def _named(column: str) -> str:
-    unit = _NUMBERS[column]
+    unit = _NUMBERS.get(column, "")
     return _words(column) + (f" [{unit}]" if unit else "")
 
 

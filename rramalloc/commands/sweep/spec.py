@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
 from rramalloc.allocation.budgets import MOST_INPUTS, multiple
 from rramalloc.allocation.limits import at_most_of
 from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected, SweptObjective
 from rramalloc.choices import Mapping as MappingName
-from rramalloc.errors import RramallocError, SpecError
+from rramalloc.commands.sweep.axes import Axes, chosen_hardware
+from rramalloc.errors import RramallocError, SpecError, suggestion
 from rramalloc.files import read_toml
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
 from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, is_whole, parse
@@ -35,19 +36,21 @@ LISTS = tuple(
     "rows_per_read clock mappings fc arrays objectives methods seeds".split()
 )
 """The lists whose product is the grid; the last one varies fastest."""
-CHANGED = {
-    "cell_bits": ("crossbar", "cell_bits"),
-    "bandwidths_gb_s": ("memory", "bandwidth_gb_s"),
-    "weight_bits": ("precision", "weight_bits"),
-    "dac_bits": ("timing", "dac_bits"),
-    "columns_per_adc": ("timing", "columns_per_adc"),
-    "rows_per_read": ("timing", "rows_per_read"),
-    "clock": ("timing", "clock"),
+_BEFORE = "mappings"
+"""List before which those of values by dotted name stand."""
+SPELLED = {
+    "crossbars": "crossbar",
+    "cell_bits": "crossbar.cell_bits",
+    "bandwidths_gb_s": "memory.bandwidth_gb_s",
+    "weight_bits": "precision.weight_bits",
+    "dac_bits": "timing.dac_bits",
+    "columns_per_adc": "timing.columns_per_adc",
+    "rows_per_read": "timing.rows_per_read",
+    "clock": "timing.clock",
 }
-"""Table and name of the value of a hardware that a list replaces, as `crossbars` replaces the whole array."""
-Changes = tuple[tuple[str, Any], ...]
-"""Lists that replace values of a hardware, each with its value at a point, None to keep that of the hardware.
-"""
+"""Value of the hardware that a list with a name of its own replaces."""
+Cell = int | float | str
+"""Value of a list as a row has it."""
 
 
 def _listed(value: Any) -> Any:
@@ -56,14 +59,21 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    seen = set()
+def _repeated(values: tuple[Any, ...]) -> list[Any]:
+    """Return the values that stand twice; "x2" is "x2.0"."""
+    seen, again = set[Any](), list[Any]()
     for value in values:
         factor = multiple(value) if isinstance(value, str) else None
-        key = (value,) if factor is None else factor
+        key = (value if value.__hash__ else json.dumps(value),) if factor is None else factor
         if key in seen:
-            raise fault(f"{brief(value)} stands twice: give every value once")
+            again.append(value)
         seen.add(key)
+    return again
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if again := _repeated(values):
+        raise fault(f"{brief(again[0])} stands twice: give every value once")
     return values
 
 
@@ -113,13 +123,17 @@ class Spec(Record):
     hardware, rounded down.
 
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
-    replace what the hardware says, None to keep it; hardware: presets or files; zip: groups of lists that
+    replace what the hardware says, None to keep it, and so does a list called by the dotted name of any value
+    ("timing.adc_ns"), of which "none" takes it away; hardware: presets or files; zip: groups of lists that
     advance together instead of making a product; work: units of search of each point; inputs: how many
     stream, whose time the objective latency then is; at_most: limits of quantities by their names;
     copies, copies_divide, host: as those of `optimize`, of layers that every network has;
     latency_table: file of measured step times of all points, instead of those of the hardware.
     Raises SpecError.
     """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[tuple[Any, ...], BeforeValidator(_listed), Field(min_length=1)]]
 
     name: Annotated[str, Field(max_length=200)] = ""
     networks: Annotated[tuple[_Text, ...], *_Values]
@@ -152,73 +166,100 @@ class Spec(Record):
     @model_validator(mode="before")
     @classmethod
     def _singular(cls, document: Any) -> Any:
-        """Accept `mapping` in place of `mappings`."""
-        if isinstance(document, dict) and "mapping" in document and "mappings" not in document:
-            return {"mappings" if name == "mapping" else name: value for name, value in document.items()}
-        return document
+        """Accept `mapping` in place of `mappings`, and tables of TOML for dotted names."""
+        if not isinstance(document, dict):
+            return document
+        flat = dict[Any, Any]()
+        for name, value in document.items():
+            is_table = name in Hardware.model_fields and isinstance(value, dict)
+            flat |= _dotted(name, value) if is_table else {name: value}
+        if "mapping" in flat and "mappings" not in flat:
+            return {"mappings" if name == "mapping" else name: value for name, value in flat.items()}
+        return flat
 
     @model_validator(mode="after")
     def _tied(self) -> Self:
-        used: set[str] = set()
-        for group in self.zip:
-            if len(group) < 2:
-                raise fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
-            for name in group:
-                if name not in LISTS:
-                    raise fault(f"zip: {brief(name)} is no list of a sweep; known: {', '.join(LISTS)}")
-                if name in used:
-                    raise fault(f"zip: {name!r} stands twice")
-                if name not in self.model_fields_set or getattr(self, name) is None:
-                    raise fault(f"zip: {name!r} is not given")
-                used.add(name)
-            lengths = {name: len(getattr(self, name)) for name in group}
-            if len(set(lengths.values())) > 1:
-                listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                raise fault(f"zip: tied lists must be equally long, {listed}")
+        changed = dict[str, str]()
+        for name in self.dotted:
+            if not is_value(name):
+                hint = suggestion(name, (*type(self).model_fields, *dotted_names()))
+                raise fault(f"{brief(name)[1:-1]}: this field is not known{', ' if hint else ''}{hint}")
+            if again := [] if any(name in group for group in self.zip) else _repeated(getattr(self, name)):
+                raise fault(f"{name}: {brief(again[0])} stands twice: give every value once")
+        for name in self.of_hardware:
+            other = changed.setdefault(SPELLED.get(name, name), name)
+            if other != name:
+                raise fault(f"{name} and {other} are lists of the same value: give one of them")
+        try:
+            self.axes.check(self.model_fields_set, LISTS)
+        except SpecError as error:
+            raise fault(f"zip: {error.reason}") from None
         if self.size > MAX_POINTS:
             raise fault(
                 f"the lists make {brief(self.size)} points, the limit is {MAX_POINTS}: split the sweep"
             )
         return self
 
-    @cached_property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Lists of the grid in the order of the product, tied ones together at the place of their first."""
-        tied = {name: group for group in self.zip for name in group}
-        ordered: list[tuple[str, ...]] = []
-        for name in LISTS:
-            group = tuple(sorted(tied.get(name, (name,)), key=LISTS.index))
-            if group[0] == name and getattr(self, name) is not None:
-                ordered.append(group)
-        return tuple(ordered)
+    @property
+    def dotted(self) -> tuple[str, ...]:
+        """Lists that are called by the dotted names of values of the hardware."""
+        return tuple(self.__pydantic_extra__ or ())
 
     @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """Values of each group."""
-        return tuple(len(getattr(self, group[0])) for group in self.groups)
+    def of_hardware(self) -> tuple[str, ...]:
+        """Lists that are given of values of the hardware."""
+        return tuple(name for name in self.axes.lists if name in SPELLED or name in self.dotted)
+
+    @cached_property
+    def axes(self) -> Axes:
+        """The lists that are given, in the order of the product."""
+        place = LISTS.index(_BEFORE)
+        names = (*LISTS[:place], *self.dotted, *LISTS[place:])
+        return Axes(
+            {name: getattr(self, name) for name in names if getattr(self, name) is not None}, self.zip
+        )
 
     @property
     def size(self) -> int:
         """Points of the grid, by multiplication."""
-        return math.prod(self.lengths)
+        return self.axes.size
 
     def describe_size(self) -> str:
         """Return the size and its factors: "12 points: 2 networks x 6 arrays"."""
         factors = [
             f"{length} {group[0] if len(group) == 1 else '(' + ', '.join(group) + ')'}"
-            for group, length in zip(self.groups, self.lengths, strict=True)
+            for group, length in zip(self.axes.groups, self.axes.lengths, strict=True)
             if length > 1
         ]
         points = number_of(self.size, "point")
         return f"{points}: {' x '.join(factors)}" if factors else points
 
-    def places(self, number: int) -> dict[str, int]:
-        """Return the place in its list of every value of a point, in mixed radix; numbers count from 0."""
-        places = dict.fromkeys(LISTS, 0)
-        for group, length in zip(reversed(self.groups), reversed(self.lengths), strict=True):
-            number, place = divmod(number, length)
-            places |= dict.fromkeys(group, place)
-        return places
+    def kind(self, name: str) -> type[Cell]:
+        """Return the type of the column of a list: text where the values are not all numbers or all flags."""
+        kinds = {type(value) for value in getattr(self, name)}
+        return next(
+            (kind for kind in (bool, int) if kinds == {kind}), float if kinds <= {int, float} else str
+        )
+
+    def cell(self, name: str, value: object) -> Cell:
+        """Return a value of a list as rows have it."""
+        if isinstance(value, int | float) and self.kind(name) is not str:
+            return value
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def changes(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the values of the hardware among those of a point, by dotted name."""
+        return {SPELLED.get(name, name): values[name] for name in self.of_hardware}
+
+
+def _dotted(name: str, value: Any) -> dict[str, Any]:
+    """Return the lists in a table, and in the tables in it, by dotted name."""
+    if not isinstance(value, dict):
+        return {name: value}
+    flat = dict[str, Any]()
+    for field, inner in value.items():
+        flat |= _dotted(f"{name}.{field}", inner)
+    return flat
 
 
 _SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
@@ -242,7 +283,8 @@ class SweptCase(NamedTuple):
     """What points share that differ in budget, objective, method or seed alone, in plain values.
 
     network, network_sha256: its name and the hash of its graph; network_json, hardware_json, table_json: the
-    documents, the hardware with all changes, the table of measured steps empty if there is none.
+    documents, the hardware with all changes, the table of measured steps empty if there is none; dotted: what
+    the lists called by dotted names give, as rows have it.
     """
 
     network: str
@@ -256,6 +298,7 @@ class SweptCase(NamedTuple):
     copies: tuple[str, ...]
     copies_divide: Divided | None
     host: tuple[str, ...] = ()
+    dotted: tuple[tuple[str, Cell], ...] = ()
 
     @property
     def hardware(self) -> Hardware:
@@ -292,6 +335,7 @@ class SweepPoint(NamedTuple):
         values += [f"copies {limit}" for limit in case.copies]
         values += [] if case.copies_divide is None else [f"copies divide {case.copies_divide}"]
         values += [f"host {layer}" for layer in case.host]
+        values += [f"{name}={value!r}" for name, value in case.dotted]
         return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -307,8 +351,9 @@ def _table(text: str) -> LatencyTable:
 
 
 @lru_cache(maxsize=256)
-def _changed_json(text: str, changes: Changes) -> str:
-    return json.dumps(_changed(hardware_of(text), changes).to_dict())
+def _chosen_json(text: str, values: str) -> str:
+    """Return a hardware with values by dotted name, all as JSON. Raises SpecError."""
+    return json.dumps(chosen_hardware(hardware_of(text), json.loads(values)).to_dict())
 
 
 class Grid(NamedTuple):
@@ -339,22 +384,19 @@ class Grid(NamedTuple):
         for index, entry in enumerate(spec.hardware):
             with _entry(f"{where}: hardware[{index}]"):
                 machine = _read(load_hardware, entry, folder)
-                for name in ("crossbars", *CHANGED):
-                    for value in getattr(spec, name) or ():
-                        _changed(machine, ((name, value),))
-                _add(hardware, json.dumps(machine.to_dict()), None)
+                text = json.dumps(machine.to_dict())
+                for values in spec.axes.around_first(spec.of_hardware):
+                    _chosen_json(text, json.dumps(spec.changes(values)))
+                _add(hardware, text, None)
         return cls(spec, tuple((*named, text) for named, text in networks.items()), tuple(hardware), table)
 
     def point(self, number: int) -> SweepPoint:
         """Return the point of a number from 0. Raises SpecError where its values contradict each other."""
-        places = self.spec.places(number)
-        values: dict[str, Any] = {
-            name: (getattr(self.spec, name) or (None,))[place] for name, place in places.items()
-        }
-        changes = tuple((name, values[name]) for name in ("crossbars", *CHANGED))
+        places = self.spec.axes.places(number)
+        values: dict[str, Any] = self.spec.axes.values(places)
         case = SweptCase(
             *self.networks[places["networks"]],
-            _changed_json(self.hardware[places["hardware"]], changes),
+            _chosen_json(self.hardware[places["hardware"]], json.dumps(self.spec.changes(values))),
             self.table,
             mapping=values["mappings"],
             fc=values["fc"],
@@ -362,6 +404,7 @@ class Grid(NamedTuple):
             copies=self.spec.copies or (),
             copies_divide=self.spec.copies_divide,
             host=self.spec.host or (),
+            dotted=tuple((name, self.spec.cell(name, values[name])) for name in self.spec.dotted),
         )
         asked = [values[name] for name in ("arrays", "objectives", "methods", "seeds")]
         return SweepPoint._make((case, *asked, self.spec.work, self.spec.inputs or 1))
@@ -369,29 +412,6 @@ class Grid(NamedTuple):
     def points(self) -> Iterator[SweepPoint]:
         """Yield all points in the order of the grid."""
         return map(self.point, range(self.spec.size))
-
-
-def _changed(hardware: Hardware, changes: Changes) -> Hardware:
-    """Return the hardware with some values replaced.
-
-    Raises SpecError for a value of a table that the hardware does not have, or that contradicts others.
-    """
-    given = {name: value for name, value in changes if value is not None}
-    if "crossbars" in given:
-        hardware = hardware.with_crossbar(*parse_crossbar(given.pop("crossbars")))
-    if not given:
-        return hardware
-    document = hardware.to_dict()
-    for name, value in given.items():
-        table, field = CHANGED[name]
-        if table not in document:
-            raise SpecError(name, f"hardware {hardware.name!r} has no [{table}] to change")
-        document[table][field] = value
-    if given.get("clock") == "shared":
-        document["timing"].pop("tick_ns", None)  # there are no ticks then
-    confirmed = {".".join(CHANGED[name]) for name in given}
-    document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in confirmed]
-    return parse(_HARDWARE, document, f"hardware {hardware.name[:60]!r}")
 
 
 def _add(entries: dict[Any, Any], key: object, value: object) -> None:

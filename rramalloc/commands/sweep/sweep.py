@@ -27,6 +27,7 @@ from rramalloc.commands.sweep.rows import (
     SweepRow,
     SweepStatus,
     SweepSummary,
+    columns_of_rows,
     row_of,
     summarise,
 )
@@ -111,12 +112,13 @@ class SweepResult(Result):
         yield "\n  ]\n}\n"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with one row per point, columns as COLUMNS names them; what a failed point
+        """Return a data frame with one row per point, columns as in the file of rows; what a failed point
         lacks is NA."""
         import pandas as pd
 
         dtypes = {int: "Int64", float: "float64", bool: "boolean"}
-        first = {name: (get_args(kind) or (kind,))[0] for name, kind in COLUMNS.items()}
+        columns = columns_of_rows(self.document.spec)
+        first = {name: (get_args(kind) or (kind,))[0] for name, kind in columns.items()}
         frame = pd.DataFrame.from_records(self.rows(), columns=[*first])
         return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
 
@@ -212,7 +214,7 @@ def sweep(
                     done += len(made)
                     failed += sum(row["error_kind"] is not None for row in made)
                     report(done, failed)
-        finish(store, path, rows)
+        finish(store, path, rows, columns_of_rows(resolved))
     return SweepResult(path, document, done - before[0], failed)
 
 
@@ -281,26 +283,26 @@ def missing(store: Store) -> Iterator[int]:
     return map(int, numbers)
 
 
-def finish(store: Store, folder: str, rows_format: RowsFormat) -> None:
+def finish(store: Store, folder: str, rows_format: RowsFormat, columns: Mapping[str, Any] = COLUMNS) -> None:
     """Write all rows to the file that others read, and leave the database as a single file."""
     target, rows = os.path.join(folder, ROWS_FILES[rows_format]), (row.to_dict() for row in _rows(store))
     if rows_format == "csv":
         with open_to_write(target) as stream:
             text = io.TextIOWrapper(stream, "utf-8", newline="")
-            write_csv(text, rows)
+            write_csv(text, rows, columns)
             text.detach()
     else:
         blocks = iter(lambda: [*itertools.islice(rows, _BLOCK)], [])
-        write_parquet(target, parquet_schema(COLUMNS), blocks)
+        write_parquet(target, parquet_schema(columns), blocks)
     _keep_rate(store, None)
     with contextlib.suppress(FileError):  # someone reads it at this moment
         list(store.query("PRAGMA journal_mode = DELETE"))
 
 
-def write_csv(text: TextIO, rows: Iterable[dict[str, Any]]) -> None:
+def write_csv(text: TextIO, rows: Iterable[dict[str, Any]], columns: Iterable[str]) -> None:
     """Write rows as CSV with their columns in the first line."""
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(columns)
     writer.writerows(map(csv_cell, row.values()) for row in rows)
 
 

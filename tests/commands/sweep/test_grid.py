@@ -45,12 +45,12 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 @given(specs())
 def test_a_grid_is_the_product_of_its_groups(lists: dict[str, Any]) -> None:
     checked = spec(**lists)
-    points = [tuple(checked.places(number).values()) for number in range(checked.size)]
+    points = [tuple(checked.axes.places(number).values()) for number in range(checked.size)]
     tied = set().union(*lists.get("zip", []))
     factors = [len(values) for name, values in lists.items() if name in LISTS and name not in tied]
     assert checked.size == math.prod(factors) * (len(lists["networks"]) if tied else 1)
     assert len(set(points)) == checked.size
-    assert points[-1] == tuple(len(getattr(checked, name) or (None,)) - 1 for name in LISTS)
+    assert points[-1] == tuple(len(values) - 1 for values in checked.axes.lists.values())
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_hostile_toml(text: str, error: type[Exception], tmp_path: Path) -> None
         ({"networks": ["alexnet", "gone/a.json"]}, "networks[1]: gone/a.json: no such"),
         ({"networks": ["alexnet", "alexnet.json"]}, "networks[1]: is the same as"),
         ({"hardware": ["isac"]}, "hardware[0]: no file or hardware preset"),
-        ({"bandwidths_gb_s": [1]}, "'plain' has no [memory]"),
+        ({"bandwidths_gb_s": [1]}, "hardware 'plain': memory.reuse: this field is missing"),
     ],
 )
 def test_refused_sources(lists: dict[str, Any], told: str) -> None:
