@@ -27,7 +27,7 @@ _TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is 
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
 _UNRELAXED_SHARE = 0.01
-"""Part of the work left that a target may take before the first relaxation: little where it is scarce."""
+"""Part of the work left that branch and bound takes before the first relaxation: little if it is scarce."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
@@ -259,19 +259,21 @@ class BoxProver:
         long as they are refuted, and in shorter ones when one resists; not in single ticks where stages have
         their own clocks and times are long.
         """
+        left_s = end_s - stop.spent_s
+        if not self._resisted:
+            left_s = _UNRELAXED_SHARE * left_s - self._other_s
+            if left_s < self.bounder.sweep_seconds:
+                return self._begin_to_relax(bound, makespan, end_s, stop)
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
         if self._resisted:
             bound = self._tighten(bound, target, end_s, stop)
-        left_s = end_s - stop.spent_s
-        if not self._resisted:
-            left_s *= _UNRELAXED_SHARE
+            left_s = end_s - stop.spent_s
         outcome = Outcome.REFUTED
         if bound <= target:
             outcome = self._decide(target, left_s, stop)
         if outcome is Outcome.UNDECIDED and not self._resisted:
-            self._resisted = True
-            return self._tighten(bound, makespan - 1, end_s, stop)
+            return self._begin_to_relax(bound, makespan, end_s, stop)
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
@@ -279,6 +281,12 @@ class BoxProver:
         elif outcome is Outcome.UNDECIDED:
             self._effort *= 2
         return bound
+
+    def _begin_to_relax(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
+        """Relax the box of all that is faster than the incumbent; the bound."""
+        self._resisted = True
+        self._stride = 1
+        return self._tighten(bound, makespan - 1, end_s, stop)
 
     def _finest(self, makespan: int) -> int:
         """Return the shortest stride."""
