@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
     from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
     from rramalloc.commands.report.report import report as report
+    from rramalloc.commands.size.size import size as size
+    from rramalloc.commands.size.sizing import Sizing as Sizing
     from rramalloc.commands.sweep.sweep import sweep as sweep
     from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
     from rramalloc.commands.tune.tune import tune as tune
@@ -87,6 +89,8 @@ _NAMES = {
     "rramalloc.commands.pareto.pareto_front": "ParetoFront",
     "rramalloc.commands.reload.plan": "ReloadPlan",
     "rramalloc.commands.reload.reload": "optimize_reload",
+    "rramalloc.commands.size.size": "size",
+    "rramalloc.commands.size.sizing": "Sizing",
     "rramalloc.commands.sweep.sweep": "sweep sweep_status",
     "rramalloc.errors": "BudgetError RramallocError TargetError",
     "rramalloc.commands.export.export": "export export_check",

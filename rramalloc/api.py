@@ -87,7 +87,7 @@ def optimize(
     (4009, 4009)
     """
     seed, limits = searched(given)
-    wanted = _target(target, target_ns, target_interval, target_throughput)
+    wanted = target_of(target, target_ns, target_interval, target_throughput)
     objective = objective or ("arrays" if wanted.given else "latency")
     check_known("objective", objective, OBJECTIVES)
     check_known("method", method, method_names())
@@ -171,7 +171,7 @@ def convert(
     return source
 
 
-def _target(
+def target_of(
     steps: int | None, ns: float | None, interval: int | str | None, throughput: float | None
 ) -> Target:
     """Return what the fewest arrays must reach. Raises SpecError for values out of range."""

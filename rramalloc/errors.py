@@ -382,6 +382,20 @@ class SolverError(RramallocError):
     """An external solver failed or returned an allocation that does not hold; says which and how."""
 
 
+class InfeasibleError(RramallocError):
+    """No chip of all candidates reaches the goals, or none was found.
+
+    summary: in a line; reasons: what holds each network back, and which choice comes nearest.
+    """
+
+    def __init__(self, summary: str, reasons: Sequence[str]) -> None:
+        super().__init__(summary, reasons)
+        self.summary, self.reasons = summary, tuple(reasons)
+
+    def __str__(self) -> str:
+        return "; ".join([self.summary, *self.reasons])
+
+
 class PluginError(RramallocError):
     """An entry point of another package failed; says which, where it is and how."""
 

@@ -95,3 +95,9 @@ def of_tuning(done: int, total: int, best: float | None) -> str:
     """Return the line of `tune`."""
     best_so_far = "none yet" if best is None else rounded(best)
     return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"
+
+
+def of_sizing(decided: int, candidates: int, best: float | None, bound: float) -> str:
+    """Return the line of `size`."""
+    best_so_far = "none yet" if best is None else rounded(best)
+    return f"{decided} of {number_of(candidates, 'candidate')}, best {best_so_far}, bound {rounded(bound)}"

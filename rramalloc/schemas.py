@@ -28,6 +28,8 @@ _RECORDS = {
     "latency-estimate": "rramalloc.commands.latency.estimate:LatencyEstimate",
     "reload": "rramalloc.commands.reload.plan:ReloadPlan",
     "explanation": "rramalloc.commands.explain.explanation:Explanation",
+    "size": "rramalloc.commands.size.sizing:Sizing",
+    "size-spec": "rramalloc.commands.size.question:SizeQuestion",
     "pareto": "rramalloc.commands.pareto.pareto_front:ParetoFront",
     "strategy": "rramalloc.commands.evaluate.strategy:Strategy",
     "load-matrix": "rramalloc.commands.evaluate.evaluation:LoadMatrix",

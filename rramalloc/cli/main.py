@@ -31,6 +31,7 @@ from rramalloc.commands.pareto.command import PARETO, pareto
 from rramalloc.commands.place.command import PLACE, place
 from rramalloc.commands.report.command import REPORT, report
 from rramalloc.commands.simulate.command import SIMULATE, simulate
+from rramalloc.commands.size.command import SIZE, size
 from rramalloc.commands.sweep.command import SWEEP, sweep
 from rramalloc.commands.tune.command import TUNE, tune
 from rramalloc.commands.verify.command import VERIFY, verify
@@ -62,6 +63,7 @@ _add(explain, EXPLAIN)
 _add(compare, COMPARE)
 _add(pareto, PARETO)
 _add(sweep, SWEEP)
+_add(size, SIZE)
 _add(tune, TUNE)
 _add(evaluate, EVALUATE, ManyFiles)
 _add(fold, FOLD)

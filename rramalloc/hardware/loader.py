@@ -44,6 +44,13 @@ def as_hardware(
     return hardware_with(loaded, values) if values else loaded
 
 
+def hardware_text(hardware: Hardware) -> str:
+    """Return the TOML of a hardware, which `load_hardware` reads as the same."""
+    import tomli_w
+
+    return tomli_w.dumps(hardware.to_dict())
+
+
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
     """Read the hardware from a TOML file, or a preset by name ("isaac"); a file that exists wins.
 

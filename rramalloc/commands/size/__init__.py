@@ -1,0 +1,1 @@
+"""`size`: the chip on which networks reach their goals."""

@@ -1,0 +1,141 @@
+"""`rramalloc size`: the cheapest chip on which networks reach their goals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
+from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.live_line import LiveLine
+from rramalloc.cli.output import print_result, table_of, warn
+from rramalloc.cli.parameters import Format, Help
+from rramalloc.errors import SpecError
+from rramalloc.progress import of_sizing
+from rramalloc.units import duration, number_of, rounded, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rramalloc.commands.size.sizing import Sizing
+
+_TABLE = table_of(
+    "choices=text, arrays=arrays_at_most, at least=cost_at_least, cost=cost_at_most, why",
+    texts="text why",
+)
+_EVERY_S = 10.0  # between two lines of progress in a file
+SIZE: Help = {
+    "network": ("NETWORK|SPEC.toml", "A network with a --target, or a file of networks, goals and choices."),
+    "choose": ("FIELD=V,V", "Values of the hardware to choose from; crossbar=64x64,128x128 of arrays."),
+    "zip": ("FIELD,FIELD", "Lists of --choose that advance together."),
+    "minimise": (None, "What the chip is to have least of."),
+    "target": ("N", "The latency to be reached, in steps."),
+    "target_ns": ("T", "The latency to be reached, e.g. 2ms."),
+    "target_interval": ("N|T", "The interval between inputs to be reached, in steps or as a time."),
+    "target_throughput": ("N", "The inputs a second to be reached, e.g. 2k."),
+    "work": ("N", "Effort for a network on a candidate at most, in units of 0.05 s of a core."),
+    "most_candidates": ("N", "Candidates above which nothing is searched."),
+    "output": ("FILE", "Write the chip as a hardware file (.toml), or the result (.json)."),
+}
+
+
+def size(
+    network: str,
+    *,
+    hardware: str | None = None,
+    choose: list[str] | None = None,
+    zip: list[str] | None = None,  # noqa: A002 - as it stands in files
+    minimise: Literal["area_um2", "arrays"] | None = None,
+    target: int | None = None,
+    target_ns: float | None = None,
+    target_interval: str | None = None,
+    target_throughput: float | None = None,
+    mapping: Mapping | None = None,
+    fc: FullyConnected | None = None,
+    host: list[str] | None = None,
+    copies: list[str] | None = None,
+    copies_divide: Divided | None = None,
+    seed: int | None = None,
+    work: int | None = None,
+    most_candidates: int | None = None,
+    time_limit_s: float | None = None,
+    output_format: Format = "table",
+    output: str | None = None,
+    quiet: bool = False,
+) -> None:
+    """Find the cheapest chip on which networks reach their goals, proven over all choices of its hardware.
+
+    \b
+    Example: rramalloc size vgg11 --target-throughput 2k --hardware isaac \\
+      --choose timing.columns_per_adc=16,32,64 -o chip.toml
+    """
+    of_network = {
+        "target": target,
+        "target_ns": target_ns,
+        "target_interval": target_interval,
+        "target_throughput": target_throughput,
+        "mapping": mapping,
+        "fc": fc,
+        "host": host,
+        "copies": copies,
+        "copies_divide": copies_divide,
+    }
+    of_question = {
+        "hardware": hardware,
+        "choose": choose,
+        "zip": zip,
+        "minimise": minimise,
+        "seed": seed,
+        "work": work,
+        "most_candidates": most_candidates,
+    }
+    from rramalloc.commands.size.size import size as run_size
+    from rramalloc.search.work import Work
+
+    stop = Work(work=DEFAULT_WORK, time_limit_s=time_limit_s)
+    with LiveLine(quiet=quiet, every_s=_EVERY_S) as line, interruptible(stop):
+        sizing = run_size(
+            _question(network, of_network, of_question),
+            stop=stop,
+            on_progress=lambda *state: line.show(of_sizing(*state)),
+        )
+    if output is not None:
+        sizing.save(output)
+    print_result(sizing.to_dict, _TABLE, sizing.candidates, output_format, _summary(sizing), quiet=quiet)
+    warn(sizing.warnings, quiet=quiet)
+    end(stop, line, quiet=quiet)
+
+
+def _question(network: str, of_network: dict[str, Any], of_question: dict[str, Any]) -> str | dict[str, Any]:
+    """Return the file of a question, or what the options ask. Raises SpecError for both."""
+    given = {name: value for name, value in of_network.items() if value is not None}
+    asked = {name: value for name, value in of_question.items() if value is not None}
+    if network.endswith(".toml"):
+        if given or asked:
+            words = f"is given, and {network} says it: leave it out"
+            raise SpecError(next(iter({**given, **asked})), words)
+        return network
+    from rramalloc.commands.size.question import values_to_choose
+
+    if "choose" in asked:
+        asked["choose"] = values_to_choose(asked["choose"])
+    if "zip" in asked:
+        asked["zip"] = [[name.strip() for name in group.split(",")] for group in asked["zip"]]
+    return {**asked, "networks": [{"network": network, **given}]}
+
+
+def _summary(sizing: Sizing) -> Iterator[tuple[str, str]]:
+    chip = sizing.chip
+    for network in sizing.networks:
+        (goal,) = network.goal
+        reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
+        words = f"{goal} {network.goal[goal]}{reached} with {number_of(network.arrays, 'array')}"
+        yield network.name, words
+    tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
+    yield "chip", f"{chip.hardware.name}, {number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
+    yield sizing.minimise.partition("_")[0], sizing.quantity(sizing.cost)
+    yield "lower bound", sizing.quantity(sizing.lower_bound)
+    yield "gap", f"{share(sizing.gap)} from optimal at most"
+    yield "proof", sizing.proof
+    every = number_of(len(sizing.candidates), "candidate")
+    yield "search", f"{sizing.searched} of {every} to their end, {duration(1e9 * sizing.seconds)} of work"

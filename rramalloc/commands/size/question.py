@@ -1,0 +1,203 @@
+"""The question of `size`: networks with goals, and choices of the hardware (docs/sources/model.md 20)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+
+from rramalloc.api import target_of
+from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected
+from rramalloc.choices import Mapping as MappingName
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.files import read_toml
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
+from rramalloc.hardware.values import changed_hardware
+from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, parse
+from rramalloc.search.fewest import Target
+
+Minimised = Literal["area_um2", "arrays"]
+Stored = Literal["one", "all"]
+MOST_CANDIDATES = 10_000
+_HARDWARE = "hardware"
+"""Name of the choice that is a whole hardware."""
+_GOALS = ("target", "target_ns", "target_interval", "target_throughput")
+
+
+def _listed(value: object) -> object:
+    """Return a list of one where a single value stands for it, a tuple where a list does."""
+    return as_tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class SizedNetwork(Record):
+    """A network and what it must reach: one of the targets of `optimize`.
+
+    network: a file or a shipped name, or a Network; target: the latency in steps; copies_divide: of what
+    copies must be divisors; allow_partial: take operators whose weights cannot be modelled as barriers; the
+    others are options of `optimize`.
+    """
+
+    network: Any
+    target: int | None = None
+    target_ns: float | None = None
+    target_interval: int | str | None = None
+    target_throughput: float | None = None
+    mapping: MappingName = "im2col"
+    fc: FullyConnected = "host"
+    fold: bool = False
+    host: _Texts | None = None
+    copies: _Texts | None = None
+    copies_divide: Divided | None = None
+    at_most: dict[str, float | str] | None = None
+    allow_partial: bool = False
+
+    @model_validator(mode="after")
+    def _one_goal(self) -> Self:
+        if len(self.goal) != 1:
+            words = "must be exactly one of target, target_ns, target_interval and target_throughput"
+            raise fault(f"goal: {words}, got {' and '.join(self.goal) or 'none'}")
+        return self
+
+    @property
+    def goal(self) -> dict[str, float | str]:
+        """The target that is given, by its name."""
+        return {name: getattr(self, name) for name in _GOALS if getattr(self, name) is not None}
+
+    @property
+    def wanted(self) -> Target:
+        """The target that the fewest arrays reach. Raises SpecError."""
+        return target_of(self.target, self.target_ns, self.target_interval, self.target_throughput)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of `optimize` beside the network and its target."""
+        return {
+            name: getattr(self, name)
+            for name in type(self).model_fields
+            if name != "network" and name not in _GOALS
+        }
+
+
+class SizeQuestion(Record):
+    """What chip is looked for.
+
+    minimise: the area of the chip, or its number of arrays; stored: "one" network at a time, which run in
+    turn, or "all" of them; hardware: a file or preset whose values are replaced; networks: with their goals;
+    choose: values by dotted name, `crossbar` for rows and columns together, `hardware` for whole files or
+    presets; zip: groups of these lists that advance together; work: units of search of a network on one
+    candidate at most; most_candidates: above which nothing is searched.
+    Raises SpecError.
+    """
+
+    minimise: Minimised = "area_um2"
+    stored: Stored = "one"
+    hardware: Any = DEFAULT_PRESET
+    networks: Annotated[tuple[SizedNetwork, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    choose: dict[str, Annotated[tuple[Any, ...], BeforeValidator(_listed), Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    zip: Annotated[tuple[_Texts, ...], BeforeValidator(as_tuple)] = ()
+    work: Annotated[int, Field(ge=1, le=MAX_WORK)] = DEFAULT_WORK
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    most_candidates: Annotated[int, Field(ge=1, le=10**6)] = MOST_CANDIDATES
+
+    @model_validator(mode="after")
+    def _tied(self) -> Self:
+        used = set[str]()
+        for group in self.zip:
+            for name in group:
+                if name not in self.choose:
+                    raise fault(f"zip: {brief(name)} is not in choose; known: {', '.join(self.choose)}")
+                if name in used:
+                    raise fault(f"zip: {brief(name)} stands twice")
+                used.add(name)
+            lengths = {name: len(self.choose[name]) for name in group}
+            if len(set(lengths.values())) > 1:
+                listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+                raise fault(f"zip: tied lists must be equally long, {listed}")
+        if self.size > self.most_candidates:
+            words = f"choose: gives {self.size:,} candidates, the limit is {self.most_candidates:,}"
+            raise fault(f"{words}: leave values out, tie lists with zip, or raise most_candidates")
+        return self
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Lists in the order of `choose`, tied ones together at the place of their first."""
+        tied = {name: group for group in self.zip for name in group}
+        groups = dict.fromkeys(
+            tuple(sorted(tied.get(name, (name,)), key=[*self.choose].index)) for name in self.choose
+        )
+        return tuple(groups)
+
+    @property
+    def size(self) -> int:
+        """Candidates, by multiplication."""
+        return math.prod(len(self.choose[group[0]]) for group in self.groups)
+
+    def choices(self) -> Iterator[dict[str, Any]]:
+        """Yield the values of every candidate by name, in the order of the choices."""
+        ranges = [range(len(self.choose[group[0]])) for group in self.groups]
+        for places in product(*ranges):
+            at = {name: place for group, place in zip(self.groups, places, strict=True) for name in group}
+            yield {name: self.choose[name][at[name]] for name in self.choose}
+
+    def hardware_of(self, choices: Mapping[str, Any], folder: str) -> Hardware:
+        """Return the hardware of a candidate. Raises RramallocError, naming the choices."""
+        base = beside(choices.get(_HARDWARE, self.hardware), folder)
+        values = {name: value for name, value in choices.items() if name != _HARDWARE}
+        remedy = "tie lists of {fields} to those of crossbar with zip"
+        try:
+            return changed_hardware(as_hardware(base), values, remedy)
+        except SpecError as error:
+            shown = ", ".join(f"{name} = {value}" for name, value in choices.items())
+            raise SpecError(f"choose ({shown[:200]})", str(error).removeprefix(": ")) from None
+
+
+_QUESTION: TypeAdapter[SizeQuestion] = TypeAdapter(SizeQuestion)
+
+
+def read_question(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[SizeQuestion, str]:
+    """Return the question of a TOML file, or of a dict of its form, and the folder of its relative paths.
+
+    Raises FileError, SpecError.
+    """
+    if isinstance(spec, Mapping):
+        return parse(_QUESTION, dict(spec), "size"), ""
+    where = os.fspath(spec)
+    return parse(_QUESTION, read_toml(spec), where), os.path.dirname(where)
+
+
+def beside(entry: Any, folder: str) -> Any:
+    """Return a file beside the question, else what ships by that name; what is no text stays."""
+    if not isinstance(entry, str):
+        return entry
+    path = os.path.join(folder, entry)
+    return path if os.path.exists(path) or os.path.basename(entry) != entry else entry
+
+
+def values_to_choose(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return {"crossbar": ("64x64", "128x128")} from ["crossbar=64x64,128x128"]. Raises SpecError."""
+    from rramalloc.hardware.values import values_of
+
+    chosen = dict[str, tuple[Any, ...]]()
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not values:
+            raise SpecError("choose", f"must be FIELD=V,V such as crossbar=64x64,128x128, got {brief(text)}")
+        if name in chosen:
+            raise SpecError("choose", f"{brief(name)} is given twice: give all its values at once")
+        try:
+            chosen[name] = tuple(values_of([f"v={value}"], "choose")["v"] for value in values.split(","))
+        except RramallocError as error:
+            raise SpecError("choose", f"{brief(text)}: {error}") from None
+    return chosen

@@ -1,0 +1,434 @@
+"""`size`: the cheapest chip on which networks reach their goals, proven over all choices of hardware.
+
+The arrays that a network needs at least bound what a candidate costs, proven or not. Candidates are searched
+in fixed rounds, each with more work than the one before, the cheapest bounds first; a candidate is searched
+no further once its bound reaches the best cost. Source: docs/sources/model.md 20.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request, checked_allocation, propose
+from rramalloc.choices import MAX_ARRAYS
+from rramalloc.commands.size.question import (
+    SizedNetwork,
+    SizeQuestion,
+    Stored,
+    beside,
+    read_question,
+)
+from rramalloc.commands.size.sizing import Candidate, NetworkOnChip, SizedChip, Sizing
+from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_nm2
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.kinds import with_arrays_of_kinds
+from rramalloc.progress import followed, of_sizing
+from rramalloc.search.menu import unlimited
+from rramalloc.search.objective import gap_of
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
+from rramalloc.version import __version__
+
+_WORKS = (1, 4, 20)
+"""Units of search of the first rounds; the last one has all that is allowed."""
+_TOGETHER = 2
+"""Candidates of a round between two looks at the best, a fixed number so that no number of cores matters."""
+Progress = Callable[[int, int, float | None, float], None]
+"""Called with the candidates that are decided, all of them, the best cost (None: none yet) and the bound."""
+
+
+def size(
+    spec: str | Mapping[str, Any],
+    *,
+    on_progress: Progress | None = None,
+    progress: bool = True,
+    time_limit_s: float | None = None,
+    stop: Work | None = None,
+) -> Sizing:
+    """Find the cheapest chip on which networks reach their goals.
+
+    Parameters
+    ----------
+    spec
+        A TOML file, or a dict of its form: {"networks": [{"network": "vgg11", "target_throughput": 2000}],
+        "hardware": "isaac", "choose": {"timing.columns_per_adc": [16, 32]}}.
+    on_progress, progress
+        A callback, and whether a line is shown in a notebook.
+    time_limit_s
+        Stop by the clock, which depends on the machine.
+    stop
+        Ends the search from outside.
+
+    Raises
+    ------
+    RramallocError
+        InfeasibleError if no candidate reaches all goals; FileError, SpecError, UnknownNameError.
+    """
+    question, folder = read_question(spec)
+    ending = stop or Work(time_limit_s=time_limit_s)
+    with followed(on_progress, progress, of_sizing) as callback:
+        return _Search(question, folder, ending, callback).result()
+
+
+@dataclass(slots=True)
+class _OnCandidate:
+    """What is known of a network on a candidate.
+
+    least: no allocation takes less, in arrays, with kinds in nm2; found: the best allocation known;
+    impossible: why its goal is out of reach, "" where it is not; miss: by what factor.
+    """
+
+    case: Case
+    problem: Problem
+    least: float
+    found: Allocation | None = None
+    impossible: str = ""
+    miss: float = 1.0
+
+    @property
+    def decided(self) -> bool:
+        """Whether more search would find no better allocation."""
+        return self.found is not None and self.least >= self.most
+
+    @property
+    def most(self) -> float:
+        """What the best allocation known takes, infinity where none is."""
+        if self.found is None:
+            return math.inf
+        value = float(self.found.objective_value)
+        return value if self.case.hardware.kinds is None else round(value * NM2_PER_UM2)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A candidate under search, with what is known of every network on it."""
+
+    number: int
+    choices: dict[str, Any]
+    hardware: Hardware
+    networks: list[_OnCandidate] = field(default_factory=list)
+    least: float = 0.0
+    most: float = math.inf
+    is_dearer: bool = False
+
+    @property
+    def impossible(self) -> str:
+        """Why a goal is out of reach, "" where none is known to be."""
+        return next((each.impossible for each in self.networks if each.impossible), "")
+
+    @property
+    def miss(self) -> float:
+        """The bound of the first goal out of reach as a multiple of the goal, or its inverse for a rate."""
+        return next((each.miss for each in self.networks if each.impossible), 1.0)
+
+    @property
+    def decided(self) -> bool:
+        """Whether no more search is needed."""
+        return bool(self.impossible) or self.is_dearer or all(each.decided for each in self.networks)
+
+
+class _Search:
+    """Rounds over all candidates."""
+
+    def __init__(self, question: SizeQuestion, folder: str, stop: Work, on_progress: Progress | None) -> None:
+        self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
+        self.seconds = 0.0
+        every = [(number, choices) for number, choices in enumerate(question.choices())]
+        self.candidates = [_Candidate(n, own, question.hardware_of(own, folder)) for n, own in every]
+        for candidate in self.candidates:
+            self._check(candidate.hardware)
+        first = self.candidates[0].hardware
+        self.cases = [self._case(network, first) for network in question.networks]
+        for candidate in self.candidates:
+            self._open(candidate)
+
+    def _case(self, network: SizedNetwork, hardware: Hardware) -> Case:
+        source = beside(network.network, self.folder)
+        return Case.of(source, {**network.options, "hardware": _with_free_tiles(hardware)})  # type: ignore[typeddict-item]
+
+    def _check(self, hardware: Hardware) -> None:
+        """Raise SpecError for a hardware of which no chip can be made."""
+        question, where = self.question, f"hardware {hardware.name[:60]!r}"
+        if question.minimise == "area_um2" and hardware.kinds is None and array_area_nm2(hardware) is None:
+            raise SpecError(where, "energy.area_um2 is missing: give it, or minimise arrays")
+        if hardware.kinds is not None:
+            if any(array_area_nm2(own) is None for own in hardware.each_kind):
+                raise SpecError(where, "every kind needs an energy.area_um2 for the area of a chip")
+            if question.minimise == "arrays":
+                raise SpecError("minimise", "kinds of arrays have different areas: minimise area_um2")
+            if question.stored == "one" and len(question.networks) > 1:
+                words = "networks that run in turn need a chip of one kind of arrays"
+                raise SpecError("stored", f'{words}, {where} has several: give one network or stored = "all"')
+        if hardware.counting is not None and hardware.counting.row_blocks == "first_fit":
+            raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
+
+    def _open(self, candidate: _Candidate) -> None:
+        """Set up every network on a candidate, with the bound that takes no search."""
+        for case in self.cases:
+            own = case.on(_with_free_tiles(candidate.hardware))
+            problem = unlimited(own.problem(MAX_ARRAYS, advise=False))
+            candidate.networks.append(_OnCandidate(own, problem, float(problem.minimum)))
+        self._bound(candidate)
+
+    def _bound(self, candidate: _Candidate) -> None:
+        """Bound the cost of a candidate by what its networks take at least and at most."""
+        together = max if self.question.stored == "one" else sum
+        candidate.least = self._cost(candidate, together(each.least for each in candidate.networks))
+        candidate.most = self._cost(candidate, together(each.most for each in candidate.networks))
+
+    def _cost(self, candidate: _Candidate, taken: float) -> float:
+        """Return what a chip with so many arrays costs, with kinds of arrays with so much area in nm2."""
+        hardware = candidate.hardware
+        if math.isinf(taken):
+            return math.inf
+        if hardware.kinds is not None:
+            return taken / NM2_PER_UM2
+        arrays, area_nm2 = _chip(hardware, math.ceil(taken))
+        if self.question.minimise == "arrays":
+            return float(arrays)
+        return (area_nm2 or 0) / NM2_PER_UM2
+
+    @property
+    def best(self) -> _Candidate | None:
+        """The cheapest candidate known; of equal ones that with the fewest arrays, then the first."""
+        known = [each for each in self.candidates if not math.isinf(each.most) and not each.impossible]
+        return min(known, key=lambda each: (each.most, _used(each), each.number), default=None)
+
+    @property
+    def bound(self) -> float:
+        """The least cost that any candidate may have."""
+        return min((each.least for each in self.candidates if not each.impossible), default=math.inf)
+
+    def result(self) -> Sizing:
+        """Return the best chip that the rounds find. Raises InfeasibleError where no candidate is one."""
+        self._decide()
+        for work in [own for own in _WORKS if own < self.question.work] + [self.question.work]:
+            self._round(work)
+        best = self.best
+        if best is None:
+            raise self._infeasible()
+        return self._sizing(best)
+
+    def _round(self, work: int) -> None:
+        """Search what is not decided with so much work, the cheapest bounds first."""
+        order = sorted(
+            (each for each in self.candidates if not each.decided),
+            key=lambda each: (each.least, each.number),
+        )
+        for first in range(0, len(order), _TOGETHER):
+            best = self.best
+            limit = math.inf if best is None else best.most
+            for candidate in order[first : first + _TOGETHER]:
+                if not candidate.decided:
+                    self._search(candidate, work, limit)
+                if self.stop.out_of_time:
+                    return
+            self._decide()
+
+    def _decide(self) -> None:
+        """Drop the candidates whose bound reaches the best cost."""
+        best = self.best
+        for candidate in self.candidates:
+            candidate.is_dearer = best is not None and candidate is not best and candidate.least >= best.most
+        if self.on_progress is not None:
+            done = sum(each.decided for each in self.candidates)
+            self.on_progress(done, len(self.candidates), None if best is None else best.most, self.bound)
+
+    def _search(self, candidate: _Candidate, work: int, limit: float) -> None:
+        """Search the networks of a candidate with so much work, while it may still cost less than a limit."""
+        for network, own in zip(self.question.networks, candidate.networks, strict=True):
+            if own.decided:
+                continue
+            if self.stop.out_of_time or candidate.least >= limit or candidate.impossible:
+                return
+            self._improve(network, own, self.stop.nested(work))
+            self._bound(candidate)
+
+    def _improve(self, network: SizedNetwork, own: _OnCandidate, stop: Work) -> None:
+        """Search the fewest arrays with which a network reaches its goal."""
+        request = Request(objective="arrays", seed=self.question.seed, target=network.wanted)
+        try:
+            answer = propose(own.problem, request, stop)
+        except TargetError as error:
+            if error.proven:
+                own.impossible = f"{own.case.network.name}: {_out_of_reach(error)}"
+                factor = error.bound / error.target
+                own.miss = max(factor, 1 / factor) if factor > 0 else math.inf
+        except LimitError as error:
+            own.impossible = f"{own.case.network.name}: {error}"
+        else:
+            found = checked_allocation(own.case, MAX_ARRAYS, own.problem, request, stop, answer)
+            is_better = own.found is None or found.objective_value < own.found.objective_value
+            own.found = found if is_better else own.found
+            unit = 1 if own.case.hardware.kinds is None else NM2_PER_UM2
+            own.least = max(own.least, math.ceil(found.lower_bound * unit * (1 - 1e-12)))
+        finally:
+            self.seconds += stop.counted_s or 0.0
+
+    def _infeasible(self) -> RramallocError:
+        """Return the error that says which goals hold which choices back, and which come nearest."""
+        unknown = [each for each in self.candidates if not each.impossible]
+        if unknown:
+            words = f"{len(unknown):,} of {len(self.candidates):,} candidates are not decided"
+            return InfeasibleError(f"no chip was found within the work allowed, {words}: raise work", ())
+        reasons = dict[str, list[_Candidate]]()
+        for each in self.candidates:
+            reasons.setdefault(each.impossible.partition(":")[0], []).append(each)
+        lines = []
+        for those in reasons.values():
+            nearest = min(those, key=lambda each: (each.miss, each.number))
+            shown = _shown(nearest.choices)
+            lines.append(f"{nearest.impossible} ({len(those):,} candidates; nearest with {shown})")
+        words = "none of these candidates reaches all goals"
+        return InfeasibleError(f"{words}, {len(self.candidates):,} tried", lines)
+
+    def _sizing(self, best: _Candidate) -> Sizing:
+        """Return the result with the best chip."""
+        cost, bound = best.most, min(self.bound, best.most)
+        warnings = list[str]()
+        sizes = {each.hardware.sizes for each in self.candidates}
+        if self.question.minimise == "arrays" and len(sizes) > 1:
+            warnings.append(f"arrays of different sizes count alike: {', '.join(sorted(sizes)[:8])}")
+        if self.question.stored == "one" and len(self.question.networks) > 1:
+            warnings.append("the networks run in turn: writing their weights between them is not counted")
+        chip = _chip_of(best, self.question.stored)
+        each = zip(self.question.networks, best.networks, strict=True)
+        networks = tuple(_network_on(network, own, chip) for network, own in each)
+        notes = [note for own in networks for note in own.allocation.warnings]
+        return Sizing(
+            rramalloc_version=__version__,
+            status="proven" if bound >= cost else "bounded",
+            minimise=self.question.minimise,
+            stored=self.question.stored,
+            cost=cost,
+            lower_bound=bound,
+            gap=gap_of(cost, bound),
+            seed=self.question.seed,
+            work=self.question.work,
+            seconds=round(self.seconds, 6),
+            searched=sum(all(own.decided for own in each.networks) for each in self.candidates),
+            chip=chip,
+            networks=networks,
+            candidates=tuple(self._row(each, best) for each in self.candidates),
+            warnings=tuple(dict.fromkeys([*warnings, *notes])),
+        )
+
+    def _row(self, candidate: _Candidate, best: _Candidate) -> Candidate:
+        """Return what the table says of a candidate."""
+        together = max if self.question.stored == "one" else sum
+        taken = together(each.least for each in candidate.networks)
+        if candidate.hardware.kinds is not None:  # of its dearest arrays
+            dearest = max(array_area_nm2(own) or 1 for own in candidate.hardware.each_kind)
+            taken /= dearest
+        is_known = not math.isinf(candidate.most) and not candidate.impossible
+        why = "dearer" if candidate.is_dearer or all(each.decided for each in candidate.networks) else ""
+        if candidate is best:
+            why = "chosen"
+        elif candidate.impossible:
+            why = f"infeasible: {candidate.impossible}"
+        return Candidate(
+            choices=candidate.choices,
+            arrays=(math.ceil(taken), _used(candidate) if is_known else None),
+            cost=(candidate.least, candidate.most if is_known else None),
+            why=why or "not finished",
+        )
+
+
+def _with_free_tiles(hardware: Hardware) -> Hardware:
+    """Return the hardware with as many tiles and arrays as any network could use: they are looked for."""
+    chip, kinds = hardware.chip, hardware.kinds
+    if kinds is not None:
+        free_kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
+        return hardware.model_copy(update={"kinds": free_kinds})
+    if chip is None:
+        return hardware
+    side = min(MAX_LINES, math.isqrt(MAX_ARRAYS // chip.arrays_per_tile))
+    free = chip.model_copy(update={"tiles": (side, side), "chips": (1, 1)})
+    return hardware.model_copy(update={"chip": free})
+
+
+def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
+    """Return the arrays of a chip on which so many are used, of whole tiles, and its area in nm2."""
+    array_nm2, energy = array_area_nm2(hardware), hardware.energy
+    if hardware.chip is None:
+        return arrays, None if array_nm2 is None else arrays * array_nm2
+    tiles = -(-arrays // hardware.chip.arrays_per_tile)
+    whole = tiles * hardware.chip.arrays_per_tile
+    if array_nm2 is None:
+        return whole, None
+    periphery_nm2 = in_nm2((None if energy is None else energy.periphery_um2) or 0.0)
+    return whole, whole * array_nm2 + tiles * periphery_nm2
+
+
+def _used(candidate: _Candidate) -> int:
+    """Return the arrays that the networks use on a candidate, in the order of ties."""
+    return sum(0 if each.found is None else each.found.arrays.used for each in candidate.networks)
+
+
+def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
+    """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
+    hardware, together = candidate.hardware, max if stored == "one" else sum
+    found = [each.found for each in candidate.networks if each.found is not None]
+    arrays = together(own.arrays.used for own in found)
+    if hardware.kinds is not None:
+        numbers = dict.fromkeys((kind.name for kind in hardware.kinds), 0)
+        for own in found:
+            for name, of_kind in (own.arrays.by_kind or {}).items():
+                numbers[name] += of_kind.used
+        taken_um2 = together(each.most for each in candidate.networks) / NM2_PER_UM2
+        used = {name: max(1, number) for name, number in numbers.items()}
+        return SizedChip(
+            hardware=with_arrays_of_kinds(hardware, used), arrays=arrays, tiles=None, area_um2=taken_um2
+        )
+    whole, area_nm2 = _chip(hardware, arrays)
+    area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2
+    if hardware.chip is None:
+        return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
+    tiles = whole // hardware.chip.arrays_per_tile
+    rows = next(rows for rows in range(math.isqrt(tiles), 0, -1) if tiles % rows == 0)
+    chip = hardware.chip.model_copy(update={"tiles": (rows, tiles // rows), "chips": (1, 1)})
+    sized = hardware.model_copy(update={"chip": chip})
+    return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
+
+
+def _network_on(network: SizedNetwork, own: _OnCandidate, chip: SizedChip) -> NetworkOnChip:
+    """Return what a network reaches on the chip."""
+    found = own.found
+    if found is None:
+        raise ValueError("the chosen chip has an allocation of every network")
+    (goal,) = network.goal
+    most = chip.arrays if chip.hardware.chip is None else chip.hardware.chip.arrays
+    on_chip = {"hardware": chip.hardware, "warnings": own.case.on(chip.hardware).warnings(most)}
+    if chip.hardware.kinds is None:
+        on_chip["arrays"] = found.arrays.model_copy(update={"budget": most})
+    reached = {
+        "target": found.makespan,
+        "target_ns": found.latency_ns,
+        "target_interval": found.interval,
+        "target_throughput": found.throughput_per_s,
+    }[goal]
+    return NetworkOnChip(
+        name=own.case.network.name,
+        goal=network.goal,
+        reaches=reached,
+        arrays=found.arrays.used,
+        allocation=found.model_copy(update=on_chip),
+    )
+
+
+def _out_of_reach(error: TargetError) -> str:
+    """Return why a target is out of reach whatever the arrays, in words."""
+    held = f", {error.limit}" if error.limit else ""
+    what = f"the {error.goal} of {error.target:.10g} {error.unit} cannot be met"
+    return f"{what}, the bound is {error.bound:.10g}{held}"
+
+
+def _shown(choices: Mapping[str, Any]) -> str:
+    """Return the values of a candidate in words."""
+    return ", ".join(f"{name} = {value}" for name, value in choices.items())[:200] or "the hardware as it is"

@@ -1,0 +1,130 @@
+"""Sizing: the chip that `size` finds, as it is shown and as it is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from rramalloc.allocation.allocation import Allocation, Count
+from rramalloc.commands.size.question import Minimised, Stored
+from rramalloc.files import write_json, write_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import hardware_text
+from rramalloc.records import Record
+from rramalloc.result import ResultRecord
+from rramalloc.units import area, counted
+
+FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
+
+
+class SizedChip(Record):
+    """The chip. arrays: that are used; tiles: None without [chip]; area_um2: None where it is not given."""
+
+    hardware: Hardware
+    arrays: Count
+    tiles: Count | None
+    area_um2: float | None
+
+
+class NetworkOnChip(Record):
+    """A network on the chip.
+
+    goal: its target by name; reaches: what it reaches, in the unit of the goal; arrays: that it uses;
+    allocation: on this chip.
+    """
+
+    name: str
+    goal: dict[str, float | str]
+    reaches: float | None
+    arrays: Count
+    allocation: Allocation
+
+
+class Candidate(Record):
+    """A choice of the hardware.
+
+    choices: its values by dotted name; arrays, cost: at least, and at most where an allocation is known;
+    why: chosen, dearer, not finished, or infeasible, and by what.
+    """
+
+    choices: dict[str, Any]
+    arrays: tuple[int, int | None]
+    cost: tuple[float, float | None]
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The choices in words."""
+        return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in self.choices.items()) or "-"
+
+    @property
+    def cost_at_least(self) -> float:
+        """No allocation makes it cheaper."""
+        return self.cost[0]
+
+    @property
+    def cost_at_most(self) -> float | None:
+        """What it costs with the best allocations that are known."""
+        return self.cost[1]
+
+    @property
+    def arrays_at_most(self) -> int | None:
+        """Arrays of the best allocations that are known."""
+        return self.arrays[1]
+
+
+class Sizing(ResultRecord):
+    """The cheapest chip on which networks reach their goals, with a proof over all candidates.
+
+    status: proven, or bounded where the work or the time ended before; minimise: area of the chip, or arrays;
+    stored: one network at a time, or all; candidates: all choices, in their order; cost: what is minimised;
+    lower_bound: no chip of these candidates costs less; gap: (cost - lower_bound) / cost; searched:
+    candidates whose allocations were searched to their end; seconds: work in seconds of a reference core.
+    """
+
+    rows_in = "candidates"
+    columns = "cost_at_least, cost_at_most, arrays_at_most, why"
+
+    format: Literal["rramalloc-size/1"] = FORMAT
+    rramalloc_version: str
+    status: Literal["proven", "bounded"]
+    minimise: Minimised
+    stored: Stored
+    cost: float
+    lower_bound: float
+    gap: float
+    seed: int
+    work: int
+    seconds: float
+    searched: int
+    chip: SizedChip
+    networks: tuple[NetworkOnChip, ...]
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def proof(self) -> str:
+        """What is proven, in words."""
+        less = "area" if self.minimise == "area_um2" else "arrays"
+        many = counted(len(self.candidates), "candidate")
+        if self.status == "proven":
+            return f"proven: no chip of these {many} with less {less} reaches the goals"
+        return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
+
+    def quantity(self, cost: float) -> str:
+        """Return a cost in words."""
+        return area(cost) if self.minimise == "area_um2" else counted(int(cost), "array")
+
+    def _headline(self) -> tuple[str, str]:
+        names = ", ".join(network.name for network in self.networks)
+        return names, f"{self.quantity(self.cost)}, {self.status}, {self.chip.hardware.name}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chip as a hardware file (.toml), which every command takes, else the result as JSON.
+
+        Raises FileError.
+        """
+        if os.fspath(path).endswith(".toml"):
+            write_text(path, hardware_text(self.chip.hardware))
+        else:
+            write_json(path, self.to_dict())
