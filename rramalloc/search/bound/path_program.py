@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 
@@ -84,6 +83,9 @@ class LinearProgram:
         self._right: list[Floats] = []
         self._lengths: list[int] = []
         self._equal = 0
+        import highspy  # only here: small networks are proven without a linear program
+
+        self._highspy = highspy
         self._solver = highspy.Highs()
         for option, setting in (
             ("output_flag", False),
@@ -126,7 +128,7 @@ class LinearProgram:
 
         if self.rows >= _LONG_ROWS:
             self._solver.setCallback(look, None)
-            self._solver.startCallback(highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt)
+            self._solver.startCallback(self._highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt)
         self._solver.run()
         stop.check()
         info = self._solver.getInfo()
@@ -134,7 +136,7 @@ class LinearProgram:
         solution = self._solver.getSolution()
         self.solution = np.array(solution.col_value, dtype=np.float64)
         self.multipliers = np.array(solution.row_dual, dtype=np.float64)
-        optimal = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        optimal = self._solver.getModelStatus() == self._highspy.HighsModelStatus.kOptimal
         self.value = float(info.objective_function_value) if optimal else -np.inf
         return self.value
 
