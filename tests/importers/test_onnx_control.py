@@ -243,6 +243,24 @@ def test_loops_that_cannot_be_followed() -> None:
     assert "'n'" in refused("n true", stays, "on h2", [typed("n", INT)])
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "fields", "message"),
+    [
+        ("If", "", CHOICE, "needs input 0"),
+        ("If", "-", CHOICE, "needs input 0"),
+        ("If", "yes", {"then_branch": THEN}, "else_branch: must be a graph"),
+        ("Loop", "- - c", {}, "body: must be a graph"),
+        ("Loop", "three yes", {"body": THEN}, "body: must be a graph"),
+        ("Scan", "c", {"body": THEN}, "num_scan_inputs: got 0"),
+        ("Scan", "c", {"body": THEN, "num_scan_inputs": 1}, "body: must be a graph"),
+    ],
+)
+def test_damaged_control_flow(op: str, inputs: str, fields: Any, message: str) -> None:
+    constants = [scalar("yes", False), scalar("three", 3), UNUSED]
+    with pytest.raises(RramallocError, match=message):
+        load(model([node(op, inputs, "y", **fields)], [], constants))
+
+
 VALUES = {  # values given; a part of the message
     "unknown": (
         {"nothing": True},

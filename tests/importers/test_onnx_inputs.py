@@ -10,7 +10,7 @@ import pytest
 from importers.onnx_parts import FLOAT, info, ints, weight
 from onnx import TensorProto, helper, numpy_helper
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
 from rramalloc.network import counts
 from rramalloc.network.counts import weights
@@ -253,6 +253,14 @@ def test_a_kernel_that_is_an_input_is_data_beside_stored_weights(case: str) -> N
     assert [weights(network, stage) for stage in network.stages] == [108]
     assert inputs_and_products(network) == ({"x", "m"}, products)
     assert network.shapes["m"].channels * network.shapes["m"].pixels == np.prod(dims)
+
+
+@pytest.mark.parametrize("dims", [(), (4,), (4, 1), (4, 1, 3, 3, 3), (4, 1, 30, 3), (5, 3, 3, 3)])
+def test_kernels_that_do_not_fit(dims: tuple[int, ...]) -> None:
+    for op in ("Conv",) if 30 in dims else ("Conv", "ConvTranspose"):
+        nodes = in_order([(op, "c m", {"group": 4, "pads": [2, 2, 2, 2]})])
+        with pytest.raises(RramallocError, match=r"do not fit data|larger than data|covers"):
+            load(model(nodes, [info("x", 1, 3, 8, 8), info("m", *dims)], [W, ints("s", 1, 4, 36)]))
 
 
 STORED = {  # nodes that make w, the inputs and the constants, and a function or a branch that holds the layer

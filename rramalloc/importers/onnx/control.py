@@ -51,7 +51,8 @@ def _deciding(node: Any) -> Sequence[str]:
 
 def branch_of(step: Step, graph: Graph) -> Any:
     """Return the branch that runs. Raises UnsupportedError if data decides it."""
-    name, condition = step.proto.input[0], step.value(0)
+    condition = step.need(0)
+    name = step.proto.input[0]
     known = graph.decisions.get(name)
     if known is None:
         known = _flag(condition)

@@ -283,7 +283,7 @@ def _queries_keys_values(step: Step, counts: tuple[int, int], *, projects: bool)
     if len(dims) == 5:
         return _packed(step, step.need(0), 3)
     if keys is None and step.op != "Attention":
-        width = dims[-1] // max(counts[0] + 2 * counts[1], 1)
+        width = (dims[-1] if dims else 0) // max(counts[0] + 2 * counts[1], 1)
         return _projections(step, step.data(), tuple(count * width for count in (*counts, counts[1])))
     if len(step.dims(1)) == 5:
         return [step.need(0), *_packed(step, step.need(1), 2)]

@@ -171,8 +171,8 @@ def _computed_kernel(step: Step, kernel: Tensor) -> Tensor:
     x = step.need(0)
     size, weight, groups = step.size(x), kernel.dims, step.integer("group", 1)
     is_transposed = step.op == "ConvTranspose"
-    channels = weight[0] if is_transposed else weight[1] * groups
-    if len(weight) != len(size) or len(size) < 3 or groups < 1 or channels != size[1]:
+    fits = len(weight) == len(size) > 2 and groups > 0
+    if not fits or size[1] != (weight[0] if is_transposed else weight[1] * groups):
         what = f"weights {shown(weight)} in {brief(groups)} groups do not fit data of {shown(size)}"
         raise step.mismatch("W", what)
     windows, extents = windows_of(step, _kernel_of(step, weight), size[2:]), list[int]()
