@@ -919,7 +919,7 @@ FORMS: dict[str, Sequence[Any]] = {
 def test_forms_of_attention(form: str) -> None:
     """Two products for each of 2 heads: queries times keys times 8; every result has its shape.
 
-    Source: ONNX Runtime, ContribOperators.md; those that its CPU runs give these shapes there.
+    Source: ONNX Runtime, page "Contrib Operators"; those that its CPU runs give these shapes there.
     """
     op, names, inputs, attributes, keys, results = FORMS[form]
     outputs = ["a", *"bcd"[: max((ord(name) - 97 for name in results), default=0)]]

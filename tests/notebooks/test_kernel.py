@@ -10,9 +10,9 @@ from notebooks.kernel import of_cells, run
 
 BEGIN = "import rramalloc\nspec = {'networks': 'alexnet', 'arrays': [200, 300], 'methods': 'uniform'}"
 CALLS = (
-    "rramalloc.optimize('alexnet', 400, work=5)",
+    "rramalloc.optimize('squeezenet', 432, work=5)",
     "rramalloc.compare('alexnet', 400, methods=['auto', 'none'], work=5)",
-    "rramalloc.pareto('alexnet', 200, work=5)",
+    "rramalloc.pareto('squeezenet', 320, work=5)",
     "rramalloc.sweep(spec, 'swept', jobs=1)",
 )
 

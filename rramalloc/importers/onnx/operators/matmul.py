@@ -224,7 +224,7 @@ def attention(step: Step) -> Sequence[Value]:
     """Translate Attention and its kin: queries times keys, a mask, softmax, times values; then keys and
     values, in ONNX Runtime's own Attention as one tensor.
 
-    Source: ONNX operator Attention; ONNX Runtime, ContribOperators.md.
+    Source: ONNX operator Attention; ONNX Runtime, page "Contrib Operators".
     """
     of_runtime = step.op != "Attention" or step.proto.domain == "com.microsoft"
     inputs = _OF_RUNTIME[step.op] if of_runtime else _STANDARD
