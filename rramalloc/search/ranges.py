@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import Storage
+from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
@@ -229,7 +230,8 @@ class StepLengths:
         The first is longer than the second where there is none.
         """
         if self.are_sums or high <= self.shortest * (1 + _SAME):
-            return max(low, self.shortest), max(high, self.shortest)
+            # What differs from `low` by rounding is not above it, else ranges cut there would not shrink.
+            return max(low * (1 + 2 * _SAME), self.shortest), max(high, self.shortest)
         moving = self.per_copy > 0
         per_copy, least, most = self.per_copy[moving], self.least[moving], self.most[moving]
         above = np.maximum(np.floor(low / per_copy * (1 + _SAME)) + 1, least)
@@ -294,6 +296,7 @@ class StepRange:
     def parts(self) -> list[StepRange]:
         """Search the range, then cut it in the middle; one that is too narrow is searched with more work."""
         if self.work and (middle := self._middle) is not None:
+            self.model.stop.charge(cost.STEP_PIECE)
             halves = self.part(self.low, middle), self.part(middle, self.last)
             return [half for half in halves if half is not None]
         if self.work >= max(FIRST_WORK, self.most_work):

@@ -275,3 +275,7 @@ def test_a_target_in_ns_is_met_by_the_step_that_just_meets_it() -> None:
     answer = fewest.solve_ns(problem, Work(), 0, 700.0)
     assert (answer.choice.copies.tolist(), answer.choice.arrays) == ([2, 1, 1], 8)
     assert (answer.choice.makespan, answer.objective_bound) == (5, 8)
+    assert fewest.solve_ns(problem, Work(), 0, 630.0).choice.arrays == 10  # 4 steps of 157.5 ns
+    with pytest.raises(TargetError) as caught:
+        fewest.solve_ns(problem, Work(), 0, 629.9)
+    assert caught.value.proven
