@@ -292,7 +292,9 @@ class TargetError(RramallocError):
         if self.need is not None:
             return f"{self.need} arrays are enough: {self.remedy}"
         if self.hopeless is None:
-            return "raise --arrays" if self.proven else "raise --arrays, more --work"
+            return (
+                "more arrays were not tried" if self.proven else "use more --work; more arrays were not tried"
+            )
         _, best, _ = _GOALS[self.goal]
         words = f"with any number of arrays none {best} {self.least:.10g} {self.unit}"
         if not self.hopeless:

@@ -253,7 +253,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         raise SpecError(
             where,
             f"start: takes {choice.arrays} arrays, the budget is {problem.budget}; {most[:60]!r} takes most, "
-            f"{int(taken.max())}: raise --arrays, or begin with a smaller one",
+            f"{int(taken.max())}: use --arrays {choice.arrays}, or begin with a smaller one",
         )
     if problem.excess(choice):
         raise SpecError(where, "start: breaks a limit of --at-most: raise it, or begin with another one")
