@@ -186,7 +186,10 @@ OWN = {
 SDK = {"mapping": "sdk"}
 
 
-def check(call: Call, error: type[RramallocError], words: str) -> None:
+Errors = type[RramallocError] | tuple[type[RramallocError], ...]
+
+
+def check(call: Call, error: Errors, words: str) -> None:
     """Every remedy of the error that a call ends in is in the message, and helps."""
     with pytest.raises(error, match=words) as caught:
         call.run()
@@ -248,6 +251,10 @@ LIMITS: dict[str, tuple[Call, str]] = {
         Call(CHAIN, machine(**CHIP), 24, {"at_most": {"interval_ns": 90.0}}),
         r"--at-most int.* or \[chip\] chips = \[1, \d\] and --arrays",
     ),
+    "fewest arrays": (
+        Call(CHAIN, machine(**ENERGY), 30, {"at_most": {"latency_ns": 300.0}, "objective": "arrays"}),
+        "--at-most lat.* or --arrays",
+    ),
     "energy": (Call(CHAIN, machine(**ENERGY), 60, {"at_most": {"energy_pj": 500.0}}), "energy_pj of at most"),
 }
 
@@ -255,7 +262,7 @@ LIMITS: dict[str, tuple[Call, str]] = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits(name: str) -> None:
     call, words = LIMITS[name]
-    check(call, LimitError, words)
+    check(call, (LimitError, TargetError), words)
 
 
 ENOUGH = r"\d+ arrays are enough: --arrays \d+, or give a target of"

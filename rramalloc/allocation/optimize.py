@@ -159,10 +159,12 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
 
     With the arrays and chips that are enough, or with a target that is reached within the budget.
     """
-    if error.reached is not None:
-        easier = replace(request, target=request.target.changed_to(error.reached))
-        succeeds = _succeeds(case, arrays, easier, stop)
-        error.reached = easier.target.value if succeeds else None
+    reached = error.reached
+    error.reached = None
+    if reached is not None and request.target.given:  # else the target is a limit of --at-most
+        easier = replace(request, target=request.target.changed_to(reached))
+        if _succeeds(case, arrays, easier, stop):
+            error.reached = easier.target.value
     if stop.out_of_time:
         return
     try:
