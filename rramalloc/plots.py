@@ -16,6 +16,7 @@ _CHARTS = {
     "chip_map": ("commands.place.chip_map", "chip_map"),
     "columns": ("commands.sweep.section", "columns_chart"),
     "convergence": ("commands.optimize.convergence", "convergence_chart"),
+    "cost": ("commands.size.section", "cost_chart"),
     "front": ("commands.pareto.section", "front_chart"),
     "methods": ("commands.compare.section", "methods_chart"),
     "replication": ("page.layers", "replication_chart"),
@@ -93,6 +94,14 @@ class FrontPlots(_Plots):
     def front(self, save: Path | None = None) -> Chart:
         """Draw the staircase of points, its bound, and other methods. Raises SpecError, FileError."""
         return self._chart("front", save)
+
+
+class SizingPlots(_Plots):
+    """Charts of a sizing."""
+
+    def cost(self, save: Path | None = None) -> Chart:
+        """Draw what candidates cost at least, and with the best allocations. Raises SpecError, FileError."""
+        return self._chart("cost", save)
 
 
 class PlacementPlots(_Plots):

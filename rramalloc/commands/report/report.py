@@ -36,6 +36,7 @@ SECTIONS = {
     "comparison": "commands.compare.section:comparison_section",
     "pareto": "commands.pareto.section:front_section",
     "explanation": "commands.explain.section:explanation_section",
+    "size": "commands.size.section:sizing_section",
     "sweep": "commands.sweep.section:sweep_section",
     "tuning": "commands.tune.section:tuning_section",
     "placement": "commands.place.section:placement_section",

@@ -61,6 +61,7 @@ def size(
     time_limit_s: float | None = None,
     output_format: Format = "table",
     output: str | None = None,
+    figure: str | None = None,
     quiet: bool = False,
 ) -> None:
     """Find the cheapest chip on which networks reach their goals, proven over all choices of its hardware.
@@ -101,6 +102,8 @@ def size(
         )
     if output is not None:
         sizing.save(output)
+    if figure is not None:
+        sizing.plot.cost(save=figure)
     print_result(sizing.to_dict, _TABLE, sizing.candidates, output_format, _summary(sizing), quiet=quiet)
     warn(sizing.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
@@ -127,9 +130,8 @@ def _question(network: str, of_network: dict[str, Any], of_question: dict[str, A
 def _summary(sizing: Sizing) -> Iterator[tuple[str, str]]:
     chip = sizing.chip
     for network in sizing.networks:
-        (goal,) = network.goal
         reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
-        words = f"{goal} {network.goal[goal]}{reached} with {number_of(network.arrays, 'array')}"
+        words = f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}"
         yield network.name, words
     tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
     yield "chip", f"{chip.hardware.name}, {number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"

@@ -23,7 +23,7 @@ from rramalloc.commands.size.question import (
     beside,
     read_question,
 )
-from rramalloc.commands.size.sizing import Candidate, NetworkOnChip, SizedChip, Sizing
+from rramalloc.commands.size.sizing import CHOSEN, INFEASIBLE, Candidate, NetworkOnChip, SizedChip, Sizing
 from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_nm2
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
@@ -329,9 +329,9 @@ class _Search:
         is_known = not math.isinf(candidate.most) and not candidate.impossible
         why = "dearer" if candidate.is_dearer or all(each.decided for each in candidate.networks) else ""
         if candidate is best:
-            why = "chosen"
+            why = CHOSEN
         elif candidate.impossible:
-            why = f"infeasible: {candidate.impossible}"
+            why = f"{INFEASIBLE}: {candidate.impossible}"
         return Candidate(
             choices=candidate.choices,
             arrays=(math.ceil(taken), _used(candidate) if is_known else None),

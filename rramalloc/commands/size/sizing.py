@@ -10,11 +10,16 @@ from rramalloc.commands.size.question import Minimised, Stored
 from rramalloc.files import write_json, write_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import hardware_text
+from rramalloc.plots import SizingPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.units import area, counted
 
 FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
+CHOSEN = "chosen"
+"""Why the candidate of the chip is no longer searched."""
+INFEASIBLE = "infeasible"
+"""How the reason of a candidate begins whose goals are out of reach."""
 
 
 class SizedChip(Record):
@@ -39,6 +44,11 @@ class NetworkOnChip(Record):
     arrays: Count
     allocation: Allocation
 
+    @property
+    def wanted(self) -> str:
+        """The goal in words."""
+        return ", ".join(f"{name} {value}" for name, value in self.goal.items())
+
 
 class Candidate(Record):
     """A choice of the hardware.
@@ -56,6 +66,11 @@ class Candidate(Record):
     def text(self) -> str:
         """The choices in words."""
         return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in self.choices.items()) or "-"
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether no allocation on it reaches all goals."""
+        return self.why.startswith(INFEASIBLE)
 
     @property
     def cost_at_least(self) -> float:
@@ -110,6 +125,16 @@ class Sizing(ResultRecord):
         if self.status == "proven":
             return f"proven: no chip of these {many} with less {less} reaches the goals"
         return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
+
+    @property
+    def plot(self) -> SizingPlots:
+        """Figures: cost."""
+        return SizingPlots(self)
+
+    @property
+    def cost_unit(self) -> str:
+        """Unit of costs."""
+        return "um2" if self.minimise == "area_um2" else "arrays"
 
     def quantity(self, cost: float) -> str:
         """Return a cost in words."""

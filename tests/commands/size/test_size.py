@@ -13,9 +13,11 @@ import pytest
 from program import run
 
 import rramalloc
+from rramalloc.commands.size.section import sizing_section
 from rramalloc.errors import InfeasibleError, SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.values import changed_hardware
+from rramalloc.page.section import LEVELS, Table
 
 HARDWARE: dict[str, Any] = {
     "name": "h", "source": "by hand",
@@ -106,6 +108,7 @@ def test_the_chip_goes_through_other_commands(tmp_path: Path) -> None:
     sized = run(
         "size", "alexnet", "--target-throughput", "1k", "--hardware", "isaac",
         "--choose", "timing.columns_per_adc=32,64", "-o", chip, "--format", "json", "-q",
+        "--figure", tmp_path / "cost.svg",
     )  # fmt: skip
     assert sized.code == 0, sized.err
     used = sized.json["networks"][0]["arrays"]
@@ -116,7 +119,10 @@ def test_the_chip_goes_through_other_commands(tmp_path: Path) -> None:
     assert again.code == 0, again.err
     assert json.loads(allocation.read_text())["arrays"]["used"] == used
     assert run("place", "alexnet", "--allocation", allocation, "--work", "2", "-q").code == 0
-    assert run("report", allocation, "-o", tmp_path / "page.html", "-q").code == 0
+    sizing = tmp_path / "sizing.json"
+    sizing.write_text(json.dumps(sized.json))
+    assert run("report", allocation, sizing, "-o", tmp_path / "page.html", "-q").code == 0
+    assert "<svg" in (tmp_path / "cost.svg").read_text()
 
 
 def test_goals_out_of_reach_name_the_network_and_the_nearest_choice() -> None:
@@ -167,3 +173,24 @@ def test_a_file_says_all(tmp_path: Path) -> None:
     refused = run("size", spec, "--target", "3")
     assert refused.code == 1
     assert "target" in refused.err
+
+
+def test_the_chart_and_the_section_show_every_candidate() -> None:
+    """Bounds of those within reach, costs where they are known, and a row of the table for each."""
+    choose = {**CROSSBARS, "timing.step_ns": [30.0, 10.0]}
+    one = rramalloc.Network.from_document(network(), "one")
+    asked = {"networks": [{"network": one, "target_ns": 20.0}], "hardware": HARDWARE}
+    found = rramalloc.size({**asked, "choose": choose, "zip": TIED})
+    assert [own.why.partition(":")[0] for own in found.candidates].count("infeasible") == 1
+    (panel,) = found.plot.cost().panels
+    bounds, *costs, _ = panel.layers
+    assert sorted(bounds.data["least"]) == sorted(
+        own.cost_at_least for own in found.candidates if not own.is_infeasible
+    )
+    drawn = [cost for layer in costs for cost in layer.data["cost"]]
+    assert sorted(drawn) == sorted(own.cost[1] for own in found.candidates if own.cost[1] is not None)
+    assert bounds.data["why"][0] == "chosen"
+    section = sizing_section(found, LEVELS[0])
+    networks, every = (block for block in section.blocks if isinstance(block, Table))
+    assert networks.rows[0][:2] == ("one", "target_ns 20.0")
+    assert [row[0] for row in every.rows] == [own.text for own in found.candidates]
