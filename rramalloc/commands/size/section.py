@@ -36,7 +36,7 @@ _MOST_DRAWN = 32  # candidates, one below the other, so that their names can be 
 _LONGEST_CHOICES = 44  # letters of the names of candidates
 _CHOSEN = Key("cost of the chosen chip", GREEN, "diamond")
 _COST = Key("cost with the best allocations known", BLUE, "circle")
-_BOUND = Key("least cost possible", RED, "stroke")
+_BOUND = Key("least cost possible", RED)
 
 
 def sizing_section(sizing: Sizing, detail: Detail) -> Section:
@@ -84,15 +84,18 @@ def cost_chart(sizing: Sizing, detail: Detail = FIGURE) -> Chart:
     hover = named(f"candidate, at least [{unit}]=least, cost [{unit}]=cost, arrays, why")
     tick = {"type": "tick", "orient": "vertical", "thickness": 2.5, "size": 13, "opacity": 1}
     layers = [Marks(tick, _data(shown, shown), {"x": "least", "y": "row"}, _BOUND, hover)]
-    for key, shape, is_chosen in ((_COST, "circle", False), (_CHOSEN, "diamond", True)):
+    for key, is_chosen in ((_COST, False), (_CHOSEN, True)):
         known = [own for own in shown if own.cost_at_most is not None and (own.why == CHOSEN) == is_chosen]
-        point = {"type": "point", "shape": shape, "filled": True, "size": 60, "opacity": 1}
+        point = {"type": "point", "filled": True, "size": 60, "opacity": 1}
         if known:
-            layers.append(Marks(point, _data(known, shown), {"x": "cost", "y": "row"}, key, hover))
+            layers.append(
+                Marks(point, _data(known, shown), {"x": "cost", "y": "row", "shape": {}}, key, hover)
+            )
     layers.append(rule(sizing.cost, "x"))
     costs = [sizing.cost, *(own.cost_at_least for own in shown)]
     costs += [own.cost_at_most for own in shown if own.cost_at_most is not None]
-    names = Axis.of_names([label(own.text, _LONGEST_CHOICES) for own in shown])
+    choices = tuple(label(own.text, _LONGEST_CHOICES) for own in shown)
+    names = Axis("", -0.6, len(shown) - 0.4, names=choices)
     what = "area" if sizing.minimise == "area_um2" else "arrays of the chip"
     across = Axis.around(f"{what} [{unit}]" if unit != "arrays" else what, costs)
     beyond = []
