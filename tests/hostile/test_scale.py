@@ -249,7 +249,7 @@ def test_smallest_budget_is_told_and_works(tmp_path: Path, run: Callable[..., An
     path = save(fan(420), tmp_path)
     refused = run("optimize", path, "--arrays", 10, "--work", 0)
     assert refused.code == 1
-    need = int(refused.err.partition("--arrays ")[2].partition(",")[0])
+    need = int(refused.err.partition("--arrays ")[2].split()[0].rstrip(","))
     assert run("optimize", path, "--arrays", need, "--work", 0).code == 0
     assert run("optimize", path, "--arrays", need - 1, "--work", 0).code == 1
     table = [line.split() for line in refused.err.splitlines() if line.startswith("  ")]

@@ -43,6 +43,7 @@ def size(
     network: str,
     *,
     hardware: str | None = None,
+    set_values: list[str] | None = None,
     choose: list[str] | None = None,
     zip: list[str] | None = None,  # noqa: A002 - as it stands in files
     minimise: Literal["area_um2", "arrays"] | None = None,
@@ -83,6 +84,7 @@ def size(
     }
     of_question = {
         "hardware": hardware,
+        "set_values": set_values,
         "choose": choose,
         "zip": zip,
         "minimise": minimise,

@@ -91,7 +91,8 @@ class SizeQuestion(Record):
     """What chip is looked for.
 
     minimise: the area of the chip, or its number of arrays; stored: "one" network at a time, which run in
-    turn, or "all" of them; hardware: a file or preset whose values are replaced; networks: with their goals;
+    turn, or "all" of them; hardware: a file or preset; set_values: values of it that every candidate has, as
+    `--set` takes them; networks: with their goals;
     choose: values by dotted name, `crossbar` for rows and columns together, `hardware` for whole files or
     presets; zip: groups of these lists that advance together; work: units of search of a network on one
     candidate at most; most_candidates: above which nothing is searched.
@@ -102,6 +103,7 @@ class SizeQuestion(Record):
     stored: Stored = "one"
     hardware: Any = DEFAULT_PRESET
     networks: Annotated[tuple[SizedNetwork, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    set_values: _Texts = ()
     choose: dict[str, Annotated[tuple[Any, ...], BeforeValidator(_listed), Field(min_length=1)]] = Field(
         default_factory=dict
     )
@@ -156,7 +158,7 @@ class SizeQuestion(Record):
         values = {name: value for name, value in choices.items() if name != _HARDWARE}
         remedy = "tie lists of {fields} to those of crossbar with zip"
         try:
-            return changed_hardware(as_hardware(base), values, remedy)
+            return changed_hardware(as_hardware(base, None, self.set_values), values, remedy)
         except SpecError as error:
             shown = ", ".join(f"{name} = {value}" for name, value in choices.items())
             raise SpecError(f"choose ({shown[:200]})", str(error).removeprefix(": ")) from None

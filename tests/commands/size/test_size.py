@@ -40,6 +40,7 @@ def network(channels: int = 16, pixels: int = 2, kernel: int = 1) -> dict[str, A
     }  # fmt: skip
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("target_ns", "mapping", "large_um2", "cost", "size", "arrays"),
     [
