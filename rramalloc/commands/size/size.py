@@ -334,7 +334,7 @@ class _Search:
             why = f"{INFEASIBLE}: {candidate.impossible}"
         return Candidate(
             choices=candidate.choices,
-            arrays=(math.ceil(taken), _used(candidate) if is_known else None),
+            arrays=(math.ceil(taken), _together(candidate, self.question.stored) if is_known else None),
             cost=(candidate.least, candidate.most if is_known else None),
             why=why or "not finished",
         )
@@ -371,11 +371,17 @@ def _used(candidate: _Candidate) -> int:
     return sum(0 if each.found is None else each.found.arrays.used for each in candidate.networks)
 
 
+def _together(candidate: _Candidate, stored: Stored) -> int:
+    """Return the arrays that a chip of a candidate uses."""
+    used = [each.found.arrays.used for each in candidate.networks if each.found is not None]
+    return max(used) if stored == "one" else sum(used)
+
+
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
     hardware, together = candidate.hardware, max if stored == "one" else sum
     found = [each.found for each in candidate.networks if each.found is not None]
-    arrays = together(own.arrays.used for own in found)
+    arrays = _together(candidate, stored)
     if hardware.kinds is not None:
         numbers = dict.fromkeys((kind.name for kind in hardware.kinds), 0)
         for own in found:

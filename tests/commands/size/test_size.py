@@ -102,6 +102,8 @@ def test_it_is_the_least_over_all_candidates(seed: int) -> None:
         return
     found = rramalloc.size(question)
     assert (found.cost, found.lower_bound, found.status) == (min(costs), min(costs), "proven")
+    (chosen,) = [own for own in found.candidates if own.why == "chosen"]
+    assert chosen.arrays == (found.chip.arrays, found.chip.arrays)
 
 
 def test_the_chip_goes_through_other_commands(tmp_path: Path) -> None:
