@@ -63,6 +63,7 @@ def test_by_hand(
     assert found.networks[0].allocation.hardware == found.chip.hardware
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(25))
 def test_it_is_the_least_over_all_candidates(seed: int) -> None:
     """As `optimize --objective arrays` of every candidate, done one by one, says."""
