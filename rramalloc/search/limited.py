@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError
+from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu, limited_to
@@ -47,8 +47,9 @@ class UnderLimits(RangedByArrays):
 
     label = "under limits"
 
-    def __init__(self, inner: Objective) -> None:
+    def __init__(self, inner: Objective, target: str = "") -> None:
         super().__init__(inner.problem)
+        self._target = target  # the limit that is the target of the fewest arrays, empty if that is none
         self.inner, self.unit, self.by_methods = inner, inner.unit, inner.by_methods
         energy = self.problem.energy
         self._energy = None if energy is None else EnergyFloor(self.problem, energy)
@@ -104,7 +105,12 @@ class UnderLimits(RangedByArrays):
     @override
     def search(self, stop: Work, seed: int) -> Answer:
         share = stop.nested(stop.work)
-        answer = self.inner.solve(share, seed)
+        try:
+            answer = self.inner.solve(share, seed)
+        except TargetError:
+            if not self._target:
+                raise
+            raise self._missed(share, seed) from None
         self._bound = self.inner.bound(answer, share)
         stop.charge(share.taken())
         if not self.problem.excess(answer.choice):
@@ -138,6 +144,15 @@ class UnderLimits(RangedByArrays):
         known = limits[name] * (1 + self.problem.excess(found, name))
         return LimitError(name, limits[name], known, proven=proven)
 
+    def _missed(self, share: Work, seed: int) -> LimitError:
+        """Return the error that says that the limit which is the target was not met."""
+        name, limit = self._target, (self.problem.at_most or {})[self._target]
+        try:
+            nearest = self._least_of(_MINIMISED[name](self.problem), name, share, seed)
+        except LimitError as error:
+            return error
+        return LimitError(name, limit, limit * (1 + self.problem.excess(nearest, name)), proven=False)
+
     def _least_of(self, objective: Objective, name: str, share: Work, seed: int) -> Choice:
         """Return the allocation with the least of a quantity. Raises LimitError if that is too much."""
         answer, limit = objective.solve(share, seed), (self.problem.at_most or {})[name]
@@ -158,16 +173,18 @@ def limited(objective: Objective) -> Objective:
     limits = dict(objective.problem.at_most or {})
     if not limits:
         return objective
+    name = ""
     if isinstance(objective, FewestArrays):
         target = objective.target
         if not target.given:
+            name = next((each for each in ("latency_ns", "interval_ns") if each in limits), "")
             latency_ns = limits.get("latency_ns")
             interval_ns = limits.get("interval_ns") if latency_ns is None else None
             target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
-        for name, limit in target.limits.items():
-            limits[name] = min(limit, limits.get(name, limit))
+        for each, limit in target.limits.items():
+            limits[each] = min(limit, limits.get(each, limit))
         objective = FewestArrays(replace(objective.problem, at_most=limits), target)
-    return UnderLimits(objective)
+    return UnderLimits(objective, name)
 
 
 def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:

@@ -9,7 +9,7 @@ import pytest
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.limits import copy_limits
-from rramalloc.errors import BudgetError, SpecError, UnsupportedError
+from rramalloc.errors import BudgetError, LimitError, SpecError, UnsupportedError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
 
@@ -133,3 +133,12 @@ def test_a_budget_below_the_copies_that_are_held_says_so() -> None:
     with pytest.raises(BudgetError, match=words):
         rramalloc.optimize("alexnet", 400, copies={"conv1": 101})
     assert rramalloc.optimize("alexnet", 461, copies={"conv1": 101}, work=1).arrays.used == 461
+
+
+def test_a_limit_of_latency_that_no_arrays_keep_is_a_limit_error() -> None:
+    """Without a target the fewest arrays are sought for the limit: of networks that are not small, too."""
+    limits = {"latency_ns": 1000.0}
+    with pytest.raises(LimitError, match="latency_ns of at most 1000 cannot be kept") as caught:
+        rramalloc.optimize("alexnet", 12_000, hardware="isaac", objective="arrays", at_most=limits, work=2)
+    assert caught.value.proven
+    assert caught.value.least > 1000
