@@ -180,10 +180,12 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
 
 def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Request, stop: Work) -> None:
     """Note at the error a limit that is kept, and the arrays with which this one is; both are tried."""
-    higher = replace(case, at_most={**case.at_most, error.quantity: error.least}).with_stages(case.stages)
     remedies = []
-    if _succeeds(higher, arrays, request, stop):
-        remedies.append(f"--at-most {error.quantity}={exact(error.least)}")
+    for value in dict.fromkeys((float(f"{error.least:.10g}"), error.least)):  # in few digits if they do
+        higher = replace(case, at_most={**case.at_most, error.quantity: value}).with_stages(case.stages)
+        if _succeeds(higher, arrays, request, stop):
+            remedies.append(f"--at-most {error.quantity}={exact(value)}")
+            break
     if error.quantity in ("latency_ns", "interval_ns") and not stop.out_of_time:
         others = {name: limit for name, limit in case.at_most.items() if name != error.quantity}
         target = Target(target_interval_ns=error.limit)
