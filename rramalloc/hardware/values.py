@@ -74,8 +74,13 @@ def changed_hardware(
 def hardware_with(hardware: Hardware, values: HardwareValues) -> Hardware:
     """Return `changed_hardware` that lists what was set, in the texts of `--set`. Raises SpecError."""
     changed = changed_hardware(hardware, values)
-    listed = (f"{name}={_toml(value)}" for name, value in _lines_apart(values))
-    return changed.model_copy(update={"set_values": (*(changed.set_values or ()), *listed)})
+    listed = texts_of(dict(_lines_apart(values)))
+    return changed.model_copy(update={"set_values": (*(changed.set_values or ()), *listed) or None})
+
+
+def texts_of(values: HardwareValues) -> list[str]:
+    """Return values in the texts of `--set`, which `values_of` reads."""
+    return [f"{name}={_toml(value)}" for name, value in values.items()]
 
 
 def values_of(texts: Iterable[str] | HardwareValues | None, option: str = "set") -> dict[str, object]:

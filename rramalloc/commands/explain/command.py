@@ -25,7 +25,8 @@ EXPLAIN: Help = {
     "mapping": (None, "The allocation's, or im2col."),
     "fc": (None, "The allocation's, or host."),
     "objective": (None, "What faster means; the allocation's, or latency."),
-    "speedup": ("X", "Also find the arrays that are X times as fast."),
+    "speedup": ("X", "Also find the arrays, or the change of the hardware, that are X times as fast."),
+    "what_if": ("FIELD=VALUE", "Try this change of the hardware, not those of the list; can be repeated."),
     "work": ("N", "Most units of every search, 0.05 s of a core each."),
 }
 
@@ -45,6 +46,7 @@ def explain(
     copies_divide: Divided | None = None,
     objective: ExplainedObjective | None = None,
     speedup: float | None = None,
+    what_if: list[str] | None = None,
     seed: int = 0,
     work: int = 100,
     time_limit_s: float | None = None,

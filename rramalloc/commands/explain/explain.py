@@ -21,6 +21,7 @@ from rramalloc.choices import (
 from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
 from rramalloc.commands.explain.step_parts import layers_of, slowest_layer
+from rramalloc.commands.explain.what_if import ChangesLike, WhatIfs
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
@@ -43,6 +44,7 @@ def explain(
     *,
     allocation: AllocationLike | None = None,
     speedup: float | None = None,
+    what_if: ChangesLike | None = None,
     objective: ExplainedObjective | None = None,
     crossbar: CrossbarLike | None = None,
     fold: bool | None = None,
@@ -59,8 +61,10 @@ def explain(
 
     arrays: a budget, for which an allocation is searched; allocation: instead of it, an Allocation, its file,
     or copies by name, whose hardware, mapping, fc, fold, latency table, limits of copies and objective hold
-    unless they are given; speedup: a factor, for which the fewest arrays are searched; objective: what faster
-    means; work: of every search; stop: replaces work and time_limit_s.
+    unless they are given; speedup: a factor, for which the fewest arrays and the cheapest change of the
+    hardware are searched; what_if: changes of the hardware, each a text as of --set or a dict of values, None
+    for a list of fields, () for none; objective: what faster means; work: of every search; stop: replaces
+    work and time_limit_s.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError.
     Source: docs/sources/model.md 4, 7, 8 and 11.
 
@@ -88,6 +92,8 @@ def explain(
     if objective is None:
         objective = "interval" if own.objective == "interval" else "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed)
+    changes = WhatIfs.of(own, case, objective, ending, seed)
+    what_ifs = changes.all(what_if)
     layers = layers_of(case, timing, own.transfer_ns, neighbours.taken)
     absolute = Absolute.of(neighbours.problem.in_blocks(timing.graph.modes).step_time, timing)
     slowest = slowest_layer(layers)
@@ -117,6 +123,8 @@ def explain(
         cheaper=neighbours.cheaper(),
         faster=neighbours.faster(),
         speedup=None if speedup is None else neighbours.speedup(speedup),
+        speedup_change=None if speedup is None else changes.cheapest(speedup, what_ifs),
+        what_if=what_ifs,
         coverage=Coverage.of(source, timing.graph.names),
         warnings=(
             *case.warnings(neighbours.arrays),

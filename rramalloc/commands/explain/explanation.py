@@ -128,13 +128,60 @@ class Neighbour(Record):
     changes: tuple[Change, ...] = ()
 
 
+class WhatIfResult(Record):
+    """An allocation on changed hardware.
+
+    value: the objective, in ns, or in steps where the hardware gives no time; lower_bound (of the objective
+    in its own unit), proof: of a search, None where there was none; the others as in an allocation.
+    """
+
+    arrays: Count
+    makespan: Steps
+    interval: Steps
+    latency_ns: float | None
+    value: float
+    energy_pj: float | None = None
+    area_um2: float | None = None
+    lower_bound: float | None = None
+    proof: str | None = None
+
+
+class WhatIf(Record):
+    """What a change of the hardware gains.
+
+    change: as `--set` takes it; have: the values now, None for a change of the arrays alone; as_it_is: the
+    same allocation on the changed hardware, None where it cannot be; searched: the best within the same
+    arrays; gain: part by which `searched` is shorter than now, 0 if it is not; more_um2: area that it takes
+    beside that of now, None where the hardware does not give it; gain_per_mm2: where it takes any; words: all
+    in a sentence, or why there is no result. Source: docs/sources/model.md 19.
+    """
+
+    change: str
+    have: str | None = None
+    as_it_is: WhatIfResult | None = None
+    searched: WhatIfResult | None = None
+    gain: float | None = None
+    more_um2: float | None = None
+    gain_per_mm2: float | None = None
+    words: str
+
+
+class HardwareChange(Record):
+    """The cheapest single change of the hardware that reaches a speedup; change and result None without."""
+
+    change: str | None
+    result: WhatIfResult | None
+    words: str
+
+
 class Explanation(ResultRecord):
     """The limits of an allocation, and its neighbours on the front of arrays and the objective.
 
     objective, unit, value: what faster means, latency or interval, in steps, ticks or ns; slowest: the layer
     that sets the length of a step, None with own clocks or without a time; tick_ns: with own clocks;
-    cheaper, faster: the next points with fewer arrays, and with a smaller value; speedup: None unless a
-    factor was asked for.
+    cheaper, faster: the next points with fewer arrays, and with a smaller value; speedup, speedup_change:
+    None unless a factor was asked for; what_if: changes that cost area by their gain per area, others by
+    their gain, then those that gain nothing.
     """
 
     rows_in = "layers"
@@ -162,6 +209,8 @@ class Explanation(ResultRecord):
     cheaper: Neighbour
     faster: Neighbour
     speedup: Neighbour | None = None
+    speedup_change: HardwareChange | None = None
+    what_if: tuple[WhatIf, ...] = ()
     coverage: Coverage
     warnings: tuple[str, ...] = ()
 
@@ -189,6 +238,11 @@ class Explanation(ResultRecord):
         lines += [("next cheaper", self.cheaper.words), ("next faster", self.faster.words)]
         if self.speedup is not None:
             lines.append((f"{self.speedup.factor:g} x as fast", self.speedup.words))
+        if self.speedup_change is not None:
+            lines.append(("by hardware", self.speedup_change.words))
+        lines += [("what if", each.words) for each in self.what_if if each.gain != 0]
+        if idle := [each.change for each in self.what_if if each.gain == 0]:
+            lines.append(("gains nothing", ", ".join(idle)))
         return lines
 
     def _headline(self) -> tuple[str, str]:

@@ -1,0 +1,256 @@
+"""What-ifs: an allocation on changed hardware, as it is and searched again (docs/sources/model.md 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.optimize import optimize as optimize_case
+from rramalloc.allocation.simulation import Simulation, simulate_network
+from rramalloc.choices import ExplainedObjective
+from rramalloc.commands.explain.explanation import HardwareChange, WhatIf, WhatIfResult
+from rramalloc.errors import RramallocError, SpecError
+from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.hardware.values import HardwareValues, texts_of, values_of
+from rramalloc.search.work import Work
+from rramalloc.units import area, plain_quantity, share
+
+ChangesLike = Sequence[str | MappingOf[str, object]] | MappingOf[str, object]
+"""Changes of the hardware, each a text ("timing.adc_ns=2") or a dict of values; a dict alone is one."""
+_SMALLER = ("step_ns", "read_ns", "adc_ns", "columns_per_adc", "hop_ns_tile", "hop_ns_chip")
+_LARGER = (
+    *("rows_per_read", "dac_bits", "bandwidth_gb_s"),
+    *("bandwidth_tile_gb_s", "bandwidth_chip_gb_s"),
+)
+"""Fields of which less, or more, can only help."""
+_MOST = {"dac_bits": MAX_BITS, "rows_per_read": MAX_LINES}
+_TABLES = ("timing", "memory", "chip")
+_TIMES = (2, 4, 8, 16, 32)  # by which a field is better; more is another device
+_MORE_ARRAYS = 0.1  # part of the arrays that the last change adds
+_EQUAL = 1e-9  # part of a time below which two are the same but for rounding
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIfs:
+    """Changes of the hardware of one allocation.
+
+    own: its copies, without transfer between tiles; case: that it is of, with the limits of copies; stop: of
+    every search.
+    """
+
+    own: AllocationInput
+    case: Case
+    objective: ExplainedObjective
+    stop: Work
+    seed: int
+
+    @classmethod
+    def of(
+        cls, own: AllocationInput, case: Case, objective: ExplainedObjective, stop: Work, seed: int
+    ) -> WhatIfs:
+        """Return the changes of an allocation, which is timed as `simulate --set` times it."""
+        return cls(own.with_arguments(case.network, {"set_values": {}}), case, objective, stop, seed)
+
+    def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
+        """Return what every change gains: those that cost area by gain per area, then the others by gain.
+
+        changes: None for every field that a better value can help, and for more arrays.
+        Raises SpecError for a change that the hardware cannot have.
+        """
+        now = self._as_it_is({})
+        if changes is None:
+            fields = better_values(self.case.hardware, 2)
+            found = [self._of({name: value}, now, is_given=False) for name, value in fields]
+            found.append(self._of_more_arrays(now))
+        else:
+            found = [self._of(values, now) for values in changes_of(changes)]
+        return tuple(sorted(found, key=_order))
+
+    def cheapest(self, factor: float, found: Sequence[WhatIf]) -> HardwareChange:
+        """Return the single change of the hardware with which the objective is `factor` times as small, and
+        which adds least area; or that there is none.
+
+        found: changes that were searched; others are tried with the allocation as it is.
+        """
+        now = self._as_it_is({})
+        target = now.value / factor * (1 + _EQUAL)
+        ways = [
+            (each.more_um2 or 0.0, 2, each.change, each.searched, "searched again")
+            for each in found
+            if each.searched is not None and each.searched.value <= target and each.have is not None
+        ]
+        fields = {name for name, _ in better_values(self.case.hardware, 2)}
+        for times in _TIMES:
+            for name, value in better_values(self.case.hardware, times):
+                if name not in fields:
+                    continue
+                try:
+                    result = self._as_it_is({name: value})
+                except SpecError:  # beyond what a hardware may have
+                    fields.discard(name)
+                    continue
+                if result.value <= target:
+                    fields.discard(name)
+                    more = _more_um2(now, result) or 0.0
+                    ways.append((more, times, texts_of({name: value})[0], result, "as it is"))
+        if not ways:
+            return HardwareChange(change=None, result=None, words="no single change of the hardware does")
+        more_um2, _, change, result, how = min(ways, key=lambda way: way[:3])
+        words = f"{change}: {plain_quantity(result.value, self._unit)} {how}"
+        words += f", {area(more_um2)} more" if more_um2 > 0 else ""
+        return HardwareChange(change=change, result=result, words=f"{words}, the cheapest single change")
+
+    @property
+    def _unit(self) -> str:
+        """The unit of values: ns, or steps where the hardware gives no time."""
+        timed = self.case.hardware.compute_ns is not None or self.case.measured is not None
+        return "ns" if timed else "steps"
+
+    def _of(self, values: HardwareValues, now: WhatIfResult, *, is_given: bool = True) -> WhatIf:
+        """Return what a change gains. Raises SpecError for one that a user gave and no hardware can have."""
+        change, have = ", ".join(texts_of(values)), _now(self.case.hardware, values)
+        try:
+            hardware = as_hardware(self.own.hardware, set_values=values)
+        except SpecError as error:
+            if is_given:
+                raise
+            return WhatIf(change=change, have=have, words=f"{change}: {error}")
+        as_it_is = None
+        try:
+            as_it_is = self._as_it_is(values)
+            searched = self._searched(replace(self.case, hardware=hardware), values, now.arrays)
+        except RramallocError as error:  # other arrays may not hold the network any more
+            return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")
+        return self._compared(change, have, now, as_it_is, searched)
+
+    def _of_more_arrays(self, now: WhatIfResult) -> WhatIf:
+        """Return what more arrays gain, on another row of chips if need be."""
+        more, hardware = now.arrays + max(1, int(now.arrays * _MORE_ARRAYS)), self.case.hardware
+        change = f"{more - now.arrays} more arrays"
+        try:
+            if hardware.chip is not None and more > hardware.chip.arrays:
+                rows, columns = hardware.chip.chips
+                hardware = hardware.with_values({"chip.chips": [rows + 1, columns]})
+            searched = self._searched(replace(self.case, hardware=hardware), {}, more)
+        except RramallocError as error:
+            return WhatIf(change=change, words=f"{change}: {error}")
+        return self._compared(change, None, now, now, searched)
+
+    def _compared(
+        self, change: str, have: str | None, now: WhatIfResult, as_it_is: WhatIfResult, searched: WhatIfResult
+    ) -> WhatIf:
+        gain, more_um2 = 1 - searched.value / now.value, _more_um2(now, searched)
+        words = change if have is None else f"{change} (now {have})"
+        if as_it_is is not now:
+            words += f": {plain_quantity(as_it_is.value, self._unit)} as it is, "
+            words += f"{plain_quantity(searched.value, self._unit)} searched again"
+        else:
+            words += f": {plain_quantity(searched.value, self._unit)}"
+        per_mm2 = None
+        if gain > _EQUAL:
+            words += f", {share(gain)} shorter"
+        if more_um2 is not None and more_um2 > 0:
+            per_mm2 = gain / (more_um2 / 1e6)
+            words += f", {area(more_um2)} more, {share(per_mm2)} a mm2" if gain > _EQUAL else ""
+        return WhatIf(
+            change=change,
+            have=have,
+            as_it_is=as_it_is,
+            searched=searched,
+            gain=gain if gain > _EQUAL else 0.0,
+            more_um2=more_um2,
+            gain_per_mm2=per_mm2 if gain > _EQUAL else None,
+            words=words,
+        )
+
+    def _as_it_is(self, values: HardwareValues) -> WhatIfResult:
+        """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
+        own = self.own.with_arguments(self.case.network, {"set_values": values})
+        result = simulate_network(self.case.network, own, handoff="next")
+        return self._result(result, result.arrays)
+
+    def _searched(self, case: Case, values: HardwareValues, arrays: int) -> WhatIfResult:
+        """Return what `optimize --set --start` finds within so many arrays. Raises RramallocError."""
+        own = self.own.with_arguments(case.network, {"set_values": values})
+        case = replace(case, measured=own.measured).with_stages(self.case.stages)
+        request = Request(objective=self.objective, seed=self.seed, start=own)
+        found = optimize_case(case, arrays, request, self.stop.nested(self.stop.work))
+        result = self._result(found, found.arrays.used)
+        return result.model_copy(update={"lower_bound": found.lower_bound, "proof": found.proof})
+
+    def _result(self, result: Simulation | Allocation, arrays: int) -> WhatIfResult:
+        steps = result.interval if self.objective == "interval" else result.makespan
+        return WhatIfResult(
+            arrays=arrays,
+            makespan=result.makespan,
+            interval=result.interval,
+            latency_ns=result.latency_ns,
+            value=steps * (result.unit_ns or 1),
+            energy_pj=result.energy_pj,
+            area_um2=result.area_um2,
+        )
+
+
+def better_values(hardware: Hardware, times: int) -> Iterator[tuple[str, float]]:
+    """Yield the fields that are given and can be better, each with its value `times` better."""
+    for table in _TABLES:
+        given = getattr(hardware, table)
+        for field, have in () if given is None else given:
+            if have is None or field not in (*_SMALLER, *_LARGER):
+                continue
+            if field == "columns_per_adc":
+                have = min(have, hardware.crossbar.bitlines)
+            better = _better(have, times, smaller=field in _SMALLER)
+            better = min(better, _MOST.get(field, better))
+            if better != have:
+                yield f"{table}.{field}", better
+    for operator, rate in ({} if hardware.digital is None else hardware.digital.ns_per_pixel).items():
+        yield f"digital.ns_per_pixel.{operator}", rate / times
+
+
+def _better(have: float, times: int, *, smaller: bool) -> float:
+    if not smaller:
+        return have * times
+    return max(1, have // times) if isinstance(have, int) else have / times
+
+
+def changes_of(changes: ChangesLike) -> list[HardwareValues]:
+    """Return the values of every change. Raises SpecError."""
+    if isinstance(changes, MappingOf):
+        return [changes]
+    return [values_of([each] if isinstance(each, str) else each, "what_if") for each in changes]
+
+
+def _now(hardware: Hardware, values: HardwareValues) -> str:
+    """Return what a hardware has in the place of values, "none" for what it has not."""
+    texts = list[str]()
+    for name in values:
+        inner: Any = hardware.to_dict()
+        for part in name.split("."):
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        text = texts_of({name: inner})[0].partition("=")[2]
+        texts.append(hardware.crossbar.size if name == "crossbar" else text)
+    return ", ".join(texts)
+
+
+def _more_um2(now: WhatIfResult, then: WhatIfResult) -> float | None:
+    """Return the area that a change adds; None where the hardware gives none."""
+    if now.area_um2 is None or then.area_um2 is None:
+        return None
+    return then.area_um2 - now.area_um2
+
+
+def _order(each: WhatIf) -> tuple[int, float]:
+    """Return the key by which changes are sorted: gain per area, gain, no gain, no result."""
+    if each.gain is None:
+        return 3, 0.0
+    if each.gain == 0:
+        return 2, 0.0
+    return (0, -each.gain_per_mm2) if each.gain_per_mm2 is not None else (1, -each.gain)

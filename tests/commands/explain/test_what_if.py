@@ -1,0 +1,159 @@
+"""What-ifs against values by hand, and against `simulate --set` and `optimize --set --start`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.explain.test_explain import chain, machine
+
+import rramalloc
+from rramalloc.commands.explain.section import explanation_section
+from rramalloc.commands.explain.what_if import better_values
+from rramalloc.errors import SpecError
+from rramalloc.hardware.values import texts_of
+from rramalloc.page.section import FIGURE
+
+pytestmark = pytest.mark.quick
+
+ADC = """
+[timing]
+read_ns = 4.0
+dac_bits = 1
+adc_ns = 1.0
+columns_per_adc = 16
+[energy]
+read_pj = 1.0
+area_um2 = 100.0
+adc_um2 = 50.0
+"""
+MEMORY = """
+[memory]
+bandwidth_gb_s = 0.5
+reuse = "row"
+scope = "shared"
+"""
+ONE = chain((16, 1), channels=16)
+"""4 windows, one array a copy."""
+TWO = chain((4, 3), (8, 3), size=4)
+
+
+def test_one_layer_by_hand(tmp_path: Path) -> None:
+    """A step is 8 slots of max(4, 16 * 1) ns, so 4 windows take 512 ns. An array and its ADC have 150 um2."""
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), work=1)
+    assert made.latency_ns == 512.0
+    found = [(each.change, each.have, each.gain, each.more_um2) for each in made.what_if]
+    assert found == [
+        ("timing.columns_per_adc=8", "16", 0.5, 50.0),
+        ("1 more arrays", None, 0.5, 150.0),
+        ("timing.dac_bits=2", "1", 0.5, 0.0),
+        ("timing.adc_ns=0.5", "1.0", 0.5, 0.0),
+        ("timing.read_ns=2.0", "4.0", 0.0, 0.0),
+    ]
+    assert [each.gain_per_mm2 for each in made.what_if[:3]] == [
+        pytest.approx(10000),
+        pytest.approx(1e6 / 300),
+        None,
+    ]
+    lines = dict(made.lines)
+    assert lines["gains nothing"] == "timing.read_ns=2.0"
+    assert made.what_if[0].words.startswith(
+        "timing.columns_per_adc=8 (now 16): 256 ns as it is, 256 ns searched again, 50 % shorter, 50 um2 more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("factor", "change"),
+    [(2, "timing.adc_ns=0.5"), (4, "timing.adc_ns=0.25"), (8, "timing.dac_bits=8"), (100, None)],
+)
+def test_the_cheapest_single_change(tmp_path: Path, factor: float, change: str | None) -> None:
+    """Bits of an input are fed at once at 8; the reads alone take 8 * 4 ns, a quarter of a step."""
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), speedup=factor, work=1)
+    assert made.speedup_change is not None
+    assert made.speedup_change.change == change
+    assert ("no single change" in made.speedup_change.words) == (change is None)
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"timing.columns_per_adc": 4},
+    {"timing.clock": "own"},
+    {"memory.bandwidth_gb_s": 4.0},
+    {"crossbar": "32x16", "energy.area_um2": 150.0, "energy.read_pj": 2.0},
+    {"timing.step_ns": 9.0, **dict.fromkeys(("energy.adc_um2", "timing.read_ns", "timing.dac_bits"))}
+    | dict.fromkeys(("timing.adc_ns", "timing.columns_per_adc")),
+]
+
+
+@pytest.mark.parametrize("objective", ["latency", "interval"])
+@pytest.mark.parametrize("mapping", ["im2col", "sdk"])
+def test_as_it_is_and_searched_again(tmp_path: Path, objective: Any, mapping: Any) -> None:
+    shared: dict[str, Any] = {"hardware": machine(tmp_path, ADC + MEMORY), "mapping": mapping}
+    start = rramalloc.optimize(TWO, 8, objective=objective, work=1, **shared)
+    made = rramalloc.explain(TWO, allocation=start, what_if=CHANGES, work=1)
+    by_change = {", ".join(texts_of(values)): values for values in CHANGES}
+    assert {each.change for each in made.what_if} == {*by_change}
+    for each in made.what_if:
+        values = by_change[each.change]
+        as_it_is = rramalloc.simulate(TWO, start, set_values=values)
+        arrays = start.arrays.used
+        again = rramalloc.optimize(
+            TWO, arrays, objective=objective, work=1, set_values=values, start=start, **shared
+        )
+        assert each.as_it_is is not None
+        assert each.searched is not None
+        for found, wanted in ((each.as_it_is, as_it_is), (each.searched, again)):
+            assert (found.makespan, found.interval, found.latency_ns, found.area_um2, found.energy_pj) == (
+                *(wanted.makespan, wanted.interval, wanted.latency_ns),
+                *(wanted.area_um2, wanted.energy_pj),
+            )
+        assert each.searched.value <= each.as_it_is.value * (1 + 1e-9)
+        assert each.searched.arrays <= arrays
+
+
+def test_fields_that_can_be_better() -> None:
+    fields = dict(better_values(rramalloc.load_hardware("isaac-todaes"), 2))
+    assert {"timing.step_ns", "memory.bandwidth_gb_s"} <= set(fields)
+    rated = rramalloc.load_hardware("plain").with_values(
+        {
+            "timing.clock": "own",
+            "timing.step_ns": 4.0,
+            "digital.ns_per_pixel.add": 3.0,
+        }
+    )
+    assert dict(better_values(rated, 4)) == {"timing.step_ns": 1.0, "digital.ns_per_pixel.add": 0.75}
+    least = rramalloc.load_hardware("isaac").with_values({"timing.columns_per_adc": 1, "timing.dac_bits": 64})
+    assert {"timing.columns_per_adc", "timing.dac_bits"}.isdisjoint(dict(better_values(least, 2)))
+
+
+def test_without_a_time_arrays_alone_change(tmp_path: Path) -> None:
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path), work=1)
+    assert [(each.change, each.searched and each.searched.value) for each in made.what_if] == [
+        ("1 more arrays", 2.0)
+    ]
+
+
+def test_a_change_that_does_not_hold_the_network(tmp_path: Path) -> None:
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path), what_if=["crossbar=8x8"], work=1)
+    assert made.what_if[0].gain is None
+    assert "4 arrays" in made.what_if[0].words
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("timing.adc_nss=1", r"did you mean timing\.adc_ns"),
+        ("adc", r"what_if: must be SECTION\.FIELD=VALUE"),
+        ("crossbar=8x8", r"energy\.area_um2 .* for the new size"),
+    ],
+)
+def test_refused(tmp_path: Path, change: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), what_if=[change], work=1)
+
+
+def test_the_report_has_a_bar_a_change(tmp_path: Path) -> None:
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), work=1)
+    titles = [getattr(block, "title", "") for block in explanation_section(made, FIGURE).blocks]
+    assert "What if: gain of a change" in titles
+    assert rramalloc.explain(ONE, 1, what_if=[], work=1).what_if == ()
