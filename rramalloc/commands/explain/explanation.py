@@ -167,7 +167,11 @@ class WhatIf(Record):
 
 
 class HardwareChange(Record):
-    """The cheapest single change of the hardware that reaches a speedup; change and result None without."""
+    """The single change of the hardware that reaches a speedup with least area, if one does.
+
+    change: as `--set` takes it, None where no single change does; result: the allocation with it; words: both
+    in a sentence.
+    """
 
     change: str | None
     result: WhatIfResult | None

@@ -81,11 +81,7 @@ class WhatIfs:
         """
         now = self._as_it_is({})
         target = now.value / factor * (1 + _EQUAL)
-        ways = [
-            (each.more_um2 or 0.0, 2, each.change, each.searched, "searched again")
-            for each in found
-            if each.searched is not None and each.searched.value <= target and each.have is not None
-        ]
+        ways = list[tuple[float, int, str, WhatIfResult, str]]()
         fields = {name for name, _ in better_values(self.case.hardware, 2)}
         for times in _TIMES:
             for name, value in better_values(self.case.hardware, times):
@@ -100,12 +96,19 @@ class WhatIfs:
                     fields.discard(name)
                     more = _more_um2(now, result) or 0.0
                     ways.append((more, times, texts_of({name: value})[0], result, "as it is"))
+        ways += [
+            (each.more_um2 or 0.0, _TIMES[0], each.change, each.searched, "searched again")
+            for each in found
+            if each.searched is not None and each.searched.value <= target and each.have is not None
+        ]
         if not ways:
             return HardwareChange(change=None, result=None, words="no single change of the hardware does")
+        # of equal ones the first, which is the allocation as it is
         more_um2, _, change, result, how = min(ways, key=lambda way: way[:3])
         words = f"{change}: {plain_quantity(result.value, self._unit)} {how}"
         words += f", {area(more_um2)} more" if more_um2 > 0 else ""
-        return HardwareChange(change=change, result=result, words=f"{words}, the cheapest single change")
+        words += ", the cheapest single change of the hardware"
+        return HardwareChange(change=change, result=result, words=words)
 
     @property
     def _unit(self) -> str:
