@@ -100,6 +100,12 @@ def parse_json(text: str, where: str) -> Any:
         raise FileError(where, f"is not usable JSON: {error}") from None
 
 
+def beside(folder: str, entry: str) -> str:
+    """Return the path of an entry of a file in a folder: beside it, else the name of what ships."""
+    path = os.path.join(folder, entry)
+    return path if os.path.exists(path) or os.path.basename(entry) != entry else entry
+
+
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return a TOML document. Raises FileError."""
     text = read_text(path, TOML_LIMIT_BYTES).replace("\r\n", "\n")

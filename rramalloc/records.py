@@ -64,6 +64,12 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def listed(value: Any) -> Any:
+    """Return a list as a tuple, and a single value as a tuple of one."""
+    value = as_tuple(value)
+    return value if isinstance(value, tuple) else (value,)
+
+
 def absent(value: object) -> bool:
     """Whether a field has no value: `exclude_if` of fields that are left out of files then."""
     return value is None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
@@ -15,11 +13,12 @@ from rramalloc.api import target_of
 from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.files import read_toml
+from rramalloc.files import beside, read_toml
+from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
-from rramalloc.hardware.values import changed_hardware
-from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, parse
+from rramalloc.hardware.values import values_of
+from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, listed, parse
 from rramalloc.search.fewest import Target
 
 Minimised = Literal["area_um2", "arrays"]
@@ -30,12 +29,7 @@ _HARDWARE = "hardware"
 _GOALS = ("target", "target_ns", "target_interval", "target_throughput")
 
 
-def _listed(value: object) -> object:
-    """Return a list of one where a single value stands for it, a tuple where a list does."""
-    return as_tuple(value) if isinstance(value, list | tuple) else (value,)
-
-
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
 class SizedNetwork(Record):
@@ -104,7 +98,7 @@ class SizeQuestion(Record):
     hardware: Any = DEFAULT_PRESET
     networks: Annotated[tuple[SizedNetwork, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     set_values: _Texts = ()
-    choose: dict[str, Annotated[tuple[Any, ...], BeforeValidator(_listed), Field(min_length=1)]] = Field(
+    choose: dict[str, Annotated[tuple[Any, ...], BeforeValidator(listed), Field(min_length=1)]] = Field(
         default_factory=dict
     )
     zip: Annotated[tuple[_Texts, ...], BeforeValidator(as_tuple)] = ()
@@ -114,51 +108,40 @@ class SizeQuestion(Record):
 
     @model_validator(mode="after")
     def _tied(self) -> Self:
-        used = set[str]()
-        for group in self.zip:
-            for name in group:
-                if name not in self.choose:
-                    raise fault(f"zip: {brief(name)} is not in choose; known: {', '.join(self.choose)}")
-                if name in used:
-                    raise fault(f"zip: {brief(name)} stands twice")
-                used.add(name)
-            lengths = {name: len(self.choose[name]) for name in group}
-            if len(set(lengths.values())) > 1:
-                listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-                raise fault(f"zip: tied lists must be equally long, {listed}")
+        unknown = [name for group in self.zip for name in group if name not in self.choose]
+        if unknown:
+            known = ", ".join(self.choose)
+            raise fault(f"zip: {brief(unknown[0])} is not in choose; known: {known}")
+        try:
+            self.axes.check(self.choose, self.choose)
+        except SpecError as error:
+            raise fault(f"zip: {error.reason}") from None
         if self.size > self.most_candidates:
             words = f"choose: gives {self.size:,} candidates, the limit is {self.most_candidates:,}"
             raise fault(f"{words}: leave values out, tie lists with zip, or raise most_candidates")
         return self
 
     @cached_property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Lists in the order of `choose`, tied ones together at the place of their first."""
-        tied = {name: group for group in self.zip for name in group}
-        groups = dict.fromkeys(
-            tuple(sorted(tied.get(name, (name,)), key=[*self.choose].index)) for name in self.choose
-        )
-        return tuple(groups)
+    def axes(self) -> Axes:
+        """The lists of `choose`, whose product the candidates are."""
+        return Axes(self.choose, self.zip)
 
     @property
     def size(self) -> int:
         """Candidates, by multiplication."""
-        return math.prod(len(self.choose[group[0]]) for group in self.groups)
+        return self.axes.size
 
     def choices(self) -> Iterator[dict[str, Any]]:
         """Yield the values of every candidate by name, in the order of the choices."""
-        ranges = [range(len(self.choose[group[0]])) for group in self.groups]
-        for places in product(*ranges):
-            at = {name: place for group, place in zip(self.groups, places, strict=True) for name in group}
-            yield {name: self.choose[name][at[name]] for name in self.choose}
+        return (self.axes.values(self.axes.places(number)) for number in range(self.size))
 
     def hardware_of(self, choices: Mapping[str, Any], folder: str) -> Hardware:
         """Return the hardware of a candidate. Raises RramallocError, naming the choices."""
-        base = beside(choices.get(_HARDWARE, self.hardware), folder)
+        base = found_from(folder, choices.get(_HARDWARE, self.hardware))
         values = {name: value for name, value in choices.items() if name != _HARDWARE}
         remedy = "tie lists of {fields} to those of crossbar with zip"
         try:
-            return changed_hardware(as_hardware(base, None, self.set_values), values, remedy)
+            return chosen_hardware(as_hardware(base, None, self.set_values), values, remedy)
         except SpecError as error:
             shown = ", ".join(f"{name} = {value}" for name, value in choices.items())
             raise SpecError(f"choose ({shown[:200]})", str(error).removeprefix(": ")) from None
@@ -178,18 +161,13 @@ def read_question(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Siz
     return parse(_QUESTION, read_toml(spec), where), os.path.dirname(where)
 
 
-def beside(entry: Any, folder: str) -> Any:
+def found_from(folder: str, entry: Any) -> Any:
     """Return a file beside the question, else what ships by that name; what is no text stays."""
-    if not isinstance(entry, str):
-        return entry
-    path = os.path.join(folder, entry)
-    return path if os.path.exists(path) or os.path.basename(entry) != entry else entry
+    return beside(folder, entry) if isinstance(entry, str) else entry
 
 
 def values_to_choose(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return {"crossbar": ("64x64", "128x128")} from ["crossbar=64x64,128x128"]. Raises SpecError."""
-    from rramalloc.hardware.values import values_of
-
     chosen = dict[str, tuple[Any, ...]]()
     for text in texts:
         name, equals, values = text.partition("=")

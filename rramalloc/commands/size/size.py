@@ -20,7 +20,7 @@ from rramalloc.commands.size.question import (
     SizedNetwork,
     SizeQuestion,
     Stored,
-    beside,
+    found_from,
     read_question,
 )
 from rramalloc.commands.size.sizing import CHOSEN, INFEASIBLE, Candidate, NetworkOnChip, SizedChip, Sizing
@@ -149,7 +149,7 @@ class _Search:
             self._open(candidate)
 
     def _case(self, network: SizedNetwork, hardware: Hardware) -> Case:
-        source = beside(network.network, self.folder)
+        source = found_from(self.folder, network.network)
         return Case.of(source, {**network.options, "hardware": _with_free_tiles(hardware)})  # type: ignore[typeddict-item]
 
     def _check(self, hardware: Hardware) -> None:

@@ -16,15 +16,15 @@ from rramalloc.allocation.budgets import MOST_INPUTS, multiple
 from rramalloc.allocation.limits import at_most_of
 from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected, SweptObjective
 from rramalloc.choices import Mapping as MappingName
-from rramalloc.commands.sweep.axes import Axes, chosen_hardware
 from rramalloc.errors import RramallocError, SpecError, suggestion
-from rramalloc.files import read_toml
+from rramalloc.files import beside, read_toml
+from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
 from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
 from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
-from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, is_whole, parse
+from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, listed, parse
 from rramalloc.timing.latency_table import LatencyTable, load_latency_table
 from rramalloc.units import number_of
 from rramalloc.version import __version__
@@ -51,12 +51,6 @@ SPELLED = {
 """Value of the hardware that a list with a name of its own replaces."""
 Cell = int | float | str
 """Value of a list as a row has it."""
-
-
-def _listed(value: Any) -> Any:
-    """Return a list as a tuple, and a single value as a tuple of one."""
-    value = as_tuple(value)
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _repeated(values: tuple[Any, ...]) -> list[Any]:
@@ -111,7 +105,7 @@ def _method(value: Any) -> Any:
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
-_Values = (BeforeValidator(_listed), Field(min_length=1), AfterValidator(_distinct))
+_Values = (BeforeValidator(listed), Field(min_length=1), AfterValidator(_distinct))
 _Bits = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values]
 _Lines = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values]
 
@@ -133,7 +127,7 @@ class Spec(Record):
     """
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Annotated[tuple[Any, ...], BeforeValidator(_listed), Field(min_length=1)]]
+    __pydantic_extra__: dict[str, Annotated[tuple[Any, ...], BeforeValidator(listed), Field(min_length=1)]]
 
     name: Annotated[str, Field(max_length=200)] = ""
     networks: Annotated[tuple[_Text, ...], *_Values]
@@ -155,12 +149,12 @@ class Spec(Record):
     work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
     inputs: Annotated[int, Field(ge=1, le=MOST_INPUTS)] | None = None
     at_most: Annotated[dict[str, float | str], AfterValidator(_at_most)] | None = None
-    copies: Annotated[tuple[_Text, ...], BeforeValidator(_listed)] | None = None
+    copies: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
     copies_divide: Divided | None = None
-    host: Annotated[tuple[_Text, ...], BeforeValidator(_listed)] | None = None
+    host: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
     latency_table: _Text | None = None
     zip: Annotated[
-        tuple[Annotated[tuple[str, ...], BeforeValidator(_listed)], ...], BeforeValidator(_listed)
+        tuple[Annotated[tuple[str, ...], BeforeValidator(listed)], ...], BeforeValidator(listed)
     ] = ()
 
     @model_validator(mode="before")
@@ -190,6 +184,8 @@ class Spec(Record):
             other = changed.setdefault(SPELLED.get(name, name), name)
             if other != name:
                 raise fault(f"{name} and {other} are lists of the same value: give one of them")
+        if any(len(group) < 2 for group in self.zip):
+            raise fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
         try:
             self.axes.check(self.model_fields_set, LISTS)
         except SpecError as error:
@@ -422,9 +418,7 @@ def _add(entries: dict[Any, Any], key: object, value: object) -> None:
 
 def _read(read: Callable[[str], T], entry: str, folder: str) -> T:
     """Read a file beside the spec, else what ships by that name."""
-    beside = os.path.join(folder, entry)
-    is_bare = os.path.basename(entry) == entry
-    return read(entry if is_bare and not os.path.exists(beside) else beside)
+    return read(beside(folder, entry))
 
 
 @contextmanager

@@ -36,8 +36,6 @@ class Axes:
         """
         used = set[str]()
         for group in self.tied:
-            if len(group) < 2:
-                raise SpecError("zip", "a group ties at least two lists: [['networks', 'arrays']]")
             for name in group:
                 if name not in known and name not in self.lists:
                     raise SpecError("zip", f"{brief(name)} is no list that is known: {', '.join(known)}")
@@ -91,9 +89,10 @@ class Axes:
         return found
 
 
-def chosen_hardware(hardware: Hardware, values: Mapping[str, object]) -> Hardware:
+def chosen_hardware(hardware: Hardware, values: Mapping[str, object], remedy: str = _TIED) -> Hardware:
     """Return the hardware with the values that a point has for it; "none" takes one away.
 
+    remedy: as in `changed_hardware`.
     Raises SpecError for a value that does not fit or contradicts others, and for a size of arrays whose area
     or energy is not chosen with it.
     """
@@ -101,4 +100,4 @@ def chosen_hardware(hardware: Hardware, values: Mapping[str, object]) -> Hardwar
     ticks = hardware.timing is not None and hardware.timing.tick_ns is not None
     if chosen.get("timing.clock") == "shared" and ticks:
         chosen.setdefault("timing.tick_ns", None)  # there are no ticks then
-    return changed_hardware(hardware, chosen, _TIED)
+    return changed_hardware(hardware, chosen, remedy)
