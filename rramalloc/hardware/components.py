@@ -29,6 +29,15 @@ def array_area_nm2(hardware: Hardware) -> int | None:
     return in_nm2(energy.area_um2 + adcs_of_array(hardware) * (energy.adc_um2 or 0.0))
 
 
+def in_tiles_nm2(hardware: Hardware, used: int, arrays_nm2: int) -> int:
+    """Return the area in nm2 of `used` arrays and of the periphery of the fewest tiles that hold them."""
+    chip, energy = hardware.chip, hardware.energy
+    if chip is None or energy is None:
+        return arrays_nm2
+    tiles = -(-used // chip.arrays_per_tile)
+    return arrays_nm2 + tiles * in_nm2(energy.periphery_um2 or 0.0)
+
+
 def array_leakage_mw(hardware: Hardware) -> float | None:
     """Return the leakage of one array with its ADCs; None where the hardware does not give it."""
     energy = hardware.energy

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.hardware.hardware import Energy
 from rramalloc.search.menu import StageModes, all_modes, listed_modes, shortest_step_ns
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.sequential import least_cost
@@ -51,11 +50,7 @@ class EnergyFloor:
     def _of_modes(self, stage: int, listed: StageModes) -> npt.NDArray[np.float64]:
         """Return the least energy of the reads of a stage in each of its modes, one batch a block."""
         model, table, modes = self.model, listed.table, listed.modes
-        every = [own.energy or Energy() for own in model.hardware.each_kind]
-        given = [every[mode.kind] for mode in modes]
-        read_pj, adc_pj, row_pj = np.array(
-            [[own.read_pj or 0.0, own.adc_pj or 0.0, own.row_pj or 0.0] for own in given]
-        ).T
+        read_pj, adc_pj, row_pj = model.read_prices(modes)
         slots = np.array([model.slots(stage, mode, 1) for mode in modes])
         cycles = np.array([model.cycles(stage, mode) for mode in modes])
         rows, columns = np.array([model.lines_used(stage, mode) for mode in modes]).T

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_nm2
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_tiles_nm2
 from rramalloc.hardware.hardware import Energy, Hardware
 from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
@@ -185,9 +185,7 @@ class EnergyModel:
 
     def _in_tiles_um2(self, used: int, arrays_nm2: int) -> float:
         """Return the area of arrays and of the periphery of the fewest tiles that hold them."""
-        chip = self.hardware.chip
-        tiles = 0 if chip is None else -(-used // chip.arrays_per_tile)
-        return (arrays_nm2 + tiles * in_nm2(self.energy.periphery_um2 or 0.0)) / NM2_PER_UM2
+        return in_tiles_nm2(self.hardware, used, arrays_nm2) / NM2_PER_UM2
 
     @property
     def chip_area_um2(self) -> float | None:
@@ -227,9 +225,7 @@ class EnergyModel:
         """Return what reads of every stage take; None where the hardware does not give it."""
         if not self.gives_reads:
             return None
-        every = [own.energy or Energy() for own in self.hardware.each_kind]
-        given = [every[mode.kind] for mode in modes]
-        read_pj, adc_pj, row_pj = np.array([[e.read_pj, e.adc_pj or 0.0, e.row_pj or 0.0] for e in given]).T
+        read_pj, adc_pj, row_pj = self.read_prices(modes)
         grids = zip(self.graph.grids, modes, strict=True)
         totals = np.array([grid.recut(mode.block).total for grid, mode in grids], dtype=np.int64)
         reads = array_reads(totals, copies, partial(storage.stored, modes)).astype(np.float64)
@@ -245,6 +241,15 @@ class EnergyModel:
             (rows * copies).astype(np.int64),
             (columns * copies).astype(np.int64),
         )
+
+    def read_prices(self, modes: Sequence[Mode]) -> tuple[Reals, Reals, Reals]:
+        """Return the pJ of a read, a conversion and a driven wordline in each mode, 0 where not given."""
+        every = [own.energy or Energy() for own in self.hardware.each_kind]
+        given = [every[mode.kind] for mode in modes]
+        read_pj, adc_pj, row_pj = np.array(
+            [[own.read_pj or 0.0, own.adc_pj or 0.0, own.row_pj or 0.0] for own in given]
+        ).T
+        return read_pj, adc_pj, row_pj
 
     def lines_used(self, stage: int, mode: Mode) -> Pair:
         """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""

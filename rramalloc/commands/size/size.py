@@ -25,7 +25,7 @@ from rramalloc.commands.size.question import (
 )
 from rramalloc.commands.size.sizing import CHOSEN, INFEASIBLE, Candidate, NetworkOnChip, SizedChip, Sizing
 from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
-from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_nm2
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.kinds import with_arrays_of_kinds
 from rramalloc.progress import followed, of_sizing
@@ -139,8 +139,10 @@ class _Search:
     def __init__(self, question: SizeQuestion, folder: str, stop: Work, on_progress: Progress | None) -> None:
         self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
         self.seconds = 0.0
-        every = [(number, choices) for number, choices in enumerate(question.choices())]
-        self.candidates = [_Candidate(n, own, question.hardware_of(own, folder)) for n, own in every]
+        self.candidates = [
+            _Candidate(number, choices, question.hardware_of(choices, folder))
+            for number, choices in enumerate(question.choices())
+        ]
         for candidate in self.candidates:
             self._check(candidate.hardware)
         first = self.candidates[0].hardware
@@ -224,6 +226,8 @@ class _Search:
         for first in range(0, len(order), _TOGETHER):
             best = self.best
             limit = math.inf if best is None else best.most
+            if order[first].least >= limit:  # and so those behind it
+                return
             for candidate in order[first : first + _TOGETHER]:
                 if not candidate.decided:
                     self._search(candidate, work, limit)
@@ -355,15 +359,9 @@ def _with_free_tiles(hardware: Hardware) -> Hardware:
 
 def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
     """Return the arrays of a chip on which so many are used, of whole tiles, and its area in nm2."""
-    array_nm2, energy = array_area_nm2(hardware), hardware.energy
-    if hardware.chip is None:
-        return arrays, None if array_nm2 is None else arrays * array_nm2
-    tiles = -(-arrays // hardware.chip.arrays_per_tile)
-    whole = tiles * hardware.chip.arrays_per_tile
-    if array_nm2 is None:
-        return whole, None
-    periphery_nm2 = in_nm2((None if energy is None else energy.periphery_um2) or 0.0)
-    return whole, whole * array_nm2 + tiles * periphery_nm2
+    array_nm2, chip = array_area_nm2(hardware), hardware.chip
+    whole = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
+    return whole, None if array_nm2 is None else in_tiles_nm2(hardware, whole, whole * array_nm2)
 
 
 def _used(candidate: _Candidate) -> int:
