@@ -11,15 +11,15 @@ same on every machine.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from measured import RESULTS
 from pages import markdown
+from rows import append, read
 
 import rramalloc
 from rramalloc.allocation.bit_policy import Bits, PolicyLayer, read_bits, read_layers, read_policy
@@ -158,22 +158,8 @@ def latency_ms(allocation: rramalloc.Allocation) -> float:
     return round((allocation.latency_ns or 0.0) / 1e6, 4)
 
 
-def read(path: Path, kind: type[Any]) -> list[Any]:
-    if not path.exists():
-        return []
-    types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(kind)}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        return [kind(**{name: types[name](value) for name, value in row.items()}) for row in rows]
-
-
-def append(path: Path, row: Row | Trade) -> None:
-    new = not path.exists()
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(row)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(row))
+def keep(path: Path, row: Row | Trade) -> None:
+    append(path, row)
     print(row, flush=True)
 
 
@@ -260,11 +246,11 @@ def main() -> None:
         for policy in (INT8, *subject.policies):
             if (subject.network, policy) not in done:
                 rows.append(run(chosen.folder, subject, policy))
-                append(CSV, rows[-1])
+                keep(CSV, rows[-1])
         for limit in LIMITS.get(subject.network, ()):
             if (subject.network, limit) not in done:
                 trades.append(trade(chosen.folder, subject, limit))
-                append(TRADES_CSV, trades[-1])
+                keep(TRADES_CSV, trades[-1])
     PAGE.write_text(page(rows, trades), encoding="utf-8")
 
 

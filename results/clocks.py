@@ -10,17 +10,16 @@ every run. Both searches have the default work, seed 0 and one core.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 
 import numpy as np
 from measured import RESULTS
 from pages import by_budget
+from rows import read, write
 from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 
 from rramalloc.allocation.case import Case
@@ -119,25 +118,6 @@ def cost(problem: Problem, copies: np.ndarray, ticks: np.ndarray) -> float:
     return min(spent["ticks"]) / min(spent[None])
 
 
-def read_rows() -> list[Row]:
-    if not CSV.exists():
-        return []
-    with CSV.open(newline="") as file:
-        kinds = {field.name: field.type for field in fields(Row)}
-        convert = {"str": str, "int": int, "float": float}
-        return [
-            Row(**{name: convert[str(kinds[name])](value) for name, value in row.items()})
-            for row in csv.DictReader(file)
-        ]
-
-
-def write_rows(rows: Iterable[Row]) -> None:
-    with CSV.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(map(asdict, rows))
-
-
 def page(rows: list[Row]) -> str:
     about = (
         f"{len(rows)} cases: networks on square arrays, budgets as multiples of the minimum. `auto` with "
@@ -193,15 +173,15 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--page", action="store_true", help="only write the page")
     asked = parser.parse_args()
-    rows = {row.case: row for row in ([] if asked.fresh else read_rows())}
+    rows = {row.case: row for row in ([] if asked.fresh else read(CSV, Row))}
     for case in product(asked.networks, asked.crossbars, asked.factors):
         if case not in rows and not asked.page:
             rows[case] = run(*case)
             print(rows[case], flush=True)
-            write_rows(rows.values())
+            write(CSV, rows.values(), Row)
     order = {case: place for place, case in enumerate(product(NETWORKS, CROSSBARS, FACTORS))}
     ordered = sorted(rows.values(), key=lambda row: order.get(row.case, len(order)))
-    write_rows(ordered)
+    write(CSV, ordered, Row)
     PAGE.write_text(page(ordered))
 
 

@@ -10,13 +10,13 @@ results/crosslayer.md. All numbers are simulated: they are the same on every mac
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from measured import RESULTS
 from pages import markdown
+from rows import append, read
 
 import rramalloc
 
@@ -89,25 +89,6 @@ def batches(allocation: rramalloc.Allocation) -> int:
     return sum(layer.batches for layer in allocation.layers)
 
 
-def read() -> list[Row]:
-    if not CSV.exists():
-        return []
-    with CSV.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(**{name: value if name == "network" else int(value) for name, value in row.items()})  # type: ignore[arg-type]
-            for row in csv.DictReader(file)
-        ]
-
-
-def append(row: Row) -> None:
-    new = not CSV.exists()
-    with CSV.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(row))
-
-
 def with_gap(value: int, bound: int) -> str:
     return f"{value:,} (optimal)" if bound >= value else f"{value:,} ({1 - bound / value:.1%})"
 
@@ -167,12 +148,12 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.fresh:
         CSV.unlink(missing_ok=True)
-    rows = read()
+    rows: list[Row] = read(CSV, Row)
     done = {(row.network, row.spare) for row in rows}
     for case in [] if chosen.page else [(name, spare) for name in chosen.networks for spare in SPARE]:
         if case not in done:
             row = run(*case)
-            append(row)
+            append(CSV, row)
             rows.append(row)
             print(row, flush=True)
     PAGE.write_text(page(rows), encoding="utf-8")

@@ -10,14 +10,15 @@ are counted, so they are the same on every machine.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from measured import RESULTS
 from pages import markdown
+from rows import append, read
 
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
@@ -32,7 +33,8 @@ LINES_UM2 = 415.0  # the rest of an IMA but its ADCs, 440 um2 in all with an arr
 ADC_UM2 = 1200.0  # ISAAC, table I: 0.0096 mm2 for 8
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One question: sizes, such as "64+256", and what came."""
 
     network: str
@@ -124,34 +126,16 @@ def questions() -> Iterator[tuple[str, tuple[int, ...]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true")
-    rows = read()
+    rows: list[Row] = read(CSV, Row)
     if not parser.parse_args().page:
         for network, sizes in questions():
             if any((row.network, row.sizes) == (network, "+".join(map(str, sizes))) for row in rows):
                 continue
             least = rramalloc.inspect(network, hardware=hardware((128,))).minimum
             rows.append(run(network, sizes, 2 * least * with_adcs_um2(128)))
-            write(rows)
+            append(CSV, rows[-1])
             print(rows[-1], flush=True)
     PAGE.write_text("\n".join(page(rows)), encoding="utf-8")
-
-
-def read() -> list[Row]:
-    if not CSV.exists():
-        return []
-    with CSV.open(encoding="utf-8", newline="") as file:
-        kinds = [float, int, int, float, str, float]
-        return [
-            Row(row[0], row[1], *(kind(text) for kind, text in zip(kinds, row[2:], strict=True)))
-            for row in list(csv.reader(file))[1:]
-        ]
-
-
-def write(rows: list[Row]) -> None:
-    with CSV.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Row._fields)
-        writer.writerows(rows)
 
 
 def page(rows: list[Row]) -> Iterator[str]:

@@ -9,17 +9,17 @@ with compiled code in its cache, from the problem to the candidate, on the machi
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 from measured import RESULTS
 from pages import by_budget
+from rows import append, read
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
@@ -125,24 +125,6 @@ def simulations_per_second() -> float:
     return statistics.median(rates)
 
 
-def read() -> list[Row]:
-    if not CSV.exists():
-        return []
-    types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)}
-    with CSV.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        return [Row(**{name: types[name](value) for name, value in row.items()}) for row in rows]
-
-
-def append(row: Row) -> None:
-    new = not CSV.exists()
-    with CSV.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(row))
-
-
 def page(rows: list[Row], rate: float, note: str) -> str:
     """The page, from the rows; note: how the times were taken."""
     order = {name: place for place, name in enumerate(NETWORKS)}
@@ -211,13 +193,13 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.fresh:
         CSV.unlink(missing_ok=True)
-    rows = read()
+    rows: list[Row] = read(CSV, Row)
     done = {(row.network, row.crossbar, row.factor) for row in rows}
     cases = [] if chosen.page else product(chosen.networks, chosen.crossbars, chosen.factors)
     for case in cases:
         if case not in done:
             row = run(*case)
-            append(row)
+            append(CSV, row)
             rows.append(row)
             print(row, flush=True)
     PAGE.write_text(page(rows, simulations_per_second(), chosen.note), encoding="utf-8")

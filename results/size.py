@@ -9,17 +9,17 @@ same on every machine, unless a question reaches its limit of a minute.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from measured import RESULTS
 from pages import markdown, seconds_text
+from rows import append, read
 
 import rramalloc
 from rramalloc.errors import InfeasibleError
@@ -153,26 +153,6 @@ def run(hardware: str, network: str) -> Row:
     )  # fmt: skip
 
 
-def read() -> list[Row]:
-    if not CSV.exists():
-        return []
-    kinds: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float}
-    with CSV.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(**{own.name: kinds[str(own.type)](row[own.name]) for own in fields(Row)})
-            for row in csv.DictReader(file)
-        ]
-
-
-def append(row: Row) -> None:
-    new = not CSV.exists()
-    with CSV.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(row))
-
-
 INTRODUCTION = f"""\
 # One chip for several networks
 
@@ -242,7 +222,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.fresh:
         CSV.unlink(missing_ok=True)
-    rows = read()
+    rows: list[Row] = read(CSV, Row)
     done = {(row.hardware, row.network) for row in rows}
     every = [(hardware, network) for hardware in RATES for network in (*RATES[hardware], TOGETHER)]
     missing = [] if chosen.page else [case for case in every if case not in done]
@@ -250,7 +230,7 @@ def main() -> None:
         rramalloc.size(question("isaac", ["vgg11"], CHOICES[-5:]), progress=False)
     for case in missing:
         row = run(*case)
-        append(row)
+        append(CSV, row)
         rows.append(row)
         print(row, flush=True)
     PAGE.write_text(page(rows), encoding="utf-8")
