@@ -33,8 +33,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
-from rramalloc.search.kernels.limits import ALL_KINDS, SENSITIVITY
-from rramalloc.search.limited import under_limits
+from rramalloc.search.limited import OF_ARRAYS, under_limits
 from rramalloc.search.menu import Menu, cheapest_of_each
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Resources
@@ -228,8 +227,9 @@ class Case:
             resources, left = self._kinds_within(arrays)
             storage = replace(storage, weights=resources.weights)
         if self.bits is not None:
-            axes = (*resources.axes, Axis(SENSITIVITY, MOST_PARTS))
-            resources = replace(resources, axes=axes)
+            nothing = (0,) * len(resources.weights)
+            sensitivity = Axis("parts of the sensitivity", MOST_PARTS, nothing, per_part=1)
+            resources = replace(resources, axes=(*resources.axes, sensitivity))
         if hardware.chip is not None:
             left = min(left, hardware.chip.arrays)
         least, most = self._limits()
@@ -273,7 +273,7 @@ class Case:
     def check_numbers(self, arrays: int) -> None:
         """Raise SpecError where nothing limits the arrays of a kind, and so nothing what is fastest."""
         free = [kind.name for kind in self.hardware.kinds or () if kind.arrays is None]
-        if free and arrays >= MAX_ARRAYS and "area_um2" not in self.at_most:
+        if free and arrays >= MAX_ARRAYS and OF_ARRAYS.isdisjoint(self.at_most):
             words = f"nothing says how many arrays of kind {free[0]!r} there are: give its `arrays`"
             raise SpecError("arrays", f"{words}, --arrays {free[0]}=N, --arrays N, or --at-most area_um2=X")
 
@@ -297,9 +297,13 @@ class Case:
         budget = min(budget, _MOST_COST)
         if limit is not None:
             budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + _SAME_AREA)))
-        axes = [Axis(at, number) for at, number in enumerate(numbers) if number is not None]
+        axes = [
+            Axis(f"arrays of kind {kind.name}", kind.arrays, tuple(int(own is kind) for own in kinds))
+            for kind in kinds
+            if kind.arrays is not None
+        ]
         if arrays < MAX_ARRAYS:
-            axes.append(Axis(ALL_KINDS, arrays))
+            axes.append(Axis("arrays of all kinds", arrays, (1,) * len(kinds)))
         if by_area:
             return Resources(weights, tuple(axes), "um2", NM2_PER_UM2), budget
         return Resources(weights, tuple(axes), "arrays", _PER_ARRAY), budget

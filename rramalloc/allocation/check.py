@@ -71,12 +71,10 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     taken = problem.storage.taken(modes, timing.replication)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
     for axis in problem.resources.axes:
-        if axis.kind >= 0:
-            used = sum(
-                arrays for mode, arrays in zip(modes, taken.tolist(), strict=True) if mode.kind == axis.kind
-            )
-            if used > axis.limit:
-                raise SolverError(f"{method} used {used} arrays of kind {axis.kind}, there are {axis.limit}")
+        each = zip(modes, taken.tolist(), strict=True)
+        used = sum(axis.per_array[mode.kind] * arrays for mode, arrays in each)
+        if used > axis.limit:
+            raise SolverError(f"{method} used {used} {axis.name}, the limit is {axis.limit}")
     return CheckedTiming(timing, fixed, taken)
 
 

@@ -34,6 +34,8 @@ _BROKEN = 1e200
 """Value of allocations that break a limit, times how far: more than any value that keeps to all."""
 _ROUNDING = 1e-9
 """Part of a limit by which a bound of the same quantity may exceed it."""
+OF_ARRAYS = frozenset({"area_um2"})
+"""Quantities that follow from the numbers of arrays alone: the budget or an axis keeps to their limits."""
 _MINIMISED: Mapping[str, type[Objective]] = {
     "latency_ns": Latency,
     "interval_ns": Interval,
@@ -212,8 +214,8 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
         except BudgetError:
             least = Menu.of(problem).smallest_interval(problem)
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
-    left = {name: limit for name, limit in limits.items() if name != "area_um2"}
-    return replace(problem, at_most=left) if limits else problem  # empty: the area is in the budget
+    left = {name: limit for name, limit in limits.items() if name not in OF_ARRAYS}
+    return replace(problem, at_most=left) if limits else problem  # empty: the budget keeps to them all
 
 
 def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:
@@ -227,5 +229,5 @@ def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:
     }
     for name in limits:
         known, words = needs.get(name, (True, "[timing] or a latency table"))
-        if not known or (name != "area_um2" and problem.step_time is None):
+        if not known or (name not in OF_ARRAYS and problem.step_time is None):
             raise SpecError("at_most", f"{name}: the hardware does not give it: it needs {words}")

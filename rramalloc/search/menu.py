@@ -24,7 +24,7 @@ from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
 from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest_block, smallest_block
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.limits import COST, SENSITIVITY, Axes
+from rramalloc.search.kernels.limits import Axes
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.resources import (
@@ -559,16 +559,17 @@ class Menu:
         slots: of an archive of copies alone; low: for climbs on the staircases of the lowest blocks.
         """
         climbed, budget = len(self.stages) if low else 0, problem.budget
-        kinds, limits, excess = list[int](), list[int](), list[float]()
+        weights = problem.resources.weights
+        every, excess = list[Axis](), list[float]()
         if self.axes:
-            kinds = [COST, *(axis.kind for axis in self.axes)]
-            limits = [budget, *(axis.limit for axis in self.axes)]
+            every = [Axis("cost", budget, weights), *self.axes]
             excess = [1.0, *prices_of_excess(problem.resources, self.prices, budget)]
         axes = Axes(
-            np.array(kinds, dtype=np.int64),
-            np.array(limits, dtype=np.int64),
+            np.array([axis.per_array for axis in every], dtype=np.int64).reshape(-1, len(weights)),
+            np.array([axis.per_part for axis in every], dtype=np.int64),
+            np.array([axis.limit for axis in every], dtype=np.int64),
             np.array(excess, dtype=np.float64),
-            np.zeros(len(kinds), dtype=np.int64),
+            np.zeros(len(every), dtype=np.int64),
         )
         most = priced_limit(problem.resources, self.prices, budget)
         return MenuTables(self.first, self.blocks, self.stairs, climbed, self.clock, most, slots, axes)
@@ -818,10 +819,8 @@ def _priced_table(table: ModeTable, axes: Sequence[Axis], prices: Prices) -> Mod
     one, none = np.ones_like(table.kind), np.zeros_like(table.kind)
     price, toll = table.weight, none
     for axis, own in zip(axes, prices, strict=True):
-        if axis.kind == SENSITIVITY:
-            toll = toll + tolls(own, table.sensitivity)
-        else:
-            price = price + tolls(own, axis.amounts(table.kind, one, none))
+        price = price + tolls(own, axis.amounts(table.kind, one, none))
+        toll = toll + tolls(own, axis.amounts(table.kind, none, table.sensitivity))
     spread, tile = (column // table.weight * price for column in (table.spread, table.tile))
     return table._replace(price=price, toll=toll, spread=spread, tile=tile)
 

@@ -2,9 +2,9 @@
 
 A mode takes arrays of its kind, and is as sensitive to its bits as a table says. The arrays of all kinds are
 added up by their weights, which is the cost that searches minimise: areas where the hardware gives them,
-else equal ones. What else is limited is an axis: the arrays of a kind, of all kinds together, or the
-sensitivity in whole parts of its limit. Prices (Lagrange multipliers) add what an axis takes to the cost: for
-prices that are not negative, allocations within the limits satisfy
+else equal ones. What else is limited is an axis, a sum of whole numbers: what every array takes of it by
+its kind, or the sensitivity in parts of its limit. Prices (Lagrange multipliers) add what an axis takes to
+the cost: for prices that are not negative, allocations within the limits satisfy
 
     sum of cost + price_k * used_k  <=  budget + sum of price_k * limit_k
 
@@ -24,7 +24,6 @@ import numpy.typing as npt
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.network.node import TimedNode
-from rramalloc.search.kernels.limits import ALL_KINDS, SENSITIVITY
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit
 
@@ -107,16 +106,20 @@ class Alternatives:
 
 
 class Axis(NamedTuple):
-    """A resource with a limit of its own: the arrays of a kind or of all, or the sensitivity."""
+    """A resource with a limit of its own, such as the arrays of one kind, of all kinds, or the sensitivity.
 
-    kind: int
+    name: in messages; limit: of what all stages take; per_array: what an array of each kind takes;
+    per_part: what a part of the sensitivity takes, of an axis of which arrays take nothing.
+    """
+
+    name: str
     limit: int
+    per_array: tuple[int, ...]
+    per_part: int = 0
 
     def amounts(self, kinds: Ints, arrays: Ints, sensitivity: Ints) -> Ints:
         """Return what modes of these kinds, arrays and sensitivities take of it."""
-        if self.kind == SENSITIVITY:
-            return sensitivity
-        return arrays if self.kind == ALL_KINDS else np.where(kinds == self.kind, arrays, 0)
+        return np.array(self.per_array)[kinds] * arrays + self.per_part * sensitivity
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,9 @@ class Resources:
 
     @property
     def limits_arrays(self) -> bool:
-        """Whether the arrays of every kind, or of all together, have a limit."""
-        held = {axis.kind for axis in self.axes}
-        return ALL_KINDS in held or held.issuperset(range(len(self.weights)))
+        """Whether some axis limits the arrays of each kind."""
+        kinds = range(len(self.weights))
+        return all(any(axis.per_array[kind] for axis in self.axes) for kind in kinds)
 
 
 ONE_KIND = Resources()
@@ -238,7 +241,7 @@ def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
             bound = max(bound, cheapest(prices, axis)[0])
     of_a_part = (prices / np.array([max(axis.limit, 1) for axis in axes])).tolist()
     each = zip(of_a_part, axes, strict=True)
-    rounded = tuple(price if axis.kind == SENSITIVITY else float(round(price)) for price, axis in each)
+    rounded = tuple(float(round(price)) if any(axis.per_array) else price for price, axis in each)
     return rounded, int(np.ceil(bound * (1 - 1e-9)))
 
 

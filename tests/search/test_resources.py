@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rramalloc.search.kernels.limits import ALL_KINDS, SENSITIVITY
 from rramalloc.search.resources import (
     MOST_PARTS,
     Axis,
@@ -30,12 +29,13 @@ def drawn(random: Random) -> tuple[list[list[Option]], tuple[Axis, ...]]:
     axes = tuple(
         random.sample(
             [
-                Axis(0, random.randint(2, 12)),
-                Axis(1, random.randint(2, 12)),
-                Axis(ALL_KINDS, random.randint(4, 16)),
-                Axis(SENSITIVITY, MOST_PARTS),
+                Axis("arrays of the first kind", random.randint(2, 12), (1, 0)),
+                Axis("arrays of the second kind", random.randint(2, 12), (0, 1)),
+                Axis("arrays of all kinds", random.randint(4, 16), (1, 1)),
+                Axis("another resource", random.randint(4, 32), (3, 2)),
+                Axis("sensitivity", MOST_PARTS, (0, 0), per_part=1),
             ],
-            random.randint(0, 4),
+            random.randint(0, 5),
         )
     )
     for _ in range(random.randint(1, 4)):

@@ -16,22 +16,16 @@ class Limits(NamedTuple):
     largest: Any
 
 
-ALL_KINDS = -1
-"""Number of an axis that limits the arrays of all kinds together."""
-SENSITIVITY = -2
-"""Number of the axis that limits the sensitivity to bits."""
-COST = -3
-"""Number of the axis that limits the cost of all arrays, without prices."""
-
-
 class Axes(NamedTuple):
     """What is limited beside the priced cost: nothing, or the cost itself first and then every axis.
 
-    kind: of whose arrays, or one of the numbers above; limit: int64; excess: cost of a part above the limit;
-    held: what the current state of an annealing takes, scratch.
+    per_array: int64, what an array of each kind takes (axes x kinds); per_part: what a part of the
+    sensitivity takes; limit: int64; excess: cost of a part above the limit; held: what the current state of
+    an annealing takes, scratch.
     """
 
-    kind: Any
+    per_array: Any
+    per_part: Any
     limit: Any
     excess: Any
     held: Any

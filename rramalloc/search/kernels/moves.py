@@ -20,7 +20,7 @@ from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
-from rramalloc.search.kernels.limits import COST, SENSITIVITY, batches_of, copy_to, with_batches
+from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
 from rramalloc.timing.stage_graph import FlatEdges
@@ -99,14 +99,15 @@ def used_by(blocks: Any, state: Any) -> int:
 
 
 @compiled_part
-def _amount(blocks: Any, block: int, copies: int, axis: int) -> int:
-    """Return what `copies` of a block take of an axis."""
-    if axis == SENSITIVITY:
-        return blocks.sensitivity[block]
-    if axis >= 0 and blocks.kind[block] != axis:
-        return 0
+def _amount(menu: Any, axis: int, block: int, copies: int) -> int:
+    """Return what `copies` of a mode take of an axis."""
+    blocks, axes = menu.blocks, menu.axes
+    of_bits = axes.per_part[axis] * blocks.sensitivity[block]
+    per_array = axes.per_array[axis, blocks.kind[block]]
+    if per_array == 0:
+        return of_bits
     stored = (arrays_of_mode(blocks, block, copies) - blocks.toll[block]) // blocks.price[block]
-    return stored * blocks.weight[block] if axis == COST else stored
+    return of_bits + stored * per_array
 
 
 @compiled_part
@@ -246,7 +247,7 @@ def _fits(menu: Any, used: int, state: Any) -> bool:
     if used > menu.budget:
         return False
     kept = True
-    for axis in range(len(menu.axes.kind)):
+    for axis in range(len(menu.axes.limit)):
         kept = kept and _held(menu, state, axis) <= menu.axes.limit[axis]
     return kept
 
@@ -256,14 +257,14 @@ def _held(menu: Any, state: Any, axis: int) -> int:
     """Return what a state takes of an axis."""
     held = 0
     for i in range(len(state.block)):
-        held += _amount(menu.blocks, state.block[i], state.copies[i], menu.axes.kind[axis])
+        held += _amount(menu, axis, state.block[i], state.copies[i])
     return held
 
 
 @compiled_part
 def _penalty(axes: Any, axis: int, held: int) -> float:
     """Return the cost that an annealing counts for an axis: of all cost, and of what is above a limit."""
-    if axes.kind[axis] == COST:
+    if axis == 0:  # the cost, whose limit is in the budget of the priced cost
         return float(held)
     return axes.excess[axis] * max(held - axes.limit[axis], 0)
 
@@ -272,9 +273,9 @@ def _penalty(axes: Any, axis: int, held: int) -> float:
 def _dearer(menu: Any, current: Any, new: Any, i: int) -> float:
     """Return the cost that an annealing counts for a change of stage i, where axes are limited."""
     axes, cost = menu.axes, 0.0
-    for axis in range(len(axes.kind)):
-        before = _amount(menu.blocks, current.block[i], current.copies[i], axes.kind[axis])
-        after = _amount(menu.blocks, new.block[i], new.copies[i], axes.kind[axis])
+    for axis in range(len(axes.limit)):
+        before = _amount(menu, axis, current.block[i], current.copies[i])
+        after = _amount(menu, axis, new.block[i], new.copies[i])
         held = axes.held[axis]
         cost += _penalty(axes, axis, held + after - before) - _penalty(axes, axis, held)
     return cost
@@ -346,9 +347,9 @@ def _anneal(
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
     used, axes = used_by(menu.blocks, current), menu.axes
     cost, steps = float(used), 0
-    if len(axes.kind):
+    if len(axes.limit):
         cost = 0.0
-        for axis in range(len(axes.kind)):
+        for axis in range(len(axes.limit)):
             axes.held[axis] = _held(menu, current, axis)
             cost += _penalty(axes, axis, axes.held[axis])
     least = cost
@@ -365,7 +366,7 @@ def _anneal(
             continue
         # Threshold by a uniform draw of mean `heat` in place of exp(-added / heat): no logarithm, so every
         # machine rounds alike. Changes that remove arrays always pass.
-        dearer = float(added) if len(axes.kind) == 0 else _dearer(menu, current, new, i)
+        dearer = float(added) if len(axes.limit) == 0 else _dearer(menu, current, new, i)
         met = dearer <= 2.0 * draw(rng) * heat
         if met:
             show(menu.blocks, menu.clock, new, i, shapes, ticks)
@@ -384,9 +385,9 @@ def _anneal(
         scratch.changed[i] = False
         accept(schedule)
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
-        for axis in range(len(axes.kind)):
-            before = _amount(menu.blocks, current.block[i], current.copies[i], axes.kind[axis])
-            after = _amount(menu.blocks, new.block[i], new.copies[i], axes.kind[axis])
+        for axis in range(len(axes.limit)):
+            before = _amount(menu, axis, current.block[i], current.copies[i])
+            after = _amount(menu, axis, new.block[i], new.copies[i])
             axes.held[axis] += after - before
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used, cost = used + added, cost + dearer
