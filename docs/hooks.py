@@ -325,12 +325,13 @@ def format_pages() -> dict[str, str]:
 
 def networks() -> str:
     """Return the shipped networks with their sources."""
-    from rramalloc.importers import load
-    from rramalloc.network.shipped import shipped_names
+    from rramalloc.cli.catalogue import shipped_networks
 
-    shipped = [load(name) for name in shipped_names()]
-    rows = ([f"`{network.name}`", len(network.stages), network.source] for network in shipped)
-    return "\n".join(_table(("name", "weight layers", "source"), rows))
+    rows = (
+        [f"`{row.name}`", row.weight_layers, f"{row.weights:,}", f"{row.macs:,}", row.source]
+        for row in shipped_networks()
+    )
+    return "\n".join(_table(("name", "weight layers", "weights", "MACs", "source"), rows))
 
 
 def presets() -> str:

@@ -30,29 +30,51 @@ _V2_BLOCKS = (
 """Expansion, output channels, repeats and first stride: table 2 of the paper."""
 
 
+_V1_SOURCE = (
+    "Howard et al., MobileNets: Efficient Convolutional Neural Networks for Mobile Vision Applications, "
+    "arXiv:1704.04861, 2017"
+)
+_SAME_PADDING = "'same' padding as in TensorFlow and Keras: stride 2 pads below and at the right only."
+
+
 def mobilenet_v1() -> Network:
     """MobileNet 1.0 224."""
     net = Builder(
         "mobilenet_v1",
-        "Howard et al., MobileNets: Efficient Convolutional Neural Networks for Mobile Vision Applications, "
-        "arXiv:1704.04861, 2017, table 1 (width 1.0, input 224); 'same' padding as in TensorFlow and Keras: "
-        "stride 2 pads below and at the right only. ReLU6 is an 'activation'.",
+        f"{_V1_SOURCE}, table 1 (width 1.0, input 224); {_SAME_PADDING} ReLU6 is an 'activation'.",
         (3, 224, 224),
     )
-    net.conv("conv1", 32, 3, stride=2, pads=(0, 0, 1, 1))
+    return _v1(net, fraction=1, classes=1000)
+
+
+def mobilenet_v1_025() -> Network:
+    """MobileNet 0.25 96 of MLPerf Tiny, visual wake words."""
+    net = Builder(
+        "mobilenet_v1_025",
+        f"{_V1_SOURCE}, with a quarter of the channels, input 96, two classes: visual wake words of MLPerf "
+        "Tiny (Banbury et al., MLPerf Tiny Benchmark, NeurIPS Datasets and Benchmarks 2021), vww_model.py; "
+        f"{_SAME_PADDING} Its ReLU is an 'activation'.",
+        (3, 96, 96),
+    )
+    return _v1(net, fraction=4, classes=2)
+
+
+def _v1(net: Builder, *, fraction: int, classes: int) -> Network:
+    """Return MobileNet v1 with 1 / fraction of the channels."""
+    channels = 32 // fraction
+    net.conv("conv1", channels, 3, stride=2, pads=(0, 0, 1, 1))
     _normalise(net, "conv1")
-    channels = 32
     for index, (widened, stride) in enumerate(_V1_BLOCKS, start=1):
         pads = 1 if stride == 1 else (0, 0, 1, 1)
         net.conv(f"conv_dw_{index}", channels, 3, stride=stride, pads=pads, groups=channels)
         _normalise(net, f"conv_dw_{index}")
-        net.conv(f"conv_pw_{index}", widened, 1)
+        channels = widened // fraction
+        net.conv(f"conv_pw_{index}", channels, 1)
         _normalise(net, f"conv_pw_{index}")
-        channels = widened
     net.add("global_avgpool", "avgpool")
     net.add("flatten", "flatten")
     net.add("dropout", "dropout")
-    net.linear("fc", 1000)
+    net.linear("fc", classes)
     net.add("softmax", "softmax")
     return net.build()
 

@@ -12,9 +12,13 @@ from rramalloc.cli.parameters import Format
 from rramalloc.columns import Column
 
 
-class _NetworkRow(NamedTuple):
+class ShippedNetwork(NamedTuple):
+    """weights: as `Coverage` counts them; macs: those of products of computed tensors among them."""
+
     name: str
     weight_layers: int
+    weights: int
+    macs: int
     source: str
 
 
@@ -28,17 +32,33 @@ class _PresetRow(NamedTuple):
     source: str
 
 
+def shipped_networks() -> list[ShippedNetwork]:
+    """Return what is known of every shipped network, by name."""
+    from rramalloc.importers import load
+    from rramalloc.network.coverage import Coverage
+    from rramalloc.network.shipped import shipped_names
+
+    rows = []
+    for name in shipped_names():
+        network = load(name)
+        coverage = Coverage.of(network, [stage.name for stage in network.stages])
+        macs = coverage.macs.on_arrays
+        if coverage.dynamic is not None:
+            macs += coverage.dynamic.macs
+        weights = coverage.weights.on_arrays
+        rows.append(ShippedNetwork(name, len(network.stages), weights, macs, network.source))
+    return rows
+
+
 def networks(*, output_format: Format = "table") -> None:
     """List the networks of the package, each with its source.
 
     Example: rramalloc networks --format json
     """
-    from rramalloc.importers import load
-    from rramalloc.network.shipped import shipped_names
-
-    loaded = [load(name) for name in shipped_names()]
-    rows = [_NetworkRow(network.name, len(network.stages), network.source) for network in loaded]
-    table = TableLayout([*map(Column, _NetworkRow._fields)], ("name", "source"), ("weight_layers",))
+    rows = shipped_networks()
+    table = TableLayout(
+        [*map(Column, ShippedNetwork._fields)], ("name", "source"), ("weight_layers", "weights", "macs")
+    )
     print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
 
 

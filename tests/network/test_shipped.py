@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import rramalloc
 from rramalloc.importers import load
 from rramalloc.network import counts
 from rramalloc.network.network import Network
@@ -33,13 +34,21 @@ class Known(NamedTuple):
 
 
 TORCHVISION = "torchvision weights metadata, num_params"
+KERAS = "model.summary() of MLPerf Tiny's keras_model.py, all parameters"
 PARAMETERS = {
     "alexnet": Known(61_100_840, TORCHVISION, ".*"),
     "alexnet_todaes": Known(62_378_344, "ungrouped AlexNet, input 227: the usual count", ".*"),
+    "autoencoder": Known(269_992, KERAS, ".*", 4),
     "densenet121": Known(7_978_856, TORCHVISION, "fc6"),
+    "ds_cnn": Known(24_908, KERAS, ".*", 4),
+    "gpt2_small": Known(
+        124_439_808, "OpenAI's 124M as in Hugging Face, head tied", "(?!head).*", others=1024 * 768
+    ),  # positions
     "inception_v1": Known(6_998_552, "BVLC GoogLeNet without auxiliary classifiers", ".*"),
     "mobilenet_v1": Known(4_231_976, "Keras MobileNet, trainable parameters", "fc"),
+    "mobilenet_v1_025": Known(221_794, KERAS, ".*", 4),
     "mobilenet_v2": Known(3_504_872, TORCHVISION, "fc"),
+    "resnet8": Known(78_666, KERAS, ".*", 4),
     "resnet18": Known(11_689_512, TORCHVISION, "fc"),
     "resnet50": Known(25_557_032, TORCHVISION, "fc"),
     "resnet152": Known(60_192_808, TORCHVISION, "fc"),
@@ -84,6 +93,51 @@ GIGA_OPS = {  # "_ops" in torchvision's weights metadata: billions of multiply-a
 @pytest.mark.parametrize("name", GIGA_OPS)
 def test_macs_are_those_of_torchvision(name: str) -> None:
     assert round(macs(load(name)) / 1e9, 3) == GIGA_OPS[name]
+
+
+WEIGHTS_BY_WINDOWS = {
+    # 3 x 3 of 3 and of 16 channels; then 3 x 3 and 1 x 1 on grids of half the side, of twice the channels
+    "resnet8": {
+        32**2: 27 * 16 + 2 * 144 * 16,
+        16**2: 144 * 32 + 288 * 32 + 16 * 32,
+        8**2: 288 * 64 + 576 * 64 + 32 * 64,
+        1: 64 * 10,
+    },
+    # 10 x 4 of one channel, four times 3 x 3 of each of 64 channels and 1 x 1
+    "ds_cnn": {25 * 5: 40 * 64 + 4 * (9 * 64 + 64 * 64), 1: 64 * 12},
+    # 3 x 3 of 3 channels; 3 x 3 of each and 1 x 1 of 8 16 32 32 64 64 128 (six times) 256 256 channels
+    "mobilenet_v1_025": {
+        48**2: 27 * 8 + 9 * 8 + 8 * 16,
+        24**2: 9 * 16 + 16 * 32 + 9 * 32 + 32 * 32,
+        12**2: 9 * 32 + 32 * 64 + 9 * 64 + 64 * 64,
+        6**2: 9 * 64 + 64 * 128 + 5 * (9 * 128 + 128 * 128),
+        3**2: 9 * 128 + 128 * 256 + 9 * 256 + 256 * 256,
+        1: 256 * 2,
+    },
+    "autoencoder": {1: 2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8},
+    # queries, keys, values, projection, and two layers of four times the width in each of 12 blocks; the head
+    "gpt2_small": {1024: 12 * 12 * 768**2, 1: 768 * 50_257},
+}
+"""By hand, from the layer tables of their sources: weights of all layers with so many windows."""
+
+
+@pytest.mark.parametrize("name", WEIGHTS_BY_WINDOWS)
+def test_weights_and_macs_by_hand(name: str) -> None:
+    network, by_hand = load(name), WEIGHTS_BY_WINDOWS[name]
+    assert sum(counts.weights(network, stage) for stage in network.stages) == sum(by_hand.values())
+    assert macs(network) == sum(windows * weights for windows, weights in by_hand.items())
+
+
+def test_gpt2_small_does_what_public_figures_say() -> None:
+    """291,648,307,200 operations with the head for every token: nanoGPT, transformer_sizing.ipynb."""
+    network = load("gpt2_small")
+    (head,) = (stage for stage in network.stages if stage.name == "head")
+    inspected = rramalloc.inspect(network, crossbar="256x256")
+    total = inspected.coverage.macs.total
+    assert total is not None
+    assert 2 * (total + 1023 * counts.macs(network, head)) == 291_648_307_200
+    assert inspected.minimum == 12 * (3 * 9 + 3 * 3 + 3 * 12 + 12 * 3) == 1296
+    assert rramalloc.inspect(network, crossbar="256x256", fc="crossbar").minimum == 1296 + 3 * 197
 
 
 ONNX = ("densenet121", "inception_v1", "shufflenet", "squeezenet", "vgg19")

@@ -1,11 +1,19 @@
-"""Vision transformer: constant weights are linear layers over tokens, attention is digital."""
+"""Transformers: constant weights are linear layers over tokens, attention is digital."""
 
 from __future__ import annotations
 
 from definitions.builder import Builder
 from rramalloc.network.network import Network
 
-_WIDTH, _HIDDEN, _BLOCKS, _IMAGE = 768, 3072, 12, 224
+_WIDTH, _HIDDEN, _BLOCKS = 768, 3072, 12
+"""Of ViT-B and of GPT-2 small alike."""
+_IMAGE = 224
+_CONTEXT = 1024
+_VOCABULARY = 50_257
+_ATTENTION = (
+    "The products with keys and values are digital: a token needs the keys and values of all tokens. "
+    "Scores keep the shape of the queries, their width does not matter for the timing."
+)
 
 
 def vit_b16() -> Network:
@@ -25,8 +33,7 @@ def _vit_b(patch: int) -> Network:
         f"vit_b{patch}",
         "Dosovitskiy et al., An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale, "
         f"ICLR 2021; ViT-B/{patch} as in torchvision (input {_IMAGE}, {patches} patches and a class token). "
-        "The products with keys and values are digital: a token needs the keys and values of all tokens. "
-        "Scores keep the shape of the queries, their width does not matter for the timing.",
+        f"{_ATTENTION}",
         (3, _IMAGE, _IMAGE),
     )
     net.conv("conv_proj", _WIDTH, patch, stride=patch)
@@ -36,6 +43,25 @@ def _vit_b(patch: int) -> Network:
     net.add("layernorm", "ln")
     net.add("barrier", "class_token", shape=[_WIDTH, 1, 1])
     net.linear("head", 1000)
+    return net.build()
+
+
+def gpt2_small() -> Network:
+    """GPT-2 small, the prefill of a full context."""
+    net = Builder(
+        "gpt2_small",
+        "Radford et al., Language Models are Unsupervised Multitask Learners, 2019; GPT-2 of 124 million "
+        f"parameters, the prefill of {_CONTEXT} tokens and the scores of the next one. The embeddings are "
+        "look-up tables; the head is the token embedding again, on the host unless it is put on arrays. "
+        f"{_ATTENTION} What the causal mask leaves out is computed, and waited for.",
+        (1, _CONTEXT, 1),
+    )
+    net.add("select", "embedding", channels=_WIDTH)
+    for index in range(_BLOCKS):
+        _block(net, f"block{index}", _CONTEXT)
+    net.add("layernorm", "ln")
+    net.add("barrier", "last_token", shape=[_WIDTH, 1, 1])
+    net.linear("head", _VOCABULARY)
     return net.build()
 
 
