@@ -33,6 +33,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.limited import OF_ARRAYS, under_limits
 from rramalloc.search.menu import Menu, cheapest_of_each
 from rramalloc.search.problem import Problem
@@ -57,7 +58,6 @@ ArraysLike = int | str | MappingOf[str, int]
 """A number of arrays, a factor of the minimum such as "x2", or the numbers of kinds."""
 _PER_ARRAY = 1024  # cost of an array where kinds have no areas: prices are whole parts of it
 _MOST_COST = 2**53  # 9,000 mm2, or as many arrays as no chip has
-_SAME_AREA = 1e-12  # part by which a sum of areas may exceed a limit that is written as a fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class Case:
         budget = sum(weight * number for weight, number in zip(weights, most, strict=True))
         budget = min(budget, _MOST_COST)
         if limit is not None:
-            budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + _SAME_AREA)))
+            budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + SAME_PRODUCT)))
         axes = [
             Axis(f"arrays of kind {kind.name}", kind.arrays, tuple(int(own is kind) for own in kinds))
             for kind in kinds

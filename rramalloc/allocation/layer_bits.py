@@ -18,6 +18,7 @@ from rramalloc.files import read_text
 from rramalloc.hardware.hardware import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.resources import PARTS, Alternative
 
 Bits = tuple[int, int]
@@ -26,7 +27,6 @@ LayerBits = tuple[Alternative, ...]
 """The bits that a layer may have, with its sensitivity to them."""
 COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
-_CLOSE = 1e-9  # relative rounding of sums of sensitivities
 
 
 class BitChoice(NamedTuple):
@@ -86,7 +86,7 @@ class BitTable:
         best = {name: min(self.choices[name], key=lambda own: own.sensitivity) for name in names}
         least = {name: own.sensitivity for name, own in best.items()}
         need = math.fsum(least.values())
-        if need > self.limit * (1 + _CLOSE):
+        if need > self.limit * (1 + SAME_SUM):
             raise SpecError("sensitivity", f"must be at least {need:g}, the sum of the least of all layers")
         host = {name: own[:2] for name, own in best.items() if name not in timed}
         left = self.limit - math.fsum(least[name] for name in host)
@@ -99,7 +99,7 @@ class BitTable:
             name: tuple(
                 Alternative(0, *own[:2], parts(own.sensitivity))
                 for own in self.choices[name]
-                if own.sensitivity <= least[name] + max(spare, 0.0) + _CLOSE * self.limit
+                if own.sensitivity <= least[name] + max(spare, 0.0) + SAME_SUM * self.limit
             )
             for name in names
             if name in timed

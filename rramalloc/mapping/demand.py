@@ -15,8 +15,9 @@ from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Crossbar, Hardware
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
 from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName, Mode
-from rramalloc.mapping.modes import ArrayCount, BlockArrays, Ints, breakpoints, input_extent, smallest_block
+from rramalloc.mapping.modes import ArrayCount, BlockArrays, breakpoints, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.ndarrays import Ints
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import MAX_PIXELS, Pair
 from rramalloc.network.network import Network

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rramalloc.choices import FOLD_RULES, FoldRule
 from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import MAX_WEIGHTS
 from rramalloc.records import brief, check_known, is_whole
@@ -281,7 +282,7 @@ MAX_VALUES = 2**28
 """Largest folded filter or input that is made, in values."""
 
 
-def fold_index(fold: Fold) -> npt.NDArray[np.int64]:
+def fold_index(fold: Fold) -> Ints:
     """Return the origin of each value of a folded filter, the same for every output channel.
 
     Returns (K_h', K_w', channels): places in the original (K_h, K_w, C_i) laid flat, -1 for padding zeros.
@@ -297,7 +298,7 @@ def fold_index(fold: Fold) -> npt.NDArray[np.int64]:
     inputs = np.arange(fold.inputs)
     places = (rows * k_w + columns) * fold.filter.inputs + inputs
     inside = (rows < k_h) & (columns < k_w) & (inputs < fold.filter.inputs)
-    index: npt.NDArray[np.int64] = np.where(inside, places, -1).astype(np.int64)
+    index: Ints = np.where(inside, places, -1).astype(np.int64)
     return index.reshape(high, wide, fold.channels)
 
 
@@ -373,7 +374,6 @@ def _check_values(values: int, what: str) -> None:
         raise SpecError("fold", f"the {what} would have {values} values, the limit is {MAX_VALUES}")
 
 
-Integers = npt.NDArray[np.int64]
 _MOST_VALUES = 2**22
 _MOST_WORK = 2**27
 _CHANNELS = 8  # input channels of a check: channels do not differ, so a few of them show what all do
@@ -410,9 +410,7 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     return direct.shape == folded.shape and bool((direct == folded).all())
 
 
-def correlate(
-    pixels: Integers, weights: Integers, *, stride: Pair, dilation: Pair = (1, 1), groups: int = 1
-) -> Integers:
+def correlate(pixels: Ints, weights: Ints, *, stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> Ints:
     """Return a convolution without padding by SciPy: every window, of which the strides keep some.
 
     pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).

@@ -20,10 +20,9 @@ import numpy.typing as npt
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Chip, Crossbar
 from rramalloc.mapping.mode import SINGLE
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
-
-Ints = npt.NDArray[np.int64]
 
 
 class BlockGrid(NamedTuple):
@@ -233,7 +232,7 @@ def divisors(whole: int) -> tuple[int, ...]:
     return tuple((np.flatnonzero(whole % np.arange(1, whole + 1) == 0) + 1).tolist())
 
 
-def breakpoints(windows: int, largest: int) -> npt.NDArray[np.int64]:
+def breakpoints(windows: int, largest: int) -> Ints:
     """Smallest d for every value that ceil(windows / d) takes with d <= largest, rising; int64."""
     useful = []
     copies = 1

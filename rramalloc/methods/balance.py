@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from rramalloc.methods.bottleneck import fed
 from rramalloc.methods.method import Method
+from rramalloc.ndarrays import Ints
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
@@ -36,7 +34,7 @@ BALANCE = Method(
 )
 
 
-def with_margins(problem: Problem, margins: Sequence[int], stop: Work) -> npt.NDArray[np.int64]:
+def with_margins(problem: Problem, margins: Sequence[int], stop: Work) -> Ints:
     """Return a row of copies for each margin, in percent of the arrays and falling."""
     single = problem.graph.windows == 1
     available = problem.budget - int((problem.demand * problem.smallest)[single].sum())

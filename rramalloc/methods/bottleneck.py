@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
+from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Problem
@@ -99,7 +99,7 @@ def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies:
     return given
 
 
-def fed(problem: Problem, room: int, reserves: Sequence[int], stop: Work) -> npt.NDArray[np.int64]:
+def fed(problem: Problem, room: int, reserves: Sequence[int], stop: Work) -> Ints:
     """Give copies to the slowest stage while more arrays are free than one copy needs and than the reserve.
 
     room: arrays to give away beyond the fewest copies allowed; reserves: falling, one row of the result for

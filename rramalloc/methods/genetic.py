@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.methods.balance import with_margins
 from rramalloc.methods.method import Method
+from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -33,8 +33,6 @@ SPARED = 0.2  # chance of each other individual to survive, as the source states
 MORE = 0.2  # a draw below this gives a mutant one more copy of a layer
 FEWER = 0.4  # a draw from MORE to here takes one copy from a layer of the mutant
 _TRIES = 1000  # mutants drawn until one fits the budget: ends the loop where hardly any does
-
-Rows = npt.NDArray[np.int64]
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:
@@ -61,13 +59,13 @@ class _Evolution:
     draw: np.random.Generator
     stopped: bool = False
 
-    def founders(self) -> Rows:
+    def founders(self) -> Ints:
         """Individuals by the rule of `balance` that fit, one for each margin."""
         made = with_margins(self.problem, range(90, 9, -1), self.stop)
         fitting = [copies for copies in made if self.problem.arrays(copies) <= self.problem.budget]
         return np.array(fitting or [self.problem.smallest], dtype=np.int64)
 
-    def evolved(self, founders: Rows, size: int) -> Rows:
+    def evolved(self, founders: Ints, size: int) -> Ints:
         """Return a population after all iterations, the fittest first."""
         population = founders[self.draw.integers(len(founders), size=size)]
         for _ in range(ITERATIONS):
@@ -79,20 +77,20 @@ class _Evolution:
             population = np.concatenate((survivors, np.array(mutants, dtype=np.int64)))
         return self.by_fitness(population)
 
-    def by_fitness(self, population: Rows) -> Rows:
+    def by_fitness(self, population: Ints) -> Ints:
         """Return the same individuals, the fastest first, of equals those with fewer arrays."""
         batches = float((-(-self.problem.graph.windows // population)).sum())
         self.stop.charge(cost.BATCH * batches + cost.INDIVIDUAL * len(population))
         makespans = makespan_of_each(self.problem.graph, population)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
 
-    def _survivors(self, ordered: Rows) -> Rows:
+    def _survivors(self, ordered: Ints) -> Ints:
         kept = -(-int(SURVIVING * 100) * len(ordered) // 100)
         spared = self.draw.random(len(ordered)) < SPARED
         spared[:kept] = True
         return ordered[spared]
 
-    def _mutant(self, survivors: Rows) -> Replication:
+    def _mutant(self, survivors: Ints) -> Replication:
         """One copy more or fewer, or neither; a draw that cannot be is drawn again."""
         parent: Replication = survivors[0]
         for _ in range(_TRIES):

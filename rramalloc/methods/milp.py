@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-import numpy.typing as npt
 import pulp
 
 from rramalloc.errors import SolverError
 from rramalloc.mapping.mode import ModeTable
 from rramalloc.methods.method import Method
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.search import cost
 from rramalloc.search.menu import Menu, StageModes
@@ -87,7 +87,7 @@ class Choices:
         modes = self._stages[stage]
         return self._least(stage, (modes.batches - _block_of(modes.each, pixel) // modes.low) * modes.period)
 
-    def _least(self, stage: int, times: npt.NDArray[np.int64]) -> Times:
+    def _least(self, stage: int, times: Ints) -> Times:
         """Return the least time over the modes that each choice stands for."""
         arrays = self._stages[stage].arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
@@ -96,10 +96,10 @@ class Choices:
         return [int(value) for value in least]
 
 
-def _block_of(modes: ModeTable, pixel: Pair) -> npt.NDArray[np.int64]:
+def _block_of(modes: ModeTable, pixel: Pair) -> Ints:
     """Return the number of the block that holds a pixel of the output, for the blocks of every mode."""
     row, column = (pixel[0] + modes.top) // modes.tall, (pixel[1] + modes.left) // modes.wide
-    numbers: npt.NDArray[np.int64] = row * modes.columns + column
+    numbers: Ints = row * modes.columns + column
     return numbers
 
 

@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_maker, compiled_part
 from rramalloc.errors import UnsupportedError
 from rramalloc.mapping.demand import Storage
 from rramalloc.methods.method import Method
+from rramalloc.ndarrays import Ints
 from rramalloc.search import cost, interval
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -294,8 +294,6 @@ def _implied(asks: Any, dues: Any, count: int, other_asks: Any, other_dues: Any,
             return False
     return True
 
-
-Ints = npt.NDArray[np.int64]
 
 _WIDTHS = (16, 1024, 8192)
 """States kept per layer, in one attempt after the other."""

@@ -13,11 +13,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Geometry, Shape
 from rramalloc.network.node import ConvTranspose, Node, Ranged, Whole, Windowed
 
 Table = npt.NDArray[np.int32]
-Index = npt.NDArray[np.int64]
 
 
 def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
@@ -66,7 +66,7 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
     return table
 
 
-def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index]:
+def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Ints, Ints]:
     """First and last input hit by each output along an axis; the hits are `dilation` apart."""
     dilation = geometry.dilation[axis]
     start = np.arange(output, dtype=np.int64) * geometry.stride[axis] - geometry.pads.along(axis)[0]
@@ -75,7 +75,7 @@ def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) 
     return start + first * dilation, start + last * dilation
 
 
-def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Index, Index, int]:
+def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Ints, Ints, int]:
     """First and last output that hits each input along an axis, and the step between such outputs.
 
     Output o hits input x where o * stride = x + pad - k * dilation for a kernel position k.
@@ -92,7 +92,7 @@ def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) 
     return first, np.where(end % common == 0, last, first - 1), step
 
 
-def _range_maximum(table: Table, axis: int, first: Index, last: Index, step: int) -> Table:
+def _range_maximum(table: Table, axis: int, first: Ints, last: Ints, step: int) -> Table:
     """Maximum over first, first + step, ..., last along an axis for every entry; -1 where last < first.
 
     A range of n entries is covered by two overlapping ranges of 2**k <= n entries.

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.compiled import compiled_part
+from rramalloc.ndarrays import Ints
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Replication
 
-Ints = npt.NDArray[np.int64]
 NEVER = 2**62
 _MOST_ENTRIES = 2**24
 """Slots times stages that are kept; where there are more numbers of arrays, several share a slot."""

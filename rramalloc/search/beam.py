@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
 from rramalloc.search.kernels.moves import MenuTables, Scratch, State
@@ -15,8 +15,6 @@ from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import Shapes
 from rramalloc.timing.stage_graph import FlatEdges
-
-Ints = npt.NDArray[np.int64]
 
 _REACH = 7
 """Number of latenesses that a beam distinguishes."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import divisors
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import cost
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
@@ -70,7 +71,7 @@ class Descent:
         """Go from neighbour to neighbour as long as one is better, for `most_s` counted seconds at most."""
         current, value, end_s = start, incumbent.value_of(start), self.stop.spent_s + most_s
         for _ in range(_MOST_STEPS):
-            best, least = None, value * (1 - 1e-12)
+            best, least = None, value * (1 - SAME_PRODUCT)
             for found in self.neighbours(current):
                 if self.stop.out_of_time or self.stop.spent_s >= end_s:
                     return

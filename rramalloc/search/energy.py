@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from rramalloc.ndarrays import Floats
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.menu import StageModes, all_modes, listed_modes, shortest_step_ns
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.sequential import least_cost
 from rramalloc.search.work import Work
 from rramalloc.timing.metrics import EnergyModel
-
-_ROUNDING = 1e-9  # relative: a bound must stay below sums of the same numbers in another order
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +40,13 @@ class EnergyFloor:
     def frugal(self, stop: Work) -> Choice:
         """Return an allocation whose modes read the least that the arrays allow, whatever time they take."""
 
-        def reading_pj(stage: int, each: StageModes) -> npt.NDArray[np.float64]:
-            of_entries: npt.NDArray[np.float64] = self._of_modes(stage, each)[each.row]
+        def reading_pj(stage: int, each: StageModes) -> Floats:
+            of_entries: Floats = self._of_modes(stage, each)[each.row]
             return of_entries
 
         return least_cost(self.problem, stop, reading_pj).choice
 
-    def _of_modes(self, stage: int, listed: StageModes) -> npt.NDArray[np.float64]:
+    def _of_modes(self, stage: int, listed: StageModes) -> Floats:
         """Return the least energy of the reads of a stage in each of its modes, one batch a block."""
         model, table, modes = self.model, listed.table, listed.modes
         read_pj, adc_pj, row_pj = model.read_prices(modes)
@@ -57,14 +56,14 @@ class EnergyFloor:
         stored = table._replace(tile=table.weight)  # the rest of a whole tile is not read
         reads = stored.arrays(table.total) // table.weight * slots
         per_block_pj = columns * adc_pj * slots + rows * row_pj * cycles
-        of_modes: npt.NDArray[np.float64] = reads * read_pj + table.total * per_block_pj
+        of_modes: Floats = reads * read_pj + table.total * per_block_pj
         return of_modes
 
     @cached_property
     def leaked_pj(self) -> float:
         """Leakage that no allocation undercuts: the arrays of a stage leak while all of its batches run."""
         stages, leakage_mw = all_modes(self.problem), np.array(self.model.leakage_mw or (0.0,))
-        shortest_ns = shortest_step_ns(self.problem, stages) * (1 - _ROUNDING)
+        shortest_ns = shortest_step_ns(self.problem, stages) * (1 - SAME_SUM)
         least = [
             float((leakage_mw[each.each.kind] * (each.arrays // each.each.weight) * each.length).min())
             for each in stages
@@ -85,7 +84,7 @@ class EnergyFloor:
 
     def least_ns(self, arrays: int, power_mw: float) -> float:
         """Return the least time in which at least `arrays` keep to a power, infinity where they leak more."""
-        left_mw = power_mw * (1 + _ROUNDING) - self.leakage_mw(arrays)
+        left_mw = power_mw * (1 + SAME_SUM) - self.leakage_mw(arrays)
         return self.dynamic_pj / left_mw if left_mw > 0 else math.inf
 
     def _most(self, stage: int) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, all_modes
 from rramalloc.search.problem import Choice, Problem
@@ -30,8 +30,6 @@ _SHARE = 0.5
 _SLOWEST_S = 2e-4  # wall clock of an allocation, made and measured, on slow machines
 _TOGETHER = 4
 """Allocations with the same blocks from which on their windows are traced anew to time them in one call."""
-
-Ints = npt.NDArray[np.int64]
 
 
 class _Options(NamedTuple):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rramalloc.errors import BudgetError, TargetError
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
@@ -84,8 +85,8 @@ class Target:
         return (
             found.makespan <= (self.target_steps or math.inf)
             and interval <= (self.target_interval or math.inf)
-            and (self.target_ns is None or found.makespan * step_ns <= self.target_ns * (1 + _SAME))
-            and (self.longest_ns is None or interval * step_ns <= self.longest_ns * (1 + _SAME))
+            and (self.target_ns is None or found.makespan * step_ns <= self.target_ns * (1 + SAME_PRODUCT))
+            and (self.longest_ns is None or interval * step_ns <= self.longest_ns * (1 + SAME_PRODUCT))
         )
 
 
@@ -93,8 +94,6 @@ NO_TARGET = Target()
 _WORK_PER_BUDGET = 8  # units of work for a budget that is tried
 _ANNEALING = 0.3  # of all work, for annealing the arrays before budgets are tried
 _DESCENT_SHARE = 0.2  # of all work, that one descent may take
-_SAME = 1e-12
-"""A latency that is longer than the target by less than this, relatively, meets it."""
 
 
 def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
@@ -142,7 +141,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
 
     def arrays(found: Choice) -> float:
         latency_ns = found.makespan * problem.step_ns(found.copies, found.modes)
-        return found.arrays if latency_ns <= target_ns * (1 + _SAME) else math.inf
+        return found.arrays if latency_ns <= target_ns * (1 + SAME_PRODUCT) else math.inf
 
     incumbent = Incumbent(problem, arrays)
     model = _FewestByStep(problem, incumbent, Descent(problem, Menu.of(problem), stop), stop, seed, target_ns)
@@ -246,7 +245,7 @@ class _FewestByStep:
 
     def _steps(self, step_ns: float) -> int:
         """Return the most steps of this length that meet the target."""
-        return int(self.target_ns * (1 + _SAME) / step_ns)
+        return int(self.target_ns * (1 + SAME_PRODUCT) / step_ns)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.archive import NEVER, Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound.boxes import Bounder, Outcome
@@ -185,8 +186,6 @@ _NARROW = 0.03  # gap up to which a step is branched on
 _HOPELESS = 0.02  # part of these steps that must be closed for branching to go on
 _APART = 32
 """Steps searched in one round are this part of all steps apart."""
-_SAME = 1e-9
-"""Values closer than this, relatively, are one."""
 _LEVELS = 48  # budgets, with equal ratios, at which a front over modes is looked for
 _WORK_PER_LEVEL = 2  # units of work for each of them at least
 _LIMITS = 5  # step lengths up to which copies are looked for
@@ -235,7 +234,7 @@ class Front:
         """
         befores = [self.before, *(point.lower_bound for point in self.points)]
         return tuple(
-            point.lower_bound >= point.value * (1 - _SAME) and before > point.value * (1 + _SAME)
+            point.lower_bound >= point.value * (1 - SAME_SUM) and before > point.value * (1 + SAME_SUM)
             for point, before in zip(self.points, befores, strict=False)
         )
 
@@ -299,7 +298,7 @@ def _of_intervals(along: Interval) -> Front:
         if arrays > problem.budget:
             continue
         value = along.value(found)
-        if points and value >= points[-1].value * (1 - _SAME):
+        if points and value >= points[-1].value * (1 - SAME_SUM):
             continue
         if points and points[-1].across == arrays:
             points.pop()
@@ -340,9 +339,9 @@ def undominated(points: Iterable[Point]) -> list[Point]:
     """Return the points that no other one dominates; of equal ones that with the fewest arrays."""
     kept = list[Point]()
     for point in sorted(points, key=lambda point: (point.across, point.value, point.found.arrays)):
-        if kept and point.value >= kept[-1].value * (1 - _SAME):
+        if kept and point.value >= kept[-1].value * (1 - SAME_SUM):
             continue
-        if kept and point.across <= kept[-1].across * (1 + _SAME):
+        if kept and point.across <= kept[-1].across * (1 + SAME_SUM):
             kept.pop()
         kept.append(point)
     return kept
@@ -379,7 +378,7 @@ class _PairFront:
                 found.append(quantity.solve(share, self.seed).choice)
             stop.charge(share.spent_s)
         points, floors = self._improved(found), self._floors(base)
-        before = _least_below(floors, points[0].across * (1 - _SAME))
+        before = _least_below(floors, points[0].across * (1 - SAME_SUM))
         return Front(tuple(self._bounded(points, floors)), base.resolution, before)
 
     def _point(self, found: Choice) -> Point:
@@ -417,7 +416,7 @@ class _PairFront:
         for point, end in zip(points, ends, strict=True):
             bound = min(point.value, _least_below(floors, end))
             if isinstance(point.value, int):
-                bound = math.ceil(bound * (1 - _SAME))
+                bound = math.ceil(bound * (1 - SAME_SUM))
             yield point._replace(lower_bound=min(point.value, bound))
 
 
@@ -599,7 +598,7 @@ def _bounds_ns(
     for place in range(len(budgets) - 1, -1, -1):
         looked_at = (len(budgets) - 1 - place) % stride == 0 and not stop.out_of_time
         for piece, (bounder, low_ns) in enumerate(zip(bounders, edges, strict=False)):
-            enough = math.ceil(latency_ns[place] / low_ns * (1 - _SAME))
+            enough = math.ceil(latency_ns[place] / low_ns * (1 - SAME_SUM))
             if looked_at and steps[piece] < enough:
                 within = bounder.within(budgets[place])
                 steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece], stop)

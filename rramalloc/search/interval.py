@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from rramalloc.errors import BudgetError
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import cost
 from rramalloc.search.menu import (
     Menu,
@@ -31,12 +32,6 @@ from rramalloc.search.resources import Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Replication
-
-_SAME = 1e-12
-"""A product that is longer than a target by less than this, relatively, meets it."""
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -85,7 +80,7 @@ class Intervals:
         cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
         self.incumbent.offer(cheapest)
         least_ns = self.shortest_step_ns(longest)
-        if self.incumbent.value <= longest * least_ns * (1 + _SAME):  # the bound is attained
+        if self.incumbent.value <= longest * least_ns * (1 + SAME_PRODUCT):  # the bound is attained
             return least_ns
         limited = limited_to(self.problem, longest)
         if step_time_of(self.problem).shared:
@@ -161,7 +156,7 @@ class ArraysForInterval(Intervals):
 
     @property
     def _most_ns(self) -> float:
-        return self.target_ns * (1 + _SAME)
+        return self.target_ns * (1 + SAME_PRODUCT)
 
     def value(self, found: Choice) -> float:
         """Return the arrays of an allocation, infinity where its interval is too long."""
@@ -231,7 +226,7 @@ def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answe
     bound = close_ranges([IntervalRange(intervals, 0, last)] if last >= 0 else [], incumbent, stop)
     if incumbent.best is None:
         return None, math.isinf(bound)
-    least = min(math.ceil(bound * (1 - _SAME)), incumbent.best.arrays)
+    least = min(math.ceil(bound * (1 - SAME_PRODUCT)), incumbent.best.arrays)
     words = fewest_words(least, incumbent.best.arrays, f"an interval of {target_ns:.10g} ns")
     return incumbent.answer(words, least), least == incumbent.best.arrays
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing_extensions import override
 
 from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu, limited_to
@@ -32,8 +33,6 @@ from rramalloc.search.work import Work
 
 _BROKEN = 1e200
 """Value of allocations that break a limit, times how far: more than any value that keeps to all."""
-_ROUNDING = 1e-9
-"""Part of a limit by which a bound of the same quantity may exceed it."""
 OF_ARRAYS = frozenset({"area_um2"})
 """Quantities that follow from the numbers of arrays alone: the budget or an axis keeps to their limits."""
 _MINIMISED: Mapping[str, type[Objective]] = {
@@ -76,11 +75,11 @@ class UnderLimits(RangedByArrays):
         limits = self.problem.at_most or {}
         if self._energy is not None and "power_mw" in limits:
             latency_ns = max(latency_ns, self._energy.least_ns(arrays, limits["power_mw"]))
-        if latency_ns > limits.get("latency_ns", _BROKEN) * (1 + _ROUNDING):
+        if latency_ns > limits.get("latency_ns", _BROKEN) * (1 + SAME_SUM):
             return math.inf
         if self._energy is not None and "energy_pj" in limits:
             energy_pj = self._energy.energy_pj(arrays, latency_ns)
-            if energy_pj > limits["energy_pj"] * (1 + _ROUNDING):
+            if energy_pj > limits["energy_pj"] * (1 + SAME_SUM):
                 return math.inf
         return max(self._bound, self.inner.at_least(arrays, latency_ns))
 
@@ -131,11 +130,11 @@ class UnderLimits(RangedByArrays):
             and self.problem.resources.per_unit == 1
             and bound < _BROKEN
         ):
-            bound = math.ceil(bound * (1 - _ROUNDING))
+            bound = math.ceil(bound * (1 - SAME_SUM))
         found = replace(found, objective_bound=bound)
         if self.problem.excess(found.choice):
             raise self._broken_by(found.choice, proven=bound >= _BROKEN)
-        if gap_of(self.inner.value(found.choice), bound) <= _ROUNDING:
+        if gap_of(self.inner.value(found.choice), bound) <= SAME_SUM:
             return replace(found, proof=f"proven optimal under the limits: {found.proof}")
         return replace(found, proof=f"bounded, stopped after the work allowed: {found.proof}")
 
@@ -161,7 +160,7 @@ class UnderLimits(RangedByArrays):
         least = objective.bound(answer, share)
         if isinstance(objective, Latency | Interval):
             least = objective.in_ns(least)
-        if least > limit * (1 + _ROUNDING):
+        if least > limit * (1 + SAME_SUM):
             raise LimitError(name, limit, least, proven=True)
         return answer.choice
 

@@ -22,6 +22,8 @@ from rramalloc.errors import BudgetError, SpecError
 from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
 from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest_block, smallest_block
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.limits import Axes
@@ -38,8 +40,6 @@ from rramalloc.search.resources import (
     tolls,
 )
 from rramalloc.timing.stage_graph import STEP, BatchTicks
-
-Ints = npt.NDArray[np.int64]
 
 MOST_BLOCKS = 40
 """Blocks of a stage in its menu at most."""
@@ -374,10 +374,10 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
         each = each.with_least(int(problem.least[stage]))
     if problem.fed_ns is not None:
         per_copy = problem.access_ns(stage, each.modes)
-        most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + 1e-12))
+        most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
         if problem.longest_step_ns is not None:
             compute_ns = problem.compute_ns(stage, each.modes)
-            most_fed[compute_ns > problem.longest_step_ns * (1 + 1e-12)] = 0
+            most_fed[compute_ns > problem.longest_step_ns * (1 + SAME_PRODUCT)] = 0
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
 
@@ -462,13 +462,13 @@ def shortest_step_ns(problem: Problem, stages: Sequence[StageModes]) -> float:
     return max(step_time.compute_ns, sum(least) if step_time.shared else max(least))
 
 
-def access_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
+def access_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
     """Time that the memory needs in a step for each mode of a stage."""
-    access_ns: npt.NDArray[np.float64] = problem.access_ns(stage, each.modes)[each.row] * each.low
+    access_ns: Floats = problem.access_ns(stage, each.modes)[each.row] * each.low
     return access_ns
 
 
-def step_of_modes(problem: Problem, stage: int, each: StageModes) -> npt.NDArray[np.float64]:
+def step_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
     """Shortest step of each mode of a stage that has the memory to itself, 0 if it is any."""
     compute_ns = problem.compute_ns(stage, each.modes)
     return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.row])

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from rramalloc.choices import DEFAULT_WORK, ObjectiveName
 from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch, solve_with_ties
 from rramalloc.search.bound.boxes import bounder_of
@@ -43,8 +44,6 @@ from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import Unit, duration
 
-_ROUNDING = 1e-9
-"""Part by which a bound may exceed the value that it bounds: sums of the same numbers in another order."""
 _MOST_STEPS = 2**53 - 2
 """Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
@@ -104,7 +103,7 @@ class Objective(Quantity):
             return answer
         try:
             answer = self.search(stop, seed)
-            if gap_of(self.value(answer.choice), self.bound(answer, stop)) <= max(stop.gap, _ROUNDING):
+            if gap_of(self.value(answer.choice), self.bound(answer, stop)) <= max(stop.gap, SAME_SUM):
                 return answer
         except (TargetError, LimitError) as error:
             if error.proven:
@@ -420,7 +419,7 @@ class Interval(TimeObjective):
             words = f"{tried} by trying every one; makespan at that interval, {makespan}"
             return replace(answer, lower_bound=1, objective_bound=bound, proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
-        reached_ns = incumbent.value * (1 + _ROUNDING)
+        reached_ns = incumbent.value * (1 + SAME_SUM)
         model = _LatencyByStep.of(problem, stop, seed, reached_ns)
         if incumbent.best is not None:
             model.keep(incumbent.best)
@@ -800,7 +799,7 @@ def _least(choices: Sequence[Choice], measure: Callable[[Choice], float], stop: 
             return []
         values.append(measure(found))
     most = min(values, default=0.0)
-    most += _ROUNDING * abs(most)
+    most += SAME_SUM * abs(most)
     return [found for found, value in zip(choices, values, strict=True) if value <= most]
 
 
@@ -852,4 +851,4 @@ def gap_of(value: float, bound: float) -> float:
 
 def within(value: float, bound: float) -> float:
     """Return a bound without the rounding by which it may exceed a value that it bounds."""
-    return value if value < bound <= value * (1 + _ROUNDING) else bound
+    return value if value < bound <= value * (1 + SAME_SUM) else bound

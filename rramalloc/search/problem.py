@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.kernels.limits import Limits
 from rramalloc.search.resources import ONE_KIND, Alternatives, Resources
 from rramalloc.timing.access import StepTime, access_ns
@@ -20,9 +21,6 @@ from rramalloc.timing.metrics import EnergyModel, Metrics
 from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
-
-_ROUNDING_OF_LIMITS = 1e-12  # part by which a value may exceed a limit that is a sum in another order
-_ROUNDING = 1e-9  # relative gap that is none: sums in another order differ by this
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ class Problem:
     """
 
     graph: StageGraph
-    demand: npt.NDArray[np.int64]
+    demand: Ints
     budget: int
     storage: Storage
     step_time: StepTime | None = None
@@ -55,7 +53,7 @@ class Problem:
     at_most: Mapping[str, float] | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
-    fed_ns: npt.NDArray[np.float64] | None = None
+    fed_ns: Floats | None = None
     longest: int | None = None
     once: Replication | None = None
     start: tuple[ModeOfEach, Replication] | None = None
@@ -190,7 +188,7 @@ class Problem:
         divides = all(self.divided(stage, block) % count == 0 for stage, (count, block) in each)
         return divides and not over and bool((copies >= self.smallest).all())
 
-    def access_ns(self, stage: int, modes: Sequence[Mode]) -> npt.NDArray[np.float64]:
+    def access_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
         """Time that the memory needs in a step per copy in each of these modes."""
         return np.array([self._access_of(stage, mode) for mode in modes])
 
@@ -206,7 +204,7 @@ class Problem:
             self._access[key] = access_ns(self.graph.network, node, variant.block, hardware)
         return self._access[key]
 
-    def compute_ns(self, stage: int, variants: Sequence[Mode]) -> npt.NDArray[np.float64]:
+    def compute_ns(self, stage: int, variants: Sequence[Mode]) -> Floats:
         """Time of a common step that the bits of each of these variants take at least, 0 where all are equal.
 
         The arrays of a step read as many bits as the stage with the most.
@@ -247,7 +245,7 @@ class Problem:
             "interval_ns": interval * step_ns, "energy_pj": energy_pj, "power_mw": energy_pj / latency_ns,
         }  # fmt: skip
         over += [values[name] / limit - 1 for name, limit in limits.items() if only in ("", name)]
-        return worst if (worst := max(over)) > _ROUNDING_OF_LIMITS else 0.0
+        return worst if (worst := max(over)) > SAME_PRODUCT else 0.0
 
     def measured(self, makespan: int, copies: Replication, modes: ModeOfEach) -> Metrics:
         """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""

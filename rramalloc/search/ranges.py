@@ -20,10 +20,11 @@ from itertools import count, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import Storage
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -38,14 +39,8 @@ FIRST_WORK_OF_LIMIT = 2
 """The same in a range of arrays or intervals, whose searches may be over ranges of step lengths."""
 _NARROWEST = 1.0005
 """Ratio of longest to shortest step from which on step lengths that are sums over stages are not cut."""
-_SAME = 1e-12
-"""Values closer than this, relatively, are one: products of the same numbers in another order."""
 _PARTS = 2**30
 """Parts in which bandwidth and arrays are counted where both limit the copies together."""
-_ROUNDING = 1e-9
-"""Part of a bound by which rounding may make two equal ones differ."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class Range(Protocol):
@@ -74,10 +69,10 @@ class Incumbent:
     def offer(self, found: Choice) -> float:
         """Keep an allocation that is better and keeps to the budgets; return its value."""
         value = self.value_of(found)
-        equal = (
-            self.best is not None and value <= self.value * (1 + _SAME) and found.arrays < self.best.arrays
-        )
-        if (value < self.value * (1 - _SAME) or equal) and self.problem.holds(found.copies, found.modes):
+        better = value < self.value * (1 - SAME_PRODUCT)
+        if not better and self.best is not None and value <= self.value * (1 + SAME_PRODUCT):
+            better = found.arrays < self.best.arrays
+        if better and self.problem.holds(found.copies, found.modes):
             self.best, self.value = found, value
         return value
 
@@ -145,7 +140,7 @@ def geometric_mean(shortest_ns: float, longest_ns: float) -> float | None:
 class ByLength(NamedTuple):
     """Modes of a stage by the length of all batches, the shortest first, and the least access up to each."""
 
-    length: npt.NDArray[np.int64]
+    length: Ints
     access_ns: Floats
 
     @classmethod
@@ -171,8 +166,8 @@ class StepLengths:
     problem: Problem
     step_time: StepTime
     per_copy: Floats
-    least: npt.NDArray[np.int64]
-    most: npt.NDArray[np.int64]
+    least: Ints
+    most: Ints
     shortest: float
     longest: float
     stages: tuple[ByLength, ...] = ()
@@ -213,7 +208,7 @@ class StepLengths:
         low, high = 1, max((int(stage.length[-1]) for stage in self.stages), default=1)
         while low < high:
             middle = (low + high) // 2
-            if sum(stage.least_ns(middle) for stage in self.stages) <= step_ns * (1 + _SAME):
+            if sum(stage.least_ns(middle) for stage in self.stages) <= step_ns * (1 + SAME_PRODUCT):
                 high = middle
             else:
                 low = middle + 1
@@ -229,13 +224,13 @@ class StepLengths:
 
         The first is longer than the second where there is none.
         """
-        if self.are_sums or high <= self.shortest * (1 + _SAME):
+        if self.are_sums or high <= self.shortest * (1 + SAME_PRODUCT):
             # What differs from `low` by rounding is not above it, else ranges cut there would not shrink.
-            return max(low * (1 + 2 * _SAME), self.shortest), max(high, self.shortest)
+            return max(low * (1 + 2 * SAME_PRODUCT), self.shortest), max(high, self.shortest)
         moving = self.per_copy > 0
         per_copy, least, most = self.per_copy[moving], self.least[moving], self.most[moving]
-        above = np.maximum(np.floor(low / per_copy * (1 + _SAME)) + 1, least)
-        below = np.minimum(np.floor(high / per_copy * (1 + _SAME)), most)
+        above = np.maximum(np.floor(low / per_copy * (1 + SAME_PRODUCT)) + 1, least)
+        below = np.minimum(np.floor(high / per_copy * (1 + SAME_PRODUCT)), most)
         first = float(np.where(above > most, np.inf, per_copy * above).min(initial=math.inf))
         last = float(np.where(below < least, 0.0, per_copy * below).max(initial=0.0))
         return max(first, self.shortest), min(high, max(last, self.shortest))
@@ -267,7 +262,7 @@ class StepRange:
         """Return the shortest step by itself, and all others in `STEP_RANGES` ranges of equal ratio."""
         lengths = StepLengths.of(problem)
         edges = [lengths.shortest]
-        if lengths.longest > lengths.shortest * (1 + _SAME):
+        if lengths.longest > lengths.shortest * (1 + SAME_PRODUCT):
             edges = np.geomspace(lengths.shortest, lengths.longest, STEP_RANGES + 1).tolist()
         whole = cls(lengths, model, most_work, 0.0, 0.0, lengths.longest, cut=cut)
         every = [whole.part(low, high) for low, high in pairwise([0.0, *edges])]
@@ -276,13 +271,13 @@ class StepRange:
     @property
     def _middle(self) -> float | None:
         """The step length at which it is cut; None for one step length, or nearly one of those not listed."""
-        several = self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + _ROUNDING)
+        several = self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + SAME_SUM)
         return self.cut(self.first, self.last) if several else None
 
     def part(self, low: float, high: float) -> StepRange | None:
         """Return the steps above `low` and up to `high` with their bound, None where there are none."""
         first, last = self.lengths.possible(low, high)
-        if first > last * (1 + _SAME):
+        if first > last * (1 + SAME_PRODUCT):
             return None
         if self.model.stop.out_of_time:  # no bound of its own
             return replace(self, low=low, first=first, last=last)
@@ -322,7 +317,7 @@ class StepRange:
             return []
         relaxed = [fed]
         if step_time.shared and problem.one_block:
-            bandwidth = step_time.access_ns_per_copy / step_ns * (1 - 1e-12)
+            bandwidth = step_time.access_ns_per_copy / step_ns * (1 - SAME_PRODUCT)
             for arrays in (0.0, 1.0):
                 parts = bandwidth + arrays * problem.demand / problem.budget
                 demand = np.floor(parts * _PARTS).astype(np.int64)
@@ -418,7 +413,7 @@ class LimitRange:
         if self.high <= self.low + 1:
             return False
         most = self._floor(self.high)
-        if most <= self.bound * (1 + _ROUNDING):
+        if most <= self.bound * (1 + SAME_SUM):
             return False
         by_width, by_time = most - self.bound, max(0.0, self.known.incumbent.value - most)
         return by_width >= by_time or self.known.work[self.high] >= self.most_work

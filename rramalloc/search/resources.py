@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.mode import PLAIN, Mode
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
+from rramalloc.rounding import SAME_SUM
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit
 
@@ -40,8 +41,6 @@ _HALVINGS = 60  # bisection of the price: more than the 53 bits of a double
 _DEAREST = 2.0**60  # arrays for the limit: no stage takes so many
 _EXCESS = 2.0  # factor of the price for what is above the limit: at the price itself nothing is gained
 _LEAST_EXCESS = 0.1  # least price of the excess, in budgets for the limit
-
-Ints = npt.NDArray[np.int64]
 
 
 class Alternative(NamedTuple):
@@ -81,7 +80,7 @@ class Alternatives:
         """Return the modes of one window that a stage may have."""
         return tuple(own.mode for own in self.each[stage]) or (PLAIN,)
 
-    def compute_ns(self, stage: int, modes: Sequence[Mode]) -> npt.NDArray[np.float64]:
+    def compute_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
         """Time of a common step that each of these modes takes at least."""
         node = self.stages[stage]
         each = [self.hardware.each_kind[mode.kind].of_layer(mode.of_stage(node)) for mode in modes]
@@ -213,14 +212,14 @@ def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     table = np.array([own for some in options for own in some], dtype=np.float64)
     cost, parts = table[:, 0], table[:, 1:] / np.array([max(axis.limit, 1) for axis in axes])
 
-    def cheapest(prices: npt.NDArray[np.float64], axis: int) -> tuple[float, float]:
+    def cheapest(prices: Floats, axis: int) -> tuple[float, float]:
         priced = cost + parts @ prices
         least = np.minimum.reduceat(priced, first[:-1])
         best = np.where(priced <= np.repeat(least, np.diff(first)), parts[:, axis], np.inf)
         used = float(np.minimum.reduceat(best, first[:-1]).sum())
         return float(least.sum() - prices.sum()), used
 
-    def exceeds(prices: npt.NDArray[np.float64], axis: int, price: float) -> bool:
+    def exceeds(prices: Floats, axis: int, price: float) -> bool:
         trial = prices.copy()
         trial[axis] = price
         return cheapest(trial, axis)[1] > 1.0
@@ -242,7 +241,7 @@ def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     of_a_part = (prices / np.array([max(axis.limit, 1) for axis in axes])).tolist()
     each = zip(of_a_part, axes, strict=True)
     rounded = tuple(float(round(price)) if any(axis.per_array) else price for price, axis in each)
-    return rounded, int(np.ceil(bound * (1 - 1e-9)))
+    return rounded, int(np.ceil(bound * (1 - SAME_SUM)))
 
 
 def tolls(price: float, amounts: Ints) -> Ints:

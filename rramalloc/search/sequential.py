@@ -22,10 +22,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import breakpoints
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
 from rramalloc.search.problem import Answer, Problem
@@ -36,13 +37,9 @@ from rramalloc.units import duration
 _HALVINGS = 100  # bisection of the price: more than the 53 bits of a double
 _FIRST_RAISE = 1e-3
 """First raise of the target sum where it is in ns, in steps; it doubles each time."""
-_SLACK = 1e-9
-"""Rounding of prices times arrays, as a fraction of the sum; keeping a little more is harmless."""
 _MOST_COMBINATIONS = 2**24
 """Looked at for one stage: bounds the memory."""
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 CostsOf = Callable[[int, StageModes], Floats]
 """Cost of each mode of a stage, by the number of the stage."""
 
@@ -155,7 +152,7 @@ class LeastSum:
         least = np.minimum.reduceat(values, choices.first[:-1])
         excess = values - np.repeat(least, np.diff(choices.first))
         most = float(choices.costs[start].sum())
-        slack = _SLACK * most
+        slack = SAME_SUM * most
         bound = float(least.sum()) - price * choices.room
         aim, step = bound - slack, self.step
         if step == 1.0:
@@ -255,7 +252,7 @@ class LeastSum:
     @staticmethod
     def _least(kept: _Kept) -> int:
         """Return the combination of least cost; costs that differ by rounding alone are equal."""
-        equal = np.flatnonzero(kept.costs <= kept.costs.min() * (1 + _SLACK))
+        equal = np.flatnonzero(kept.costs <= kept.costs.min() * (1 + SAME_SUM))
         return int(equal[kept.arrays[equal].argmin()])
 
     @property

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rramalloc.ndarrays import Ints
 from rramalloc.search.auto import solve as solve_makespan
 from rramalloc.search.descent import Descent
-from rramalloc.search.interval import Ints
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (

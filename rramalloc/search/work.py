@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import clock
+from rramalloc.rounding import SAME_SUM
 
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core."""
-_ROUNDING = 1e-9
-"""Part of a value by which a bound may be below it and is equal."""
 
 Progress = Callable[[int, int], None]
 """Called with (best makespan, lower bound) whenever one of them improves."""
@@ -119,7 +118,7 @@ class Work:
 
     def is_open(self, best: float, bound: float) -> bool:
         """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
-        close = math.isfinite(best) and best - bound <= max(self.gap, _ROUNDING) * best
+        close = math.isfinite(best) and best - bound <= max(self.gap, SAME_SUM) * best
         return not (close or self.is_used_up)
 
     def ends(self, best: int, bound: int, target: int, spent_s: float) -> bool:

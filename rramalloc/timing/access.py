@@ -13,6 +13,7 @@ from rramalloc.mapping.modes import input_extent, input_step
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
+from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.simulate import ExactTiming, Replication
 from rramalloc.timing.stage_graph import StageGraph
@@ -114,10 +115,10 @@ class StepTime:
         if self.shared:
             taken = self.access_ns_per_copy * least
             room = step_ns - (float(taken.sum()) - taken)
-        copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
+        copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
         if self.transfer is not None:
-            room = step_ns * (1 + 1e-12) - self.transfer.fixed_ns
-            carried = np.floor(room / np.maximum(self.transfer.ns_per_copy, _NO_ACCESS) * (1 + 1e-12))
+            room = step_ns * (1 + SAME_PRODUCT) - self.transfer.fixed_ns
+            carried = np.floor(room / np.maximum(self.transfer.ns_per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
             copies = np.minimum(copies, np.where(room < 0, 0, carried))
         return np.minimum(np.maximum(copies, 0), _MANY).astype(np.int64)
 

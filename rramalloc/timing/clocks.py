@@ -13,9 +13,10 @@ from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
+from rramalloc.rounding import EXACTLY
 from rramalloc.timing.access import access_ns
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.stage_graph import EXACTLY, MOST_CYCLES, BatchTicks, StageGraph
+from rramalloc.timing.stage_graph import MOST_CYCLES, BatchTicks, StageGraph
 
 
 def timed_graph(

@@ -17,6 +17,7 @@ from rramalloc.hardware.hardware import Energy, Hardware
 from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.ndarrays import Floats
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import Record
@@ -24,8 +25,6 @@ from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import energy
-
-Reals = npt.NDArray[np.float64]
 
 
 class EnergyArea(Record):
@@ -112,7 +111,7 @@ class EnergyModel:
         return self.hardware.energy or Energy()
 
     @cached_property
-    def sent_bytes(self) -> Reals:
+    def sent_bytes(self) -> Floats:
         """Bytes that every stage on arrays sends to others: once to each, all pixels that it needs."""
         graph, bits = self.graph.on_arrays, self.hardware.precision.output_bits
         sent = np.zeros(len(graph.stages))
@@ -140,7 +139,7 @@ class EnergyModel:
         return (sum(written.values()) + sum(read.values())) * bits / BITS_PER_BYTE
 
     @property
-    def moved_pj(self) -> Reals:
+    def moved_pj(self) -> Floats:
         """Energy of the bytes that every stage sends, 0 where it is not given."""
         return self.sent_bytes * (self.energy.pj_per_byte or 0.0)
 
@@ -242,7 +241,7 @@ class EnergyModel:
             (columns * copies).astype(np.int64),
         )
 
-    def read_prices(self, modes: Sequence[Mode]) -> tuple[Reals, Reals, Reals]:
+    def read_prices(self, modes: Sequence[Mode]) -> tuple[Floats, Floats, Floats]:
         """Return the pJ of a read, a conversion and a driven wordline in each mode, 0 where not given."""
         every = [own.energy or Energy() for own in self.hardware.each_kind]
         given = [every[mode.kind] for mode in modes]
@@ -312,9 +311,9 @@ class Reading(NamedTuple):
     rows_used, columns_used: of all arrays that a batch reads, int64.
     """
 
-    array_pj: Reals
-    adc_pj: Reals
-    row_pj: Reals
+    array_pj: Floats
+    adc_pj: Floats
+    row_pj: Floats
     rows_used: npt.NDArray[np.int64]
     columns_used: npt.NDArray[np.int64]
 
@@ -328,20 +327,20 @@ class Metrics:
     """
 
     reading: Reading | None
-    moved_pj: Reals | None
-    leakage_pj: Reals | None
+    moved_pj: Floats | None
+    leakage_pj: Floats | None
     idle_pj: float
-    area_um2: Reals | None
+    area_um2: Floats | None
     total_um2: float | None
     chip_um2: float | None
     latency_ns: float | None
 
     @cached_property
-    def dynamic_pj(self) -> Reals | None:
+    def dynamic_pj(self) -> Floats | None:
         """Energy of reads and of moved bytes of every stage."""
         if self.reading is None or self.moved_pj is None:
             return None
-        own: Reals = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
+        own: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
         return own
 
     @cached_property
@@ -375,7 +374,7 @@ class Metrics:
             chip_area_um2=self.chip_um2,
         )
 
-    def _parts(self) -> Iterator[tuple[str, Reals]]:
+    def _parts(self) -> Iterator[tuple[str, Floats]]:
         """Yield name and energy of every stage of each part that is given."""
         if self.reading is not None and self.moved_pj is not None:
             for name in ("array_pj", "adc_pj", "row_pj"):

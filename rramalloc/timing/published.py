@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.errors import UnsupportedError
+from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
 
-Ints = npt.NDArray[np.int64]
 _WINDOWS, _TAIL = 5, 6
 """Columns of `rows_of`."""
 _MOST_PIXELS = 2**53

@@ -15,10 +15,12 @@ from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Recurrent, Stage, TimedNode
 from rramalloc.network.receptive import Table
+from rramalloc.rounding import EXACTLY
 from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
 
@@ -29,10 +31,6 @@ WINDOW_LIMIT = 2**25
 
 MOST_CYCLES = 2**36
 """Ticks of a batch: with the most batches that a network may have, all times stay within 64 bits."""
-EXACTLY = 1 - 1e-12
-"""A time that is a whole number of ticks but for the rounding of a division takes no tick more."""
-
-Ints = npt.NDArray[np.int64]
 
 
 class BatchTicks(NamedTuple):

@@ -23,9 +23,10 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
+from rramalloc.rounding import EXACTLY
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import makespan_of_each
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, StageGraph
+from rramalloc.timing.stage_graph import BatchTicks, StageGraph
 
 CHAIN = ("conv", "conv", "conv", "conv", "maxpool", "relu", "upsample")
 ANY = (

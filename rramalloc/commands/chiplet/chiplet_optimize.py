@@ -42,6 +42,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import Record, absent, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
@@ -361,7 +362,7 @@ def chiplet_optimize(
         total=total,
         lower_bound=bound,
         gap=(total - bound) / total if total else 0.0,
-        proof=_PROVEN if found <= least * (1 + 1e-9) else _BOUNDED,
+        proof=_PROVEN if found <= least * (1 + SAME_SUM) else _BOUNDED,
         baselines=tuple(
             ScheduleBaseline(name=name, total=each, ratio=each / total if total else 1.0)
             for name, each in others.items()

@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from rramalloc.commands.chiplet.description import ChipletChip, ChipletOperator, Place, Unit
 from rramalloc.errors import SpecError
+from rramalloc.ndarrays import Bools, Floats, Ints
 
 MOST_UNITS = 4096
 """Units at most of a chip whose places are listed: each place takes a bit for each unit."""
 MOST_PLACES = 2400
 """Listed at most: the hops between any two of them take 8 bytes each."""
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Hops(NamedTuple):
@@ -166,7 +165,7 @@ class Hopped(NamedTuple):
     """Between two places: mean cycles of hops a transfer takes, and whether all stays in one chiplet."""
 
     cycles: Floats
-    within: npt.NDArray[np.bool_]
+    within: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +220,7 @@ class Places:
         return sizes
 
     @cached_property
-    def one_chiplet(self) -> npt.NDArray[np.bool_]:
+    def one_chiplet(self) -> Bools:
         """Whether a place is in a single chiplet, as nowhere is."""
         return np.array([submesh is None or submesh.chiplets == (1, 1) for submesh in self.index])
 

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.chiplet.cost import compute_cycles, moved_cycles, units_of
 from rramalloc.commands.chiplet.description import ChipletChip, ChipletEdge, Description, entry
-from rramalloc.commands.chiplet.places import Floats, Ints, Places, Submesh, hops_of_pairs
+from rramalloc.commands.chiplet.places import Places, Submesh, hops_of_pairs
 from rramalloc.errors import SpecError
+from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.records import brief
 
 MOST_OPERATORS = 1000
@@ -122,7 +122,7 @@ class ScheduleProblem:
         """Return the costs of an edge for some options of its source (rows) and its reader (columns)."""
         source, to = self.options[link.source], self.options[link.to]
         cycles: Floats | float
-        within: npt.NDArray[np.bool_] | bool
+        within: Bools | bool
         if link.pairs is not None:
             cycles, within = link.pairs
         else:

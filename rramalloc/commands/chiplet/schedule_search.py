@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from rramalloc.commands.chiplet.places import Floats, Ints
 from rramalloc.commands.chiplet.schedule_problem import EdgeLink, ScheduleProblem
 from rramalloc.compiled import compiled
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
 
 MOST_ENTRIES = 2**33  # places times options of all edges, of which a bucket pass looks at each: minutes
@@ -133,7 +134,6 @@ _P_REBUILT = 0.5
 """Share of perturbations that insert greedily rather than at random."""
 _ACCEPTED = 0.001
 """Relative cost above the best up to which a schedule is accepted as the next one to change."""
-_BETTER = 1e-9  # relative difference of costs above which it is more than rounding
 Progress = Callable[[float, float], None]
 """Called with the cost of the best schedule and the lower bound."""
 
@@ -214,7 +214,7 @@ class ScheduleSearch:
         end_s = self.spent_s + work_s
         current = min((self._settled(start, end_s) for start in starts), key=self.total)
         best, least, kicks = current.copy(), self.total(current), 0
-        while self._goes_on(end_s) and least > bound * (1 + _BETTER):
+        while self._goes_on(end_s) and least > bound * (1 + SAME_SUM):
             if on_progress is not None:
                 on_progress(least, bound)
             kicks += 1
@@ -223,7 +223,7 @@ class ScheduleSearch:
             if kicks % _REORDERED_EVERY == 0:
                 self._reorder(other)
             reached = self.total(other)
-            if reached < least * (1 - _BETTER):
+            if reached < least * (1 - SAME_SUM):
                 best, least = other.copy(), reached
             if reached <= least * (1 + _ACCEPTED):
                 current = other
@@ -238,7 +238,7 @@ class ScheduleSearch:
             self._reorder(schedule)
             self._descend(schedule, list(range(len(schedule.chosen))), end_s)
             now = self.total(schedule)
-            stale = 0 if now < total * (1 - _BETTER) else stale + 1
+            stale = 0 if now < total * (1 - SAME_SUM) else stale + 1
             total = now
         return schedule
 
@@ -281,7 +281,7 @@ class ScheduleSearch:
         now = float(edges[before]) + max(0.0, float(cost[before]) - self._top(schedule, others))
         schedule.remove(v)
         least = self._insert(schedule, v, edges, alone=False)
-        if least < now * (1 - _BETTER):
+        if least < now * (1 - SAME_SUM):
             mates = schedule.groups[schedule.place(v)]
             return [*sorted(self._before[v] | self._after[v]), *others, *(u for u in mates if u != v)]
         schedule.groups, schedule.chosen = saved.groups, saved.chosen

@@ -10,12 +10,12 @@ from math import comb, inf
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.evaluate.strategy import StrategyPlan
 from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, TaskTerms
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance, Rates
+from rramalloc.ndarrays import Floats
 
 MAX_ENUMERATED = 64
 """Compute or storage units that can be enumerated."""
@@ -125,7 +125,6 @@ def _blocks(labels: Sequence[int], count: int) -> Blocks:
 MAX_WAYS = 10**5
 """Ways that are looked at one by one, where routes have bandwidths of their own."""
 _SPLITS: tuple[SplitBy, ...] = ("windows", "outputs")
-Times = npt.NDArray[np.float64]
 
 
 class Busiest(NamedTuple):
@@ -157,7 +156,7 @@ class Best(NamedTuple):
         return self.busiest.terms.total_ns
 
 
-def times_of(tasks: Sequence[LayerTask], plans: Sequence[StrategyPlan]) -> Times:
+def times_of(tasks: Sequence[LayerTask], plans: Sequence[StrategyPlan]) -> Floats:
     """Return the run times in ns of tasks x strategies."""
     rows = [
         [Busiest.of(task, plan.split(place)).terms.total_ns for plan in plans]
@@ -252,9 +251,9 @@ class Enumeration:
             least += [max(1, -(-need // self.unit_bytes))] * len(list(equal))
         return least
 
-    def _look_at_all(self, splits: Sequence[tuple[int, SplitBy]]) -> Times:
+    def _look_at_all(self, splits: Sequence[tuple[int, SplitBy]]) -> Floats:
         """Classify every way by the routes and storage of its subtasks, then by the times."""
-        columns: list[Times] = []
+        columns: list[Floats] = []
         classes: list[WayClass] = []
         rated = cache(self._chip.rates)
         for count, split in splits:
@@ -278,10 +277,10 @@ class Enumeration:
         totals = np.bincount(kind_of.ravel(), weights=[each.ways for each in classes])
         for number in np.argsort(first, kind="stable").tolist():  # in the order of their first ways
             self.classes.append(classes[first[number]]._replace(ways=int(totals[number])))
-        merged: Times = every[:, np.sort(first)]
+        merged: Floats = every[:, np.sort(first)]
         return merged
 
-    def _timed_at_once(self, task: LayerTask, parts: Times, split: SplitBy) -> Times:
+    def _timed_at_once(self, task: LayerTask, parts: Floats, split: SplitBy) -> Floats:
         """Return the times of a task in ns; parts: rates in, out, storage units of (kinds, subtasks, 3)."""
         split = task.split_by(split)
         shares = task.even_shares(parts.shape[1], split)
@@ -291,7 +290,7 @@ class Enumeration:
         times = times + part * task.bytes_out / parts[:, :, 1]
         needs = [task.need_bytes(share, split, keeps_weights=True) for share in shares]
         fits = (np.array(needs, dtype=np.float64) <= parts[:, :, 2] * self.unit_bytes).all(axis=1)
-        fastest: Times = np.where(fits, times.max(axis=1), inf)
+        fastest: Floats = np.where(fits, times.max(axis=1), inf)
         return fastest
 
 

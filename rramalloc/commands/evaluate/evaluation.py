@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from rramalloc.allocation.allocation import Count, NetworkId
@@ -31,6 +30,7 @@ from rramalloc.files import check_writable, open_to_write, write_json
 from rramalloc.hardware.hardware import Precision
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.ndarrays import Floats
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
@@ -66,13 +66,12 @@ def _entry(split: Split) -> str:
     return f"[{','.join(parts)}]"
 
 
-Matrix = npt.NDArray[np.float64]
 MAX_ENTRIES = 10**8
 """Tasks times strategies: the matrix takes 8 bytes each."""
 _OWN = ("strategy", "time_ns")
 
 
-def column_sums(matrix: Matrix) -> npt.NDArray[np.float64]:
+def column_sums(matrix: Floats) -> Floats:
     """Sum over the tasks, added in execution order, so that it is the same on every machine."""
     total = np.zeros(matrix.shape[1])
     for row in matrix:
@@ -103,7 +102,7 @@ def _line(cells: Sequence[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _numbers(row: npt.NDArray[np.float64]) -> bytes:
+def _numbers(row: Floats) -> bytes:
     """Return the shortest texts that read back as the same numbers; equal numbers are written out once."""
     values, places = np.unique(row, return_inverse=True)
     texts = np.array([repr(value) for value in values.tolist()], dtype=object)
@@ -248,7 +247,7 @@ class Evaluation(Result):
     """
 
     document: EvaluationDocument
-    performance_ns: Matrix
+    performance_ns: Floats
     plans: tuple[StrategyPlan, ...]
     composed: Strategy | None = None
 

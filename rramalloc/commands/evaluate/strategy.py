@@ -191,7 +191,7 @@ def plan_of(
     return StrategyPlan(strategy.name or where, where, splits.__getitem__)
 
 
-_ROUNDING = 1e-5
+_OFF_ONE = 1e-5
 """Distance from 1 that shares written as decimal fractions may have in sum."""
 
 
@@ -300,7 +300,7 @@ def _check_shares(subtasks: tuple[SubtaskEntry, ...], place: str) -> None:
         if share is not None and not 0 < share <= 1:
             raise SpecError(where, f"must be above 0 and at most 1, got {share!r}")
     total = math.fsum(share for share in shares if share is not None)
-    if shares[0] is not None and abs(total - 1) > _ROUNDING:
+    if shares[0] is not None and abs(total - 1) > _OFF_ONE:
         raise SpecError(place, f"the shares of its {len(shares)} subtasks must sum to 1, got {total:.6g}")
 
 

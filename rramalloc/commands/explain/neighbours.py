@@ -16,6 +16,7 @@ from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import layers_of
 from rramalloc.errors import BudgetError, TargetError
+from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
@@ -26,8 +27,8 @@ from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.units import duration, number_of, plain_quantity, share
 
-_LESS = 1 - 1e-9  # of a time in ns: one that is shorter by less than rounding is no faster
-_MORE = 1 + 1e-9  # of a time in ns: one that is longer by less than rounding is no longer
+_LESS = 1 - SAME_SUM  # of a time in ns: one that is shorter by less than rounding is no faster
+_MORE = 1 + SAME_SUM  # of a time in ns: one that is longer by less than rounding is no longer
 _BANDWIDTH = "memory.bandwidth_gb_s"
 _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memory_ns": _BANDWIDTH}
 """Number of the hardware by which each part of a step is long."""
@@ -153,7 +154,7 @@ class Neighbours:
         Raises TargetError.
         """
         unit = self.objective.unit
-        steps = int(target * (1 + 1e-12))  # of a quotient that rounding put below a whole number
+        steps = int(target * (1 + SAME_PRODUCT))  # of a quotient that rounding put below a whole number
         if unit != "ns" and steps < 1:
             raise TargetError(target, 1, unit)
         if self.objective.name == "interval":

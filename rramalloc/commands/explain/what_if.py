@@ -19,6 +19,7 @@ from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.values import HardwareValues, texts_of, values_of
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
 from rramalloc.units import area, plain_quantity, share
 
@@ -34,7 +35,6 @@ _MOST = {"dac_bits": MAX_BITS, "rows_per_read": MAX_LINES}
 _TABLES = ("timing", "memory", "chip")
 _TIMES = (2, 4, 8, 16, 32)  # by which a field is better; more is another device
 _MORE_ARRAYS = 0.1  # part of the arrays that the last change adds
-_EQUAL = 1e-9  # part of a time below which two are the same but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class WhatIfs:
         found: changes that were searched; others are tried with the allocation as it is.
         """
         now = self._as_it_is({})
-        target = now.value / factor * (1 + _EQUAL)
+        target = now.value / factor * (1 + SAME_SUM)
         ways = list[tuple[float, int, str, WhatIfResult, str]]()
         fields = {name for name, _ in better_values(self.case.hardware, 2)}
         for times in _TIMES:
@@ -157,19 +157,19 @@ class WhatIfs:
         else:
             words += f": {plain_quantity(searched.value, self._unit)}"
         per_mm2 = None
-        if gain > _EQUAL:
+        if gain > SAME_SUM:
             words += f", {share(gain)} shorter"
         if more_um2 is not None and more_um2 > 0:
             per_mm2 = gain / (more_um2 / 1e6)
-            words += f", {area(more_um2)} more, {share(per_mm2)} a mm2" if gain > _EQUAL else ""
+            words += f", {area(more_um2)} more, {share(per_mm2)} a mm2" if gain > SAME_SUM else ""
         return WhatIf(
             change=change,
             have=have,
             as_it_is=as_it_is,
             searched=searched,
-            gain=gain if gain > _EQUAL else 0.0,
+            gain=gain if gain > SAME_SUM else 0.0,
             more_um2=more_um2,
-            gain_per_mm2=per_mm2 if gain > _EQUAL else None,
+            gain_per_mm2=per_mm2 if gain > SAME_SUM else None,
             words=words,
         )
 

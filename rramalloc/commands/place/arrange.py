@@ -36,10 +36,9 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
-from rramalloc.commands.place.mesh import Ints, Mesh
+from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.move_pieces import improve
 from rramalloc.commands.place.packing import pack
 from rramalloc.commands.place.placement import MAX_PLACED
@@ -48,10 +47,10 @@ from rramalloc.hardware.hardware import Chip, Hardware
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
-Floats = npt.NDArray[np.float64]
 _LOOK_BACK = 64  # open tiles, the latest first, in which a piece looks for room before it opens another
 
 

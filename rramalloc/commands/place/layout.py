@@ -26,17 +26,15 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.place.links import Readers, Tree
-from rramalloc.commands.place.mesh import Ints, Mesh, Site
+from rramalloc.commands.place.mesh import Mesh, Site
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.blocks import Block, StoredCopies
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +49,10 @@ class Flows:
     producer: Ints
     consumer: Ints
     pixels: Ints
-    pixel_bytes: npt.NDArray[np.float64]
+    pixel_bytes: Floats
     block_pixels: Ints
     blocks: Ints
-    column_bytes: npt.NDArray[np.float64]
+    column_bytes: Floats
 
     @classmethod
     def of(cls, graph: StageGraph, hardware: Hardware) -> Flows:
@@ -75,7 +73,7 @@ class Flows:
         )
 
     @cached_property
-    def size_bytes(self) -> npt.NDArray[np.float64]:
+    def size_bytes(self) -> Floats:
         """Bytes of each edge per input of the network."""
         return self.pixels * self.pixel_bytes
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.commands.place.mesh import Ints
+from rramalloc.ndarrays import Ints
 
 EAST, WEST, SOUTH, NORTH = range(4)
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))  # (row, column) to the end of a link, by direction

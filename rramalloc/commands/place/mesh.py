@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.hardware.hardware import Chip
+from rramalloc.ndarrays import Ints
 
-Ints = npt.NDArray[np.int64]
 _WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed
 Site = tuple[int, int, int, int]  # chip row, chip column, tile row, tile column
 

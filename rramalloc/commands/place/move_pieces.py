@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
-from rramalloc.commands.place.mesh import Ints, Mesh
+from rramalloc.commands.place.mesh import Mesh
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.hardware.hardware import Chip
+from rramalloc.ndarrays import Ints
 from rramalloc.search.work import Work
 
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.place.packing_kernel import best_fit, cannot_fit, heaviest
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.ndarrays import Ints
 
 Fit = Literal["fits", "does not fit", "unknown"]
-Ints = npt.NDArray[np.int64]
 Patterns = list[tuple[int, list[int]]]
 """(tiles, groups of each size in each of them); together they may have room for more than there are."""
 Arc = tuple[int, int, int]
@@ -39,7 +38,7 @@ _MOST_NODES = 300  # of HiGHS's branch and bound: a count, so that no clock chan
 _UNROUNDED = (0, 1, 3)
 """Tiles of each pattern of the relaxation that the integer program may change, from few to many."""
 _WEIGHT_SCALE = 2**24  # duals become integers by this, so that the bound they give is exact
-_ROUNDING = 1e-5  # flow below this is none: above the tolerance of HiGHS (1e-6), far below a whole tile
+_NO_FLOW = 1e-5  # flow below this is none: above the tolerance of HiGHS (1e-6), far below a whole tile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +171,7 @@ class _ArcFlow:
     def _patterns(self, values: Sequence[float]) -> Patterns:
         """Return a flow as paths, how many of each rounded down to whole tiles."""
         flow, out = np.array(values), dict[int, list[int]]()
-        for arc in np.flatnonzero(flow > _ROUNDING).tolist():
+        for arc in np.flatnonzero(flow > _NO_FLOW).tolist():
             out.setdefault(self._arcs[arc][0], []).append(arc)
         patterns: Patterns = []
         while out.get(0):
@@ -183,11 +182,11 @@ class _ArcFlow:
             alike = flow[path].min()
             flow[path] -= alike
             for arc in path:
-                if flow[arc] <= _ROUNDING:
+                if flow[arc] <= _NO_FLOW:
                     out[self._arcs[arc][0]].pop()
             groups = np.bincount([self._arcs[arc][2] for arc in path], minlength=len(self._instance.sizes))
-            if alike + _ROUNDING >= 1:
-                patterns.append((int(alike + _ROUNDING), groups.tolist()))
+            if alike + _NO_FLOW >= 1:
+                patterns.append((int(alike + _NO_FLOW), groups.tolist()))
         return patterns
 
 

@@ -24,7 +24,6 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange, chip_of, is_room_for
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
-from rramalloc.commands.place.mesh import Ints
 from rramalloc.commands.place.placement import (
     Flow,
     Link,
@@ -43,6 +42,7 @@ from rramalloc.mapping.blocks import Block, StoredCopies, stored
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import check_range

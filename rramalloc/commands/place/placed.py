@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
@@ -35,18 +34,19 @@ from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import Ways, check_transfer, delays, transfer
 from rramalloc.errors import SpecError
 from rramalloc.mapping.mode import Mode
+from rramalloc.ndarrays import Floats
 from rramalloc.network.geometry import Pair
+from rramalloc.rounding import EXACTLY
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency, LatencyNs, Makespan
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks, Clocks, StageGraph
+from rramalloc.timing.stage_graph import BatchTicks, Clocks, StageGraph
 from rramalloc.units import plain_quantity
 
 MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
 MOST_PLACED = 150  # allocations of a small problem that are placed, about 20 ms each
-Floats = npt.NDArray[np.float64]
 
 
 class _Round(NamedTuple):

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.commands.place.arrange import chip_of
 from rramalloc.commands.place.layout import Flows, Sent
@@ -31,13 +30,12 @@ from rramalloc.commands.place.links import (
     routes,
     single_routes,
 )
-from rramalloc.commands.place.mesh import Ints, Site, hops_apart
+from rramalloc.commands.place.mesh import Site, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import Transfer
-
-Floats = npt.NDArray[np.float64]
 
 
 class Moved(NamedTuple):

@@ -41,15 +41,17 @@ from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Write
 from rramalloc.mapping.demand import demands, once, storage_of
 from rramalloc.mapping.mode import Mode
+from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.menu import StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
 from rramalloc.search.work import Work
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.stage_graph import Ints, StageGraph
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import Unit
 
 
@@ -85,7 +87,6 @@ _STEPS = 3  # steps of a staircase that are tried in each direction
 _MOST_TRIED = 400  # modes that are tried before the last round
 _SECONDS_PER_STAGE = 1e-4  # charge for timing an allocation in other blocks, in seconds of a reference core
 _SECONDS_PER_MODE = 1e-5  # charge for the time of one mode of a single stage, in seconds of a reference core
-_ROUNDING = 1e-9  # relative error of sums of ns; a bound is lowered by it
 
 
 class LoadedRun(RangedByArrays):
@@ -186,7 +187,7 @@ class LoadedRun(RangedByArrays):
                         continue
                     tried += 1
                     value = self.value_of(problem.timing(trial))
-                    if value < best * (1 - _ROUNDING):
+                    if value < best * (1 - SAME_SUM):
                         best, best_choice, improved = value, trial, True
         stop.charge(tried * len(self._stairs) * _SECONDS_PER_STAGE)
         return replace(answer, choice=best_choice)
@@ -285,7 +286,7 @@ def segment_floors(problem: Problem, writing: Writing, arrays: int, step_ns: flo
             ends = slice(first + 1, first + 1 + len(known))
             fits = (slow[ends] == slow[first]) & (taken[ends] - taken[first] <= arrays)
             bound = np.where(fits, (rows[ends] - rows[first]) * row_ns + run_ns, math.inf)
-            np.minimum(known, bound * (1 - _ROUNDING), out=known)
+            np.minimum(known, bound * (1 - SAME_SUM), out=known)
     return times
 
 

@@ -19,10 +19,9 @@ from rramalloc.mapping.demand import WeightMatrix
 from rramalloc.mapping.mode import Mode
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
+from rramalloc.rounding import SAME_SUM
 from rramalloc.timing.simulate import Replication
 from rramalloc.timing.stage_graph import StageGraph
-
-_ROUNDING = 1e-9  # relative error of sums of ns; a bound is lowered by it
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +109,7 @@ class Writing:
             rows = max(rows, arrays * self._rows_per_array)
         else:
             rows += max(0, arrays - fewest) * self._rows_per_array
-        return rows / self.write.lanes * self.write.write_ns_per_row * (1 - _ROUNDING)
+        return rows / self.write.lanes * self.write.write_ns_per_row * (1 - SAME_SUM)
 
 
 def written_rows(arrays: Counter[int]) -> int:

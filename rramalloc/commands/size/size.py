@@ -29,6 +29,7 @@ from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.kinds import with_arrays_of_kinds
 from rramalloc.progress import followed, of_sizing
+from rramalloc.rounding import EXACTLY
 from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import gap_of
 from rramalloc.search.problem import Problem
@@ -271,7 +272,7 @@ class _Search:
             is_better = own.found is None or found.objective_value < own.found.objective_value
             own.found = found if is_better else own.found
             unit = 1 if own.case.hardware.kinds is None else NM2_PER_UM2
-            own.least = max(own.least, math.ceil(found.lower_bound * unit * (1 - 1e-12)))
+            own.least = max(own.least, math.ceil(found.lower_bound * unit * EXACTLY))
         finally:
             self.seconds += stop.counted_s or 0.0
 

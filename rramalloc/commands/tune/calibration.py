@@ -23,11 +23,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.ndarrays import Floats
 from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import Replication, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
-Floats = npt.NDArray[np.float64]
 Form = Literal["makespan", "interval", "sum"]
 """Sum that a figure follows: batches of the critical path, of the slowest stage, or of all stages."""
 FORMS: tuple[Form, ...] = get_args(Form)

@@ -37,9 +37,9 @@ from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.blocks import Block, Part
+from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Stage
 
-Ints = npt.NDArray[np.int64]
 Real = npt.NDArray[np.floating[Any]]
 Cells = npt.NDArray[np.integer[Any]]
 EXACT_BITS = 53  # whole numbers below 2**53 are exact in double precision, whatever the order of their sums

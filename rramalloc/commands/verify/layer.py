@@ -25,7 +25,6 @@ import numpy.typing as npt
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.crossbars import (
     Converters,
-    Ints,
     ProgrammedArray,
     Real,
     Storage,
@@ -35,6 +34,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.fold import Fold, fold_input, fold_weights
 from rramalloc.mapping.modes import BlockGrid, input_step
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pads
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import brief

@@ -36,9 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import NODE_NAMES
-from rramalloc.commands.verify.crossbars import Ints
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Precision
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
@@ -20,7 +19,7 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
-from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, Ints, Storage, address_of
+from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, Storage, address_of
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import (
     Weights,
@@ -41,6 +40,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
+from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
@@ -95,7 +95,7 @@ class Tally:
         return float(f"{(self.apart / self.expected) ** 0.5 if self.expected else 1.0:.{_DIGITS}g}")
 
 
-Steps = npt.NDArray[np.int64]  # step from which each pixel of a tensor can be read; shape (height, width)
+Steps = Ints  # step from which each pixel of a tensor can be read; shape (height, width)
 Written = dict[int, Steps]
 """The same of what each stage contributed to a tensor, NEVER where nothing, before transfer.
 

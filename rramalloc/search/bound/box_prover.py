@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rramalloc.ndarrays import Floats
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.bound.diagram import Diagram
-from rramalloc.search.bound.path_program import Floats
 from rramalloc.search.bound.relaxation import Relaxation
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.problem import Choice, Problem

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from rramalloc.ndarrays import Floats
 from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Checkpoints, Reach, checkpoints, clock_of, reach
 from rramalloc.search.kernels.clock import Clock
@@ -78,8 +78,8 @@ class WaysToEnd(NamedTuple):
     low: Replication
     high: Replication
     size: Replication
-    ahead: npt.NDArray[np.float64]
-    after: npt.NDArray[np.float64]
+    ahead: Floats
+    after: Floats
 
 
 @dataclass(eq=False)
@@ -182,7 +182,7 @@ class Bounder:
         """Ticks per array of a price by its number."""
         return price_of(target, self.problem.budget, number)
 
-    def ways_to_end(self, prices: npt.NDArray[np.float64], left: Shrunk) -> WaysToEnd:
+    def ways_to_end(self, prices: Floats, left: Shrunk) -> WaysToEnd:
         """Return the least time from every stage of a box to the end, at prices in ticks per array."""
         pricing = Pricing.of(self._stages, len(self._reach.producer), self.intervals)
         pricing.rest[:] = left.rest

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rramalloc.mapping.modes import BlockGrid
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Shrunk, WaysToEnd
-from rramalloc.search.bound.path_program import Floats, Ints
 from rramalloc.search.kernels import diagram as kernels
 from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
 from rramalloc.search.kernels.prices import with_slack

@@ -22,9 +22,10 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from rramalloc.mapping.mode import ModeTable
+from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Ancestors, NeedRules
-from rramalloc.search.bound.path_program import Floats, Ints, PathProgram, Row
+from rramalloc.search.bound.path_program import PathProgram, Row
 from rramalloc.search.bound.paths import Path, Paths
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
@@ -398,7 +399,7 @@ class ModeBounder:
             features.append(_MILD * (modes.batches - last // low) * period)
         return np.stack(features, axis=1).astype(np.float64)
 
-    def _rows_of(self, labelling: Labelling, kept: npt.NDArray[np.bool_]) -> Rows:
+    def _rows_of(self, labelling: Labelling, kept: Bools) -> Rows:
         first, label = labelling.modes.first, labelling.modes.label
         return tuple(
             np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in enumerate(labelling.rows)
@@ -410,7 +411,7 @@ class ModeBounder:
         waits = cost.WAIT * int(labelling.waits.wait.size)
         return self._s_per_mode * len(labelling.modes.label) + waits + per_label
 
-    def _priced(self, labelling: Labelling, target: int, stop: Work) -> npt.NDArray[np.bool_] | None:
+    def _priced(self, labelling: Labelling, target: int, stop: Work) -> Bools | None:
         """Labels that priced paths leave, None if they leave a stage none."""
         size, shape = labelling.modes.size, labelling.runs.shape
         kept = np.arange(shape[1]) < size[:, None]
@@ -430,12 +431,10 @@ class ModeBounder:
                 if price > _DEAREST * self.stages * target / budget or spare == 0:
                     break
                 price = price * _RATIO if price else _CHEAPEST * target / budget
-        left: npt.NDArray[np.bool_] = kept | ~(np.arange(shape[1]) < size[:, None])
+        left: Bools = kept | ~(np.arange(shape[1]) < size[:, None])
         return left
 
-    def _relax(
-        self, labelling: Labelling, target: int, stop: Work
-    ) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
+    def _relax(self, labelling: Labelling, target: int, stop: Work) -> tuple[float, Bools | None, Floats]:
         """Bound, labels that may meet the target, their weights."""
         stop.check()
         program = _Program(self, labelling, target)
@@ -542,7 +541,7 @@ class _Program(PathProgram):
         seconds = self.seconds(cost.MODE_PIVOT_ROW) + cost.LONG_ROW * self.program.rows
         return seconds + cost.PATH_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
 
-    def result(self) -> tuple[float, npt.NDArray[np.bool_] | None, Floats]:
+    def result(self) -> tuple[float, Bools | None, Floats]:
         """Return the bound that the multipliers prove, and the labels that may still meet the target."""
         bound, kept = self.proven()
         weights = np.clip(self.solution.weights, 0.0, 1.0)

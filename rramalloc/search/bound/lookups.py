@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.ndarrays import Bools, Ints
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -19,7 +20,6 @@ _MOST_CHECKPOINTS = 256
 _MOST_ENTRIES = 2**24
 """Entries of the tables of all pairs of Reach at most: bounds the memory."""
 
-Whole = npt.NDArray[np.int64]
 Table = npt.NDArray[np.int32]
 
 
@@ -32,13 +32,13 @@ class Checkpoints(NamedTuple):
     needs it (user, -1 for none) and the first checkpoint of i at or after that (user_at).
     """
 
-    points: Whole
-    first: Whole
+    points: Ints
+    first: Ints
     total: int
-    needed_at: Whole
-    user: Whole
-    user_at: Whole
-    edge_first: Whole
+    needed_at: Ints
+    user: Ints
+    user_at: Ints
+    edge_first: Ints
 
 
 @lru_cache(maxsize=2)
@@ -74,7 +74,7 @@ def checkpoints(graph: StageGraph) -> Checkpoints:
     )
 
 
-def _row_ends(graph: StageGraph, stage: int) -> Whole:
+def _row_ends(graph: StageGraph, stage: int) -> Ints:
     grid = graph.grids[stage]
     rows = np.arange(1, grid.rows + 1, dtype=np.int64)
     if len(rows) > _MOST_CHECKPOINTS:
@@ -84,7 +84,7 @@ def _row_ends(graph: StageGraph, stage: int) -> Whole:
     return rows * grid.columns - 1
 
 
-def _joined(parts: list[Whole]) -> Whole:
+def _joined(parts: list[Ints]) -> Ints:
     return np.concatenate([*parts, np.zeros(1, dtype=np.int64)]).astype(np.int64)
 
 
@@ -101,13 +101,13 @@ class Reach(NamedTuple):
     if none does.
     """
 
-    pointer: Whole
-    producer: Whole
-    offset: Whole
+    pointer: Ints
+    producer: Ints
+    offset: Ints
     need: Table
-    beyond: Whole
-    user: Whole
-    direct: npt.NDArray[np.bool_]
+    beyond: Ints
+    user: Ints
+    direct: Bools
 
 
 Need = TypeVar("Need")
@@ -141,7 +141,7 @@ class NeedRules(Generic[Need]):
             for ancestor, (beyond, need) in others.items():
                 self.add(own, ancestor, beyond, need)
 
-    def levels_up(self, direct: list[Ancestors[Need]], passed: Whole) -> Iterator[list[Ancestors[Need]]]:
+    def levels_up(self, direct: list[Ancestors[Need]], passed: Ints) -> Iterator[list[Ancestors[Need]]]:
         """Ancestors of all stages two edges up, three edges up, and so on.
 
         passed: least ticks of a batch of every stage.
@@ -151,9 +151,7 @@ class NeedRules(Generic[Need]):
             level = [self._one_up(own, direct, passed) for own in level]
             yield level
 
-    def _one_up(
-        self, level: Ancestors[Need], direct: list[Ancestors[Need]], passed: Whole
-    ) -> Ancestors[Need]:
+    def _one_up(self, level: Ancestors[Need], direct: list[Ancestors[Need]], passed: Ints) -> Ancestors[Need]:
         following: Ancestors[Need] = {}
         for ancestor, (beyond, need) in level.items():
             for producer, (lag, other) in direct[ancestor].items():

@@ -17,12 +17,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.work import Work
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Row = tuple[npt.NDArray[Any], npt.NDArray[Any], float]
 """Columns, coefficients and right-hand side: coefficients @ columns >= right-hand side."""
 
@@ -257,7 +256,7 @@ class PathProgram(ABC):
         """Whether the last solution says that nothing meets the target; `proven` decides."""
         return self.program.value > self.target + 0.5
 
-    def proven(self) -> tuple[float, npt.NDArray[np.bool_]]:
+    def proven(self) -> tuple[float, Bools]:
         """Return the proof of the multipliers: a bound in ticks, and which labels may meet the target."""
         base, reduced = self.program.dual(np.full(self.weight, self.target))
         least = np.minimum.reduceat(reduced[self.weight :], self.first[:-1])

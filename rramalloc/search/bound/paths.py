@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound.path_program import Floats, Ints, Recent
+from rramalloc.ndarrays import Floats, Ints
+from rramalloc.search.bound.path_program import Recent
 from rramalloc.search.kernels import paths as kernels
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import LabelledModes

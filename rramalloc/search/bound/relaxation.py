@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Box
-from rramalloc.search.bound.lookups import Reach, Whole, clock_of, reach
-from rramalloc.search.bound.path_program import Floats, PathProgram, Recent, Row
+from rramalloc.search.bound.lookups import Reach, clock_of, reach
+from rramalloc.search.bound.path_program import PathProgram, Recent, Row
 from rramalloc.search.kernels import cuts
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
@@ -39,10 +40,10 @@ class Labels(NamedTuple):
     ticks[i, m]: of a batch of the fewest of them.
     """
 
-    low: Whole
-    high: Whole
-    ticks: Whole
-    size: Whole
+    low: Ints
+    high: Ints
+    ticks: Ints
+    size: Ints
 
     @classmethod
     def of(cls, windows: Replication, clock: Clock, box: Box, most: int) -> Labels:
@@ -53,19 +54,19 @@ class Labels(NamedTuple):
         intervals_of(windows, *box, lows, highs, count)
         return cls(lows, highs, clock.of_each(np.arange(stages)[:, None], lows), count)
 
-    def lows(self, stage: int) -> Whole:
+    def lows(self, stage: int) -> Ints:
         """Fewest copies of every label of a stage."""
-        fewest: Whole = self.low[stage, : self.size[stage]]
+        fewest: Ints = self.low[stage, : self.size[stage]]
         return fewest
 
-    def highs(self, stage: int) -> Whole:
+    def highs(self, stage: int) -> Ints:
         """Most copies of every label of a stage."""
-        most: Whole = self.high[stage, : self.size[stage]]
+        most: Ints = self.high[stage, : self.size[stage]]
         return most
 
-    def lengths(self, stage: int) -> Whole:
+    def lengths(self, stage: int) -> Ints:
         """Ticks of a batch of every label of a stage."""
-        ticks: Whole = self.ticks[stage, : self.size[stage]]
+        ticks: Ints = self.ticks[stage, : self.size[stage]]
         return ticks
 
 
@@ -126,7 +127,7 @@ class Relaxation:
         return reach(graph, _HOPS[graph.unit])
 
     @cached_property
-    def consumer(self) -> Whole:
+    def consumer(self) -> Ints:
         """Stage to which every pair belongs."""
         return np.repeat(np.arange(len(self.problem.demand)), np.diff(self.reach.pointer))
 

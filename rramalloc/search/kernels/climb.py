@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_part
+from rramalloc.ndarrays import Ints
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
 from rramalloc.search.kernels.schedule import accept, retime, time_all, undo
 from rramalloc.timing.kernel import NEVER
@@ -97,7 +97,7 @@ class Climb(NamedTuple):
     turn: Turn
 
     @classmethod
-    def of(cls, copies: npt.NDArray[np.int64]) -> Climb:
+    def of(cls, copies: Ints) -> Climb:
         """Return a climb that begins at these copies."""
         n = len(copies)
         drops, cost, new = np.zeros((3, n + 1), dtype=np.int64)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled_part
-from rramalloc.timing.stage_graph import EXACTLY, BatchTicks
+from rramalloc.rounding import EXACTLY
+from rramalloc.timing.stage_graph import BatchTicks
 
 
 class Clock(NamedTuple):

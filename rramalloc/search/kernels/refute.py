@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.ndarrays import Ints
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.kernels.propagate import least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
@@ -42,9 +42,9 @@ class OpenBoxes(NamedTuple):
     @classmethod
     def of(
         cls,
-        windows: npt.NDArray[np.int64],
-        low: npt.NDArray[np.int64],
-        high: npt.NDArray[np.int64],
+        windows: Ints,
+        low: Ints,
+        high: Ints,
         near: int,
         most_nodes: int,
     ) -> OpenBoxes:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.compiled import compiled_inline, compiled_part
+from rramalloc.ndarrays import Ints
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, Timeline, run_stage
 from rramalloc.timing.stage_graph import FlatEdges
-
-Ints = npt.NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
