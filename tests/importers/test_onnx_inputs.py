@@ -404,6 +404,22 @@ FIRST_AXES = {  # operators on x; its shape; windows of the last layer, or what 
         [("MatMul", "x m", {}), ("Einsum", "o x", {"equation": "bid,bjd->bij"})],
         16,
     ),
+    "batch merged with heads and with tokens": (
+        (8, 16, 64),
+        [
+            ("Transpose", "x", {"perm": [1, 0, 2]}),
+            ("MatMul", "o m", {}),
+            ("Reshape", "o heads_merged", {}),
+            ("Transpose", "o", {"perm": [1, 0, 2]}),
+            ("Reshape", "o heads", {}),
+            ("MatMul", "o o", {}),
+            ("Transpose", "o", {"perm": [2, 0, 1, 3]}),
+            ("Reshape", "o tokens_merged", {}),
+            ("MatMul", "o m", {}),
+            ("Reshape", "o tokens", {}),
+        ],
+        16,
+    ),
     "sequence first": ((30, 1, 16), [("LSTM", "x W R", {"hidden_size": 32})], 30),
     "batch second": (
         (1, 30, 16),
@@ -432,6 +448,10 @@ CONSTANTS = {
     "w2": weight("w2", 4, 3, 3, 1),
     "m": weight("m", 64, 64),
     "positions": weight("positions", 128, 64),
+    "heads_merged": ints("heads_merged", 16, 32, 16),
+    "heads": ints("heads", 8, 4, 16, 16),
+    "tokens_merged": ints("tokens_merged", 128, 64),
+    "tokens": ints("tokens", 16, 8, 64),
     "W": weight("W", 1, 128, 16),
     "R": weight("R", 1, 128, 32),
 }

@@ -121,7 +121,7 @@ def from_model(
         graph = graph_of(model, where, names, given, has_options=not source)
         check_decided(graph, graph.computed)
         inputs = inputs_of(graph, input_shapes, given)
-        inputs = settled(inputs, _verdicts(graph, inputs), where)
+        inputs = settled(inputs, _first_axes(graph, inputs), where)
         drawing, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
@@ -138,14 +138,16 @@ def from_model(
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
 
 
-def _verdicts(graph: Graph, inputs: Inputs) -> Mapping[str, bool]:
-    """Return True for each input whose first axis the model treats as a batch, as far as that shows."""
+def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
+    """Return whether the model treats the first axes of its inputs as batches, as far as that shows."""
     stored = {tensor.name for tensor in graph.proto.initializer}
-    axes = FirstAxes([name for name, dims in inputs.data.items() if dims and dims[0] > 1], stored)
+    axes = FirstAxes(
+        {name: dims[0] for name, dims in inputs.data.items() if dims and dims[0] > 1}, inputs.open, stored
+    )
     if axes.pending:
         with contextlib.suppress(SpecError, AllDecidedError):
             _import(graph, inputs, {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}, axes)
-    return axes.verdicts
+    return axes
 
 
 def _fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
@@ -175,6 +177,7 @@ def _import(
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
     }
     drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names, external)
+    drawing.batch_places = inputs.batch_places
     values: dict[str, Value] = _stored(
         [proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where
     )

@@ -6,8 +6,8 @@ import math
 import re
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -111,7 +111,8 @@ class Inputs:
     """Shapes of the inputs: data, and weights that the file lists as inputs; values of those that are given.
 
     open: what the file calls the first axis where it leaves its length open; given: inputs with a shape that
-    the user gave; batch: the batch that was replaced by 1, 1 if none; notes: what was assumed of first axes.
+    the user gave; batch: the batch that was replaced by 1, 1 if none; batch_places: axis of each tensor that
+    holds it, where known; notes: what was assumed of first axes.
     """
 
     data: Mapping[str, Dims]
@@ -120,6 +121,7 @@ class Inputs:
     open: Mapping[str, str]
     given: frozenset[str]
     batch: int = 1
+    batch_places: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -229,13 +231,13 @@ def _note(names: Sequence[str], kind: str, why: str) -> str:
     return f"input {brief(names[0])}{more}: taken as {kind}, {why}"
 
 
-def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
+def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
     """Return the inputs with every first axis that is a batch as 1.
 
-    verdicts: whether the model treats the first axis of an input as a batch, where that shows. Raises
+    axes: says whether the model treats the first axis of an input as a batch, where that shows. Raises
     UnsupportedError for an open first axis that is none, or may be none.
     """
-    data, notes, batch = dict(inputs.data), list(inputs.notes), 1
+    data, notes, batch, verdicts = dict(inputs.data), list(inputs.notes), 1, axes.verdicts
     proven = [name for name, verdict in verdicts.items() if verdict]
     ones = {
         name
@@ -273,7 +275,7 @@ def settled(inputs: Inputs, verdicts: Mapping[str, bool], where: str) -> Inputs:
                 batch = dims[0] if batch == 1 else batch
                 notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
                 data[name] = (1, *dims[1:])
-    return replace(inputs, data=data, batch=batch, notes=tuple(notes))
+    return replace(inputs, data=data, batch=batch, batch_places=axes.batch_places, notes=tuple(notes))
 
 
 def layouts_of(dims: Dims) -> tuple[Layout, ...]:
@@ -519,8 +521,15 @@ _ALONG |= {"TopK": -1, "Gather": 0, "GatherElements": 0}
 _REGROUPED = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
+class Place(NamedTuple):
+    """Where a first axis lies in a tensor: in this axis, behind `outer` places of what was merged into it."""
+
+    axis: int
+    outer: int = 1
+
+
 class AllDecidedError(Exception):
-    """Every input has a verdict."""
+    """Every input has a verdict, and no place of a fixed batch has to be found."""
 
 
 class FirstAxes:
@@ -528,49 +537,69 @@ class FirstAxes:
 
     A batch is kept apart from everything else: a convolution, a pooling, an attention or a product of
     computed stacks of matrices has it in front. An axis along which values are mixed, picked or told apart is
-    none.
+    none. A batch whose length the file fixes is followed to the end, as targets of Reshape may hold it at any
+    place.
 
-    verdicts: whether it is a batch, for inputs where that shows; stored: tensors with values in the file.
+    lengths: of the first axes, by input; opened: inputs whose first axis has no length in the file; verdicts:
+    whether it is a batch, for inputs where that shows; stored: tensors with values in the file.
     """
 
-    def __init__(self, names: Sequence[str], stored: Collection[str]) -> None:
+    def __init__(self, lengths: Mapping[str, int], opened: Collection[str], stored: Collection[str]) -> None:
         self.verdicts: dict[str, bool] = {}
-        self.pending = set(names)
-        self._at: dict[str, dict[str, int]] = {name: {name: 0} for name in names}
+        self.pending = set(lengths)
+        self._followed: set[str] = set()
+        self._lengths = dict(lengths)
+        self._opened = opened
+        self._at: dict[str, dict[str, Place]] = {name: {name: Place(0)} for name in lengths}
         self._stored = stored
 
     def judge(self, step: Step) -> None:
         """Find verdicts that an operator gives. Raises AllDecidedError after the last one."""
         for index, source, place in self._tracked(step):
-            verdict = self._verdict(step, index, place)
+            verdict = self._verdict(step, index, place.axis) if source in self.pending else None
             if verdict is not None:
                 self._decide(source, verdict)
+
+    @property
+    def batch_places(self) -> dict[str, int]:
+        """Axis of every tensor that holds a batch whose length the file fixes."""
+        return {
+            name: place.axis
+            for name, places in self._at.items()
+            for source, place in places.items()
+            if source in self._followed
+        }
 
     def carry(self, step: Step, results: Sequence[Value]) -> None:
         """Follow the axes to an operator's results. Raises AllDecidedError."""
         for index, source, place in self._tracked(step):
             for name, value in zip(step.proto.output, results, strict=True):
-                if not isinstance(value, Tensor) or source not in self.pending:
+                if not isinstance(value, Tensor) or not self._is_tracked(source):
                     continue
-                there = _carried(step, index, place, value.dims)
-                size = step.dims(index)[place]
-                if there is not None and 0 <= there < len(value.dims) and value.dims[there] % size == 0:
+                length = self._lengths[source]
+                there = _carried(step, index, place, length, value.dims)
+                if there is not None and _holds(value.dims, there, length):
                     self._at.setdefault(name, {})[source] = there
-                elif there is not None:
+                elif there is not None and source in self.pending:
                     self._decide(source, False)
 
-    def _tracked(self, step: Step) -> list[tuple[int, str, int]]:
+    def _tracked(self, step: Step) -> list[tuple[int, str, Place]]:
         return [
             (index, source, place)
             for index, name in enumerate(step.proto.input)
             for source, place in self._at.get(name, {}).items()
-            if source in self.pending
+            if self._is_tracked(source)
         ]
+
+    def _is_tracked(self, source: str) -> bool:
+        return source in self.pending or source in self._followed
 
     def _decide(self, source: str, verdict: bool) -> None:
         self.verdicts[source] = verdict
         self.pending.discard(source)
-        if not self.pending:
+        if verdict and source not in self._opened:
+            self._followed.add(source)
+        if not self.pending and not self._followed:
             raise AllDecidedError
 
     def _verdict(self, step: Step, index: int, place: int) -> bool | None:
@@ -635,15 +664,33 @@ def _of_equation(step: Step, index: int, place: int) -> bool | None:
     return True if any(isinstance(value, Tensor) for value in others) else None
 
 
-def _carried(step: Step, index: int, place: int, out: Dims) -> int | None:
-    """Return the place of an input's axis in a result of these dims, -1 if it was cut, None if unknown."""
+def _holds(dims: Dims, place: Place, length: int) -> bool:
+    """Return True if a tensor of these dims may hold a whole first axis of this length there."""
+    return 0 <= place.axis < len(dims) and dims[place.axis] % (place.outer * length) == 0
+
+
+def _carried(step: Step, index: int, place: Place, length: int, out: Dims) -> Place | None:
+    """Return the place in a result of these dims of a first axis, axis -1 if it was cut, None if unknown.
+
+    length: of the first axis.
+    """
+    if step.op not in _REGROUPED:
+        axis = _carried_axis(step, index, place.axis, out)
+        return None if axis is None else Place(axis, place.outer)
+    # axes are merged and split, the order of the elements stays
+    outer = math.prod(step.dims(index)[: place.axis]) * place.outer
+    for axis in range(len(out)):
+        before = math.prod(out[:axis])
+        if before and outer % before == 0 and _holds(out, Place(axis, outer // before), length):
+            return Place(axis, outer // before)
+    return Place(-1)
+
+
+def _carried_axis(step: Step, index: int, place: int, out: Dims) -> int | None:
+    """Return the axis of a result that an input's axis becomes, -1 if it was cut, None if unknown."""
     dims, op = step.dims(index), step.op
     if op == "Transpose":
         return permutation(step, len(dims)).index(place)
-    if op in _REGROUPED:
-        before = math.prod(dims[:place])
-        fits = (k for k, size in enumerate(out) if size > 1 and math.prod(out[:k]) == before)
-        return next(fits, -1)
     if op == "Gather":
         axis = step.axis(step.integer("axis", 0), len(step.dims(0)))
         return axis + place if index else place + (len(out) - len(dims)) * (place > axis)

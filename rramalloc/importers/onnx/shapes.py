@@ -255,8 +255,9 @@ def reshaped(step: Step, dims: Dims, target: Dims) -> Dims:
     if not step.integer("allowzero", 0):
         wanted[: len(dims)] = [have if size == 0 else size for have, size in zip(dims, wanted, strict=False)]
     tried = [wanted]
-    if wanted and batch > 1 and wanted[0] % batch == 0:
-        tried.insert(0, [wanted[0] // batch or wanted[0], *wanted[1:]])
+    place = step.drawing.batch_places.get(step.proto.output[0], 0)
+    if place < len(wanted) and batch > 1 and wanted[place] % batch == 0:
+        tried.insert(0, [*wanted[:place], wanted[place] // batch or wanted[place], *wanted[place + 1 :]])
     for each in tried if min(wanted, default=1) >= -1 else ():
         try:  # a view of one element: nothing is copied
             return np.broadcast_to(np.False_, dims).reshape(each).shape

@@ -47,7 +47,8 @@ Uses = Mapping[str, Sequence[tuple[str, int]]]
 class Drawing(GraphBuilder):
     """A graph builder that visits the ONNX nodes in order.
 
-    batch: the batch that the file fixes, everywhere taken as 1; uses: which operators read each ONNX tensor;
+    batch: the batch that the file fixes, everywhere taken as 1; batch_places: axis of each tensor that holds
+    it, where known; uses: which operators read each ONNX tensor;
     room: elements of constants that may still be evaluated; moves: how often axes changed between grid and
     channels; external: names of tensors whose values are in another file.
     """
@@ -57,6 +58,7 @@ class Drawing(GraphBuilder):
     ) -> None:
         super().__init__(where, taken)
         self.batch, self.uses, self.external = batch, uses, external
+        self.batch_places: Mapping[str, int] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
 
     def takes(self, array: Array) -> bool:
