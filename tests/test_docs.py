@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -162,3 +166,20 @@ def test_notebooks_are_pages(hooks: ModuleType) -> None:
 )
 def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -> None:
     assert bool(hooks.LOADED.search(tag)) == loads
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> None:
+    """All go into one copy of the source, compiled code and all; a limit of cores then changes answers."""
+    root = DOCS.parent
+    shutil.copytree(root / "rramalloc", tmp_path / "rramalloc")
+    guide = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    patches = re.findall(r"^```diff\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert len(patches) == 4
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for patch in patches:
+        subprocess.run(["git", "apply"], cwd=tmp_path, input=patch, text=True, check=True)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/allocation/test_cores.py"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

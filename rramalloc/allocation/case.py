@@ -262,7 +262,8 @@ class Case:
             need, have = (f"{own / resources.per_unit:,.10g}" for own in (error.need, error.have))
             words = f"every layer once takes {need} {resources.unit} or more"
             if error.need >= 2**60:
-                words = "no choice of a kind for every layer keeps to the arrays that each kind has"
+                limits = ", ".join(f"{axis.limit} {axis.name}" for axis in resources.axes)
+                words = f"no choice of a kind for every layer keeps to all limits: {limits}"
             raise SpecError(
                 "arrays",
                 f"{words}, the kinds have {have} {resources.unit} in all: raise their `arrays` (or --arrays "

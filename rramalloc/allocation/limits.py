@@ -15,7 +15,13 @@ from rramalloc.units import amount
 
 CopyLimits = Mapping[str, tuple[int, int]]
 """The fewest and the most copies of layers, by name."""
-UNITS = {"area_um2": "um2", "energy_pj": "pJ", "power_mw": "mW", "latency_ns": "ns", "interval_ns": "ns"}
+UNITS = {
+    "area_um2": "um2",
+    "energy_pj": "pJ",
+    "power_mw": "mW",
+    "latency_ns": "ns",
+    "interval_ns": "ns",
+}
 """Unit of every quantity that may be limited."""
 _RANGE = re.compile(r"([0-9]{1,12})?(\.\.)?([0-9]{1,12})?")
 _EXAMPLES = "a number such as 4, or a range such as 2..8, 2.. or ..8"
