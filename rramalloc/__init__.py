@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rramalloc.mapping.fold import fold_input as fold_input
     from rramalloc.mapping.fold import fold_weights as fold_weights
     from rramalloc.network.network import Network as Network
+    from rramalloc.reading import read as read
     from rramalloc.search.problem import Problem as Problem
     from rramalloc.timing.latency_table import load_latency_table as load_latency_table
     from rramalloc.timing.stage_graph import StageGraph as StageGraph
@@ -100,6 +101,7 @@ _NAMES = {
     "rramalloc.importers.torch": "from_torch",
     "rramalloc.mapping.fold": "fold_index fold_input fold_weights",
     "rramalloc.network.network": "Network",
+    "rramalloc.reading": "read",
     "rramalloc.commands.verify.verify": "verify",
     "rramalloc.commands.place.place": "place",
     "rramalloc.commands.place.placement": "Placement",

@@ -39,7 +39,7 @@ from rramalloc.records import brief, check_known, check_range
 from rramalloc.search.fewest import Target
 from rramalloc.search.objective import check_method
 from rramalloc.search.work import Progress, Work
-from rramalloc.timing.measured_steps import LatencyTableLike
+from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.units import amount
 
 

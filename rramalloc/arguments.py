@@ -19,7 +19,7 @@ from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 _MOST_BITS = 1024  # of an integer of NumPy or a caller: larger ones take long to print in a message
-_HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.measured_steps")
+_HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.latency_table")
 """Modules with the types of shared arguments."""
 _PLAIN = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
 

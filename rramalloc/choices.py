@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rramalloc.hardware.hardware import CrossbarLike
     from rramalloc.hardware.loader import HardwareLike
     from rramalloc.importers import InputShapes, InputValues
-    from rramalloc.timing.measured_steps import LatencyTableLike
+    from rramalloc.timing.latency_table import LatencyTableLike
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """Layout of weights on crossbars (docs/sources/model.md 3)."""
@@ -112,9 +112,10 @@ AtMostLike = Sequence[str] | MappingOf[str, float | str]
 class CaseArguments(MappedArguments, total=False):
     """Arguments of an allocation.
 
-    latency_table: measured step times, or their file, instead of the hardware's; copies: of layers, by name
-    or pattern, that are held or limited; copies_divide: of what copies must be a divisor; at_most: limits of
-    area_um2, energy_pj, power_mw, latency_ns and interval_ns (docs/sources/model.md 15).
+    latency_table: measured step times instead of the hardware's: a LatencyTable, a file, a dict of its form;
+    copies: of layers, by name or pattern, that are held or limited; copies_divide: of what copies must be a
+    divisor; at_most: limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns
+    (docs/sources/model.md 15).
     """
 
     latency_table: LatencyTableLike | None

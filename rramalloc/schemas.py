@@ -37,6 +37,8 @@ _RECORDS = {
     "placement": "rramalloc.commands.place.placement:Placement",
     "verification": "rramalloc.commands.verify.verification:Verification",
     "export": "rramalloc.commands.export.targets.json:ExportDocument",
+    "exported": "rramalloc.commands.export.bundle:Export",
+    "export-check": "rramalloc.commands.export.bundle:ExportCheck",
     "chiplet": "rramalloc.commands.chiplet.description:Description",
     "chiplet-cost": "rramalloc.commands.chiplet.cost:ChipletCost",
     "chiplet-comparison": "rramalloc.commands.chiplet.cost:ChipletComparison",

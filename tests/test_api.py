@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import multiprocessing
 import pickle
@@ -9,11 +10,14 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rramalloc
 from rramalloc.errors import SpecError
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 
 def test_public_calls_are_tasks_of_other_processes() -> None:
@@ -33,6 +37,100 @@ def test_progress_never_changes_a_result() -> None:
     assert told[-1] == (followed.makespan, followed.lower_bound)
     assert followed == rramalloc.optimize("alexnet", 400)
     assert followed == rramalloc.optimize("alexnet", 400, progress=False)
+
+
+NODES = [
+    {"name": "in", "op": "input", "shape": [1, 6, 6]},
+    {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
+]
+
+
+class Steps:
+    """A simulator whose figure is the makespan."""
+
+    name = "steps"
+
+    def evaluate(self, network: rramalloc.Network, allocation: rramalloc.Allocation) -> float:
+        return allocation.makespan
+
+
+def calls_with(argument: str) -> list[str]:
+    """Names of the public calls that take an argument."""
+    calls = {name: getattr(rramalloc, name) for name in dir(rramalloc)}
+    return [
+        name
+        for name, call in calls.items()
+        if inspect.isfunction(call) and argument in inspect.signature(call).parameters
+    ]
+
+
+def same_with_document(name: str, argument: str, given: Any) -> bool:
+    """Whether a call says the same of an object and of the dict that its file holds."""
+    network = rramalloc.Network.build("small", NODES)
+    allocation = rramalloc.optimize(network, 4, work=0, hardware=machine())
+    values: dict[str, Any] = {
+        "network": network, "source": network, "arrays": 4, "allocation": allocation,
+        "simulator": Steps(), "table": given,
+    }  # fmt: skip
+    call = getattr(rramalloc, name)
+    taken = inspect.signature(call).parameters
+    arguments = {key: value for key, value in values.items() if key in taken} | {"work": 0}
+    arguments |= {"hardware": machine()} | {"methods": ["none"], "seeds": 1, "evaluations": 2}
+    if name == "export":
+        arguments |= {"target": "json"}
+    if name == "evaluate":
+        arguments |= {"chip": machine()}
+    if name == "chiplet_cost":
+        arguments |= {"placement": rramalloc.place(network, allocation)}
+    if name == "explain":
+        del arguments["allocation"]
+    kept = {key: value for key, value in arguments.items() if key in taken}
+    results = [call(**kept | {argument: value}) for value in (given, given.to_dict())]
+    return bool(results[0].to_dict() == results[1].to_dict())
+
+
+def machine() -> rramalloc.Hardware:
+    """A hardware with all tables that a call may need."""
+    document = rramalloc.load_hardware("isaac").to_dict()
+    document["chip"] |= {"hop_ns_tile": 1.0, "hop_ns_chip": 10.0}
+    document["chip"] |= {"bandwidth_tile_gb_s": 32.0, "bandwidth_chip_gb_s": 12.8}
+    document["write"] = {"write_ns_per_row": 5.0}
+    document["units"] = {
+        "processors": 4, "storage_units": 4, "unit_bytes": 65536,
+        "bandwidth_in_gb_s": 10.0, "bandwidth_out_gb_s": 10.0,
+    }  # fmt: skip
+    return rramalloc.Hardware.model_validate(document)
+
+
+@pytest.mark.parametrize("name", [*calls_with("hardware"), "evaluate"])
+def test_every_call_takes_hardware_as_a_dict(name: str) -> None:
+    assert same_with_document(name, "chip" if name == "evaluate" else "hardware", machine())
+
+
+@pytest.mark.parametrize("name", [*calls_with("latency_table"), "estimate_latency"])
+def test_every_call_takes_a_latency_table_as_a_dict(name: str) -> None:
+    network = rramalloc.Network.build("small", NODES)
+    row = MeasuredLayer.of(network, network.nodes[1]).model_dump()
+    table = LatencyTable(rows=(LatencyRow(**row, latency_ns=5000.0),))
+    if name == "optimize_reload":
+        with pytest.raises(SpecError, match="is not for --reload"):
+            same_with_document(name, "latency_table", table)
+        return
+    assert same_with_document(name, "table" if name == "estimate_latency" else "latency_table", table)
+
+
+def test_sweep_and_size_take_dicts_in_their_own(tmp_path: Path) -> None:
+    hardware = rramalloc.load_hardware("isaac").to_dict()
+    hardware["crossbar"]["cell_bits"] = 8
+    spec = {"networks": "alexnet", "arrays": 2000, "methods": "none", "hardware": hardware}
+    swept = rramalloc.sweep(spec, tmp_path / "swept", jobs=1)
+    once = rramalloc.optimize("alexnet", 2000, method="none", hardware=hardware)
+    assert [row["used"] for row in swept.rows()] == [once.arrays.used]
+    networks = [{"network": "alexnet", "target": 5000}]
+    sized = rramalloc.size({"networks": networks, "hardware": hardware, "minimise": "arrays"})
+    assert sized.chip.hardware.crossbar.cell_bits == 8
+    with pytest.raises(SpecError, match=r"hardware\[0\].*crossbar: this field is missing"):
+        rramalloc.sweep(spec | {"hardware": {"name": "x"}}, tmp_path / "other")
 
 
 def test_public_names_are_there_and_the_package_imports_nothing_heavy() -> None:

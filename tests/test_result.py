@@ -114,6 +114,9 @@ def test_a_result_has_all_forms(results: dict[str, Any], kind: str, tmp_path: Pa
     if kind != "Export":
         result.save(tmp_path / "result.json")
         assert json.loads((tmp_path / "result.json").read_text()) == result.to_dict()
+        again = rramalloc.read(tmp_path / "result.json")
+        assert again.to_dict() == result.to_dict()
+        assert again == result or kind in ("Evaluation", "Network", "SweepResult")
     page, tags = result._repr_html_(), Tags()
     tags.feed(page)
     tags.close()

@@ -35,7 +35,8 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, check_known, parse
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.latency_table import LatencyTableLike
+from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import (
     ExactTiming,
     blocks_by_name,

@@ -5,6 +5,7 @@ A table or value that a source does not give is left out; nothing is filled in s
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -21,6 +22,7 @@ from pydantic import (
 )
 
 from rramalloc.errors import SpecError
+from rramalloc.files import to_json, write_text
 from rramalloc.hardware.kinds import MOST_KINDS, PARTS_OF_ENERGY, Kind, check_kinds
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
@@ -592,6 +594,13 @@ class Hardware(ResultRecord):
             for field, value in values.items()
         ]
         return pd.DataFrame(rows, columns=["field", "value"], dtype=object)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the hardware as TOML if the name ends with .toml, else as JSON. Raises FileError."""
+        from rramalloc.hardware.loader import hardware_text
+
+        is_toml = os.fspath(path).lower().endswith(".toml")
+        write_text(path, hardware_text(self) if is_toml else to_json(self.to_dict()))
 
     @property
     def set_words(self) -> str:

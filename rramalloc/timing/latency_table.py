@@ -10,7 +10,7 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -164,6 +164,21 @@ class LatencyTable(ResultRecord):
 
 
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
+
+
+LatencyTableLike = LatencyTable | Mapping[str, Any] | str | os.PathLike[str]
+
+
+def as_latency_table(table: LatencyTableLike) -> LatencyTable:
+    """Return the table itself, that of a dict of its file's form, or the one that `load_latency_table` reads.
+
+    Raises FileError, SpecError.
+    """
+    if isinstance(table, LatencyTable):
+        return table
+    if isinstance(table, Mapping):
+        return parse(_TABLE, dict(table), "latency_table")
+    return load_latency_table(table)
 
 
 def load_latency_table(path: str | os.PathLike[str]) -> LatencyTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from rramalloc.errors import MissingLatencyError, SpecError
@@ -11,10 +10,9 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
-from rramalloc.timing.latency_table import LatencyTable, load_latency_table
+from rramalloc.timing.latency_table import LatencyTable, LatencyTableLike, as_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer
 
-LatencyTableLike = LatencyTable | str | os.PathLike[str]
 _LISTED = 8  # names in a message before "and N more"
 
 
@@ -110,13 +108,12 @@ def measured_steps(
     hardware: Hardware,
     own: MeasuredSteps | None = None,
 ) -> MeasuredSteps | None:
-    """Step times by a table or its file; without one those of the allocation, `own`.
+    """Step times by a table, its document or its file; without one those of the allocation, `own`.
 
     Raises FileError, SpecError, MissingLatencyError.
     """
     if table is not None:
-        loaded = table if isinstance(table, LatencyTable) else load_latency_table(table)
-        return MeasuredSteps.of(loaded, network, options, hardware)
+        return MeasuredSteps.of(as_latency_table(table), network, options, hardware)
     return None if own is None else own.completed(network, options.timed_stages(network), hardware)
 
 

@@ -41,7 +41,8 @@ from rramalloc.records import Record, brief
 from rramalloc.result import ResultRecord, frame_of
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.measured_steps import LatencyTableLike, MeasuredSteps, measured_steps
+from rramalloc.timing.latency_table import LatencyTableLike
+from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, quantity

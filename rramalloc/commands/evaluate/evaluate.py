@@ -36,7 +36,8 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief, check_range
 from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
 from rramalloc.search.work import Work
-from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.timing.latency_table import LatencyTableLike
+from rramalloc.timing.measured_steps import measured_steps
 
 
 def plan_of_copies(

@@ -35,7 +35,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
 from rramalloc.records import Record, absent, brief
-from rramalloc.result import Result, frame_of
+from rramalloc.result import Result, ResultRecord
 from rramalloc.units import one_line, rounded
 from rramalloc.version import __version__
 
@@ -206,7 +206,7 @@ class Proposal(Record):
     layers: tuple[ProposedLayer, ...]
 
 
-class EvaluationDocument(Record):
+class EvaluationDocument(ResultRecord):
     """Document that `evaluate --format json` prints.
 
     set_values: of the hardware of chip and precision, as in Hardware;
@@ -214,6 +214,9 @@ class EvaluationDocument(Record):
     strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
     allocations; proposal: None without --arrays.
     """
+
+    rows_in = "tasks"
+    columns = "name, operator, windows, subtasks, in_ns, compute_ns, out_ns, time_ns, dominant"
 
     format: Literal["rramalloc-evaluation/1"] = FORMAT
     rramalloc_version: str
@@ -234,9 +237,9 @@ class EvaluationDocument(Record):
     proposal: Proposal | None = None
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document of the evaluation's file."""
-        return self.model_dump(mode="json")
+    def _headline(self) -> tuple[str, str]:
+        best = f"strategy {one_line(self.best, 60)} takes {rounded(self.time_ns)} ns"
+        return self.network.name, f"{best}, the best of {self.strategies:,}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,13 +346,10 @@ class Evaluation(Result):
             )
 
     def _headline(self) -> tuple[str, str]:
-        document = self.document
-        best = f"strategy {one_line(document.best, 60)} takes {rounded(document.time_ns)} ns"
-        return document.network.name, f"{best}, the best of {document.strategies:,}"
+        return self.document._headline()
 
     def _table(self) -> pd.DataFrame:
-        times = ("in_ns", "compute_ns", "out_ns", "time_ns", "dominant")
-        return frame_of(self.document.tasks, ("name", "operator", "windows", "subtasks", *times))
+        return self.document._table()
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.critical_path import critical_path, describe
-from rramalloc.timing.measured_steps import LatencyTableLike
+from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.version import __version__
 
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"

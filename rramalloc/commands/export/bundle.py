@@ -32,10 +32,11 @@ _SEAL = "Written by rramalloc; sha256 of all files up to this line: "
 
 
 class Remark(Record):
-    """One thing that the tool does in another way; layer: None if it concerns all.
+    """One thing that the tool does in another way.
 
-    kind: "rounded" a number the tool will round, "ignored" what it does not look at, "changed" what is
-    written or counted in another way, "note" what its user should know.
+    layer: None if it concerns all; text: what it is; kind: "rounded" a number the tool will round, "ignored"
+    what it does not look at, "changed" what is written or counted in another way, "note" what its user should
+    know.
     """
 
     layer: str | None
@@ -49,7 +50,10 @@ def remark(kind: Kind, text: str, layer: str | None = None) -> Remark:
 
 
 class ExportedFile(Record):
-    """A file of an export: its name within the folder, its text, and what it is, in one line."""
+    """A file of an export.
+
+    name: within the folder; text: its content; about: what it is, in one line.
+    """
 
     name: str
     text: str
@@ -83,7 +87,10 @@ class Bundle(NamedTuple):
 
 
 class Export(ResultRecord):
-    """An allocation in the files of one tool. files: one or more; remarks: what the tool does otherwise."""
+    """An allocation in the files of one tool.
+
+    target: the tool, csv or json; files: one or more; remarks: what the tool does otherwise.
+    """
 
     rows_in = "remarks"
 
@@ -131,7 +138,7 @@ class Export(ResultRecord):
 class CheckedTool(Record):
     """A target, and whether its files can hold an allocation.
 
-    remarks: number of those that it has if it does; reason: why it does not.
+    taken: whether they can; remarks: number of those that it has if it does; reason: why it does not.
     """
 
     name: str
@@ -141,7 +148,10 @@ class CheckedTool(Record):
 
 
 class ExportCheck(ResultRecord):
-    """The targets of export with what each of them says of an allocation."""
+    """The targets of export.
+
+    tools: what each of them says of an allocation.
+    """
 
     rows_in = "tools"
 

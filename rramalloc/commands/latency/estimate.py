@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.network.network import Network
+from rramalloc.importers import NetworkLike, as_network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
-from rramalloc.timing.latency_table import Flag, LatencyTable
+from rramalloc.timing.latency_table import Flag, LatencyTableLike, as_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 from rramalloc.units import counted, rounded
 
@@ -53,11 +53,23 @@ class LatencyEstimate(ResultRecord):
         return self.network.name, f"{rounded(self.total_ns)} ns in {counted(len(self.layers), 'layer')}{end}"
 
 
-def estimate_latency(network: Network, table: LatencyTable) -> LatencyEstimate:
+def estimate_latency(network: NetworkLike, table: LatencyTableLike) -> LatencyEstimate:
     """Return the sum over all layers of a network.
 
-    Raises MissingLatencyError if the table lacks a layer with weights.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    table
+        The measured latencies, their file, or a dict of its form.
+
+    Raises
+    ------
+    RramallocError
+        MissingLatencyError if the table lacks a layer with weights; FileError, SpecError.
     """
+    network = as_network(network)
+    table = as_latency_table(table)
     timed = timed_nodes(network)
     table.lookup(network, [node for node in timed if isinstance(node, Stage)])
     rows = [(node, table.find(network, node)) for node in timed]

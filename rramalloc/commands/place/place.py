@@ -48,7 +48,8 @@ from rramalloc.network.network import Network
 from rramalloc.records import check_range
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
-from rramalloc.timing.measured_steps import LatencyTableLike, measured_steps
+from rramalloc.timing.latency_table import LatencyTableLike
+from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.simulate import blocks_by_name, replication_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__

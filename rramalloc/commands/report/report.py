@@ -12,8 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
@@ -26,8 +24,8 @@ from rramalloc.files import check_writable, parse_json, read_bytes, read_text, t
 from rramalloc.network.network import Network
 from rramalloc.page.section import LEVELS, Detail, Section, Table
 from rramalloc.page.timed import Networks, Timed, time_allocation, time_simulation
-from rramalloc.records import Record, brief, parse
-from rramalloc.schemas import record_of
+from rramalloc.reading import RESULT_LIMIT_BYTES, format_name, result_of
+from rramalloc.records import Record, brief
 from rramalloc.version import __version__
 
 SECTIONS = {
@@ -54,7 +52,6 @@ SECTIONS = {
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
 MOST_FILES = 40  # of a page, which shows each in a section
 _ASSET_LIMIT_BYTES = 2**20  # of a file of the package
-_FILE_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
 _LONGEST_TITLE = 200  # letters
 
 
@@ -145,7 +142,7 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
     a chart."""
-    module, _, function = SECTIONS[_name(source.result.format)].partition(":")
+    module, _, function = SECTIONS[format_name(source.result.format)].partition(":")
     made = getattr(import_module(f"rramalloc.{module}"), function)
     of_layers = isinstance(source.result, Allocation | Simulation)
     try:
@@ -156,11 +153,6 @@ def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> 
     except (ValueError, LookupError, ArithmeticError) as error:
         words = f"was changed: its parts do not fit each other ({error}); make it again"
         raise SpecError(source.path, words) from error
-
-
-def _name(text: object) -> str:
-    """Return the name of a format, "allocation" of "rramalloc-allocation/1"."""
-    return str(text).removeprefix("rramalloc-").removesuffix("/1")
 
 
 def _page(
@@ -232,7 +224,7 @@ def read_source(given: Any) -> Source:
     if not isinstance(given, str | os.PathLike | Record):
         given = getattr(given, "document", given)  # of an evaluation
     if isinstance(given, Record):
-        if _name(getattr(given, "format", None)) not in SECTIONS:
+        if format_name(getattr(given, "format", None)) not in SECTIONS:
             raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
         return _hashed(f"({type(given).__name__})", given)
     path = os.fspath(given)
@@ -240,7 +232,7 @@ def read_source(given: Any) -> Source:
         from rramalloc.commands.sweep.sweep import read_sweep
 
         return _hashed(path, read_sweep(path))
-    content = read_bytes(path, _FILE_LIMIT_BYTES)
+    content = read_bytes(path, RESULT_LIMIT_BYTES)
     return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
 
 
@@ -260,10 +252,10 @@ def _parsed(content: bytes, where: str) -> Record:
         raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     if not isinstance(document, dict):
         raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
-    name = _name(document.get("format"))
-    if name not in SECTIONS:
+    if format_name(document.get("format")) not in SECTIONS:
         raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
-    return parse(TypeAdapter(record_of(name)), document, where)
+    result: Record = result_of(document, where)
+    return result
 
 
 def _known() -> str:

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from rramalloc.allocation.allocation import Allocation, Count
 from rramalloc.commands.size.question import Minimised, Stored
-from rramalloc.files import write_json, write_text
+from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import hardware_text
 from rramalloc.plots import SizingPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -150,6 +149,6 @@ class Sizing(ResultRecord):
         Raises FileError.
         """
         if os.fspath(path).endswith(".toml"):
-            write_text(path, hardware_text(self.chip.hardware))
+            self.chip.hardware.save(path)
         else:
             write_json(path, self.to_dict())

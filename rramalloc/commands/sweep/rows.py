@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
@@ -11,8 +11,12 @@ from pydantic.dataclasses import dataclass
 from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord
+from rramalloc.result import ResultRecord, frame_of
+from rramalloc.units import counted
 from rramalloc.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Found = dict[str, Any]
 """Columns of a row that are computed: the results, or the error."""
@@ -120,6 +124,17 @@ def columns_of_rows(spec: Spec) -> dict[str, Any]:
     return dict(COLUMNS) | {name: spec.kind(name) for name in spec.dotted}
 
 
+def frame_of_rows(rows: Iterable[dict[str, Any]], spec: Spec) -> pd.DataFrame:
+    """Return a data frame with one row per point, columns as in the file of rows; what a failed point lacks
+    is NA."""
+    import pandas as pd
+
+    dtypes = {int: "Int64", float: "float64", bool: "boolean"}
+    first = {name: (get_args(kind) or (kind,))[0] for name, kind in columns_of_rows(spec).items()}
+    frame = pd.DataFrame.from_records(rows, columns=[*first])
+    return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
+
+
 _OF_TABLES = [name.split(".") for name in SPELLED.values() if "." in name]
 
 
@@ -157,8 +172,10 @@ class SweptNetwork(Record):
     sha256: str
 
 
-class SweepDocument(Record):
+class SweepDocument(ResultRecord):
     """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid."""
+
+    rows_in = "rows"
 
     format: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
     rramalloc_version: str
@@ -183,6 +200,17 @@ class SweepDocument(Record):
         """Return the document of the file, without what is not given."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a data frame with one row per point, as that of the sweep's result."""
+        return frame_of_rows((row.to_dict() for row in self.rows or ()), self.spec)
+
+    def _table(self) -> pd.DataFrame:
+        return frame_of(summarise(self.rows or ()), SweepSummary._fields)
+
+    def _headline(self) -> tuple[str, str]:
+        failed = sum(row.makespan is None for row in self.rows or ())
+        return f"sweep {self.spec.name or ''}".rstrip(), f"{counted(self.points, 'point')}, {failed:,} failed"
 
 
 class SweepStatus(ResultRecord):

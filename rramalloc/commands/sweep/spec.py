@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -20,12 +20,12 @@ from rramalloc.errors import RramallocError, SpecError, suggestion
 from rramalloc.files import beside, read_toml
 from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
-from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
 from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
 from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, listed, parse
-from rramalloc.timing.latency_table import LatencyTable, load_latency_table
+from rramalloc.timing.latency_table import LatencyTable, as_latency_table
 from rramalloc.units import number_of
 from rramalloc.version import __version__
 
@@ -118,11 +118,12 @@ class Spec(Record):
 
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
     replace what the hardware says, None to keep it, and so does a list called by the dotted name of any value
-    ("timing.adc_ns"), of which "none" takes it away; hardware: presets or files; zip: groups of lists that
-    advance together instead of making a product; work: units of search of each point; inputs: how many
-    stream, whose time the objective latency then is; at_most: limits of quantities by their names;
-    copies, copies_divide, host: as those of `optimize`, of layers that every network has;
-    latency_table: file of measured step times of all points, instead of those of the hardware.
+    ("timing.adc_ns"), of which "none" takes it away; hardware: presets, files, or tables of their form;
+    zip: groups of lists that advance together instead of making a product; work: units of search of each
+    point; inputs: how many stream, whose time the objective latency then is; at_most: limits of quantities by
+    their names; copies, copies_divide, host: as those of `optimize`, of layers that every network has;
+    latency_table: measured step times of all points, a file or a table of its form, instead of those of the
+    hardware.
     Raises SpecError.
     """
 
@@ -134,7 +135,7 @@ class Spec(Record):
     arrays: Annotated[tuple[Annotated[int | str, BeforeValidator(_arrays)], ...], *_Values]
     crossbars: Annotated[tuple[Annotated[str, BeforeValidator(_crossbar)], ...], *_Values] | None = None
     methods: Annotated[tuple[Annotated[str, BeforeValidator(_method)], ...], *_Values] = ("auto",)
-    hardware: Annotated[tuple[_Text, ...], *_Values] = (DEFAULT_PRESET,)
+    hardware: Annotated[tuple[_Text | dict[str, Any], ...], *_Values] = (DEFAULT_PRESET,)
     mappings: Annotated[tuple[MappingName, ...], *_Values] = ("im2col",)
     cell_bits: _Bits | None = None
     objectives: Annotated[tuple[SweptObjective, ...], *_Values] = ("latency",)
@@ -152,7 +153,7 @@ class Spec(Record):
     copies: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
     copies_divide: Divided | None = None
     host: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
-    latency_table: _Text | None = None
+    latency_table: _Text | dict[str, Any] | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(listed)], ...], BeforeValidator(listed)
     ] = ()
@@ -261,7 +262,6 @@ def _dotted(name: str, value: Any) -> dict[str, Any]:
 _SPEC: TypeAdapter[Spec] = TypeAdapter(Spec)
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLE: TypeAdapter[LatencyTable] = TypeAdapter(LatencyTable)
-T = TypeVar("T")
 
 
 def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Spec, str, str]:
@@ -369,17 +369,19 @@ class Grid(NamedTuple):
         table = ""
         if spec.latency_table is not None:
             with _entry(f"{where}: latency_table"):
-                table = json.dumps(load_latency_table(os.path.join(folder, spec.latency_table)).to_dict())
+                measured = spec.latency_table
+                source = os.path.join(folder, measured) if isinstance(measured, str) else measured
+                table = json.dumps(as_latency_table(source).to_dict())
         networks: dict[tuple[str, str], str] = {}
         for index, entry in enumerate(spec.networks):
             with _entry(f"{where}: networks[{index}]"):
-                network = _read(partial(load, allow_partial=allow_partial), entry, folder)
+                network = load(beside(folder, entry), allow_partial=allow_partial)
                 text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
                 _add(networks, (network.name, network.sha256), text)
         hardware: dict[str, None] = {}
-        for index, entry in enumerate(spec.hardware):
+        for index, given in enumerate(spec.hardware):
             with _entry(f"{where}: hardware[{index}]"):
-                machine = _read(load_hardware, entry, folder)
+                machine = as_hardware(beside(folder, given) if isinstance(given, str) else given)
                 text = json.dumps(machine.to_dict())
                 for values in spec.axes.around_first(spec.of_hardware):
                     _chosen_json(text, json.dumps(spec.changes(values)))
@@ -414,11 +416,6 @@ def _add(entries: dict[Any, Any], key: object, value: object) -> None:
     if key in entries:
         raise SpecError("", f"is the same as [{list(entries).index(key)}]: give every one once")
     entries[key] = value
-
-
-def _read(read: Callable[[str], T], entry: str, folder: str) -> T:
-    """Read a file beside the spec, else what ships by that name."""
-    return read(beside(folder, entry))
 
 
 @contextmanager

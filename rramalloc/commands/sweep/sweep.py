@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, get_args
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -28,6 +28,7 @@ from rramalloc.commands.sweep.rows import (
     SweepStatus,
     SweepSummary,
     columns_of_rows,
+    frame_of_rows,
     row_of,
     summarise,
 )
@@ -114,13 +115,7 @@ class SweepResult(Result):
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point, columns as in the file of rows; what a failed point
         lacks is NA."""
-        import pandas as pd
-
-        dtypes = {int: "Int64", float: "float64", bool: "boolean"}
-        columns = columns_of_rows(self.document.spec)
-        first = {name: (get_args(kind) or (kind,))[0] for name, kind in columns.items()}
-        frame = pd.DataFrame.from_records(self.rows(), columns=[*first])
-        return frame.astype({name: dtypes[kind] for name, kind in first.items() if kind in dtypes})
+        return frame_of_rows(self.rows(), self.document.spec)
 
     def summary(self) -> list[SweepSummary]:
         """Return a line per network and method, in the order of their first points."""

@@ -1,0 +1,105 @@
+"""`read`: the result that a file holds, whatever call or command wrote it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from rramalloc.errors import SpecError, suggestion
+from rramalloc.files import parse_json, read_text
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.lazy import room
+from rramalloc.network.network import Network
+from rramalloc.records import brief, parse
+from rramalloc.schemas import record_of, schema_names
+from rramalloc.timing.latency_table import load_latency_table
+
+RESULT_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
+_PREFIX = "rramalloc-"
+_OF_SWEEPS = "rramalloc.commands.sweep.sweep:read_sweep"
+"""Reads the folder of a sweep; by name, as records are, since no part of the core knows of a command."""
+_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+_TABLES_OF_HARDWARE = ("crossbar", "precision")
+"""Tables that every hardware has, by which a document without `format` is recognised as one."""
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """Read a result that was saved: what a call returned and `save`, or `-o` of a command, wrote.
+
+    `load` reads networks of any kind; `read` reads the files that rramalloc itself writes.
+
+    Parameters
+    ----------
+    path
+        A JSON file with a `format` of this program, the JSON or TOML of a hardware, a latency table in CSV,
+        or the folder of a finished sweep.
+
+    Returns
+    -------
+    Allocation, Comparison, Network, ...
+        The type that the format names, equal to what was saved. Of an `Evaluation` or a sweep it is the
+        document, without the matrices of the one and the folder of the other.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read.
+    SpecError
+        It holds no result of this program, or one of another version.
+
+    Examples
+    --------
+    >>> import rramalloc
+    >>> rramalloc.optimize("alexnet", arrays=400).save("a.json")
+    >>> print(rramalloc.read("a.json"))
+    alexnet: 226 steps on 394 of 400 arrays, proven optimal for 4 % of the weights
+    """
+    shown = os.fspath(path)
+    if os.path.isdir(shown):
+        with room("sweep", "the folder of a sweep"):
+            read_sweep = resolve_name(_OF_SWEEPS)
+        return read_sweep(shown)
+    match Path(shown).suffix.lower():
+        case ".toml":
+            return load_hardware(path)
+        case ".csv":
+            return load_latency_table(path)
+    return result_of(parse_json(read_text(path, RESULT_LIMIT_BYTES), shown), shown)
+
+
+def result_of(document: object, where: str) -> Any:
+    """Return the result whose document this is. Raises SpecError; `where` names the file."""
+    if not isinstance(document, dict):
+        raise SpecError(where, f"must be a result of this program, got {brief(document)}")
+    name = format_name(document.get("format"))
+    if name == "network":
+        return Network.from_document(document, where)
+    if name in schema_names():
+        return parse(TypeAdapter(record_of(name)), document, where)
+    if "format" not in document and all(table in document for table in _TABLES_OF_HARDWARE):
+        return parse(_HARDWARE, document, where)
+    raise SpecError(where, _no_result(document))
+
+
+def format_name(text: object) -> str:
+    """Return the name of a format, "allocation" of "rramalloc-allocation/1"; empty for what is none."""
+    if not isinstance(text, str) or not text.startswith(_PREFIX):
+        return ""
+    return text.removeprefix(_PREFIX).rpartition("/")[0]
+
+
+def _no_result(document: dict[str, Any]) -> str:
+    """Say in words why a document is no result, and what reads it where that is known."""
+    if "format" not in document:
+        if "copies" in document or "replication" in document:
+            return "says how layers run and has no `format`: give it to `simulate` as the allocation"
+        return f"has no `format`; a result has one, such as {_PREFIX}allocation/1"
+    known = [f"{_PREFIX}{name}" for name in schema_names()]
+    text = str(document["format"])[:200]
+    hint = suggestion(text.rpartition("/")[0] or text, known) or f"known: {', '.join(schema_names())}"
+    return f"format: no result of this program has {brief(document['format'])}; {hint}"
