@@ -31,10 +31,10 @@ from rramalloc.search.objective import (
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 
-_BROKEN = 1e200
-"""Value of allocations that break a limit, times how far: more than any value that keeps to all."""
 OF_ARRAYS = frozenset({"area_um2"})
 """Quantities that follow from the numbers of arrays alone: the budget or an axis keeps to their limits."""
+_BROKEN = 1e200
+"""Value of allocations that break a limit, times how far: more than any value that keeps to all."""
 _MINIMISED: Mapping[str, type[Objective]] = {
     "latency_ns": Latency,
     "interval_ns": Interval,
