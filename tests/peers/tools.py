@@ -38,6 +38,7 @@ TOOLS = {
     "pimsyn": Tool("PIMSYN-NN.tar.gz"),
     "mnsim": Tool("MNSIM-2.0.tar.gz"),
     "neurosim": Tool("DNN_NeuroSim_V1.4.tar.gz"),
+    "neurosim-1.5": Tool("DNN_NeuroSim_V1.5.tar.gz"),
 }
 
 

@@ -1,10 +1,11 @@
-"""Build and run NeuroSim V1.4 on the exported network in the folder of this file: python run.py CHECKOUT
+"""Build and run NeuroSim on the exported network in the folder of this file: python run.py CHECKOUT
 
-CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4; it is not changed: a copy of its folder
-Inference_pytorch/NeuroSIM is edited and built with make, once for all exports with the same parameters, below
---build, by default in the user's cache. The edits set our values in Param.cpp, take `pipelineSpeedUp` from
-the environment, and let a short trace stand for all input vectors.
-Prints copies, arrays and tiles of every layer as NeuroSim counts them, its area and its time.
+CHECKOUT is a folder of https://github.com/neurosim/DNN_NeuroSim_V1.4, or of the branch 2DInferenceV1.5-dev of
+https://github.com/neurosim/NeuroSim; it is not changed: a copy of its C++ part, NeuroSIM, is edited and built
+with make, once for all exports with the same parameters, below --build, by default in the user's cache. The
+edits set our values in Param.cpp, take `pipelineSpeedUp` from the environment, and let a short trace stand
+for all input vectors.
+Prints the version, copies, arrays and tiles of every layer as NeuroSim counts them, its area and its time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+FOLDERS = ("Inference_pytorch/NeuroSIM", "NeuroSIM")
+"""Where the C++ part of a checkout is, in V1.4 and in V1.5."""
+READS_INTEGERS = "(val >> (param->numBitInput - 1 - i)) & 1"
+"""In Chip.cpp of V1.5: an input is an integer; in V1.4 it is one bit of it."""
 LEVELS = ("-1", "-.75", "-.5", "-.25", "0", ".25", ".5", ".75")
 TRACE_ROWS = 512
 """Rows of the weights; a larger matrix repeats them."""
@@ -56,7 +61,7 @@ SOURCES: dict[str, list[tuple[str, str, int]]] = {
         (r"\+= subArray->(read\w+);", r"+= share * subArray->\1;", 24),
     ],
 }
-"""Edits of a source: pattern, replacement, and how often it occurs in V1.4.
+"""Edits of a source: pattern, replacement, and how often it occurs in either version.
 
 A trace shorter than the matrix or the inputs of a layer repeats; what one input vector takes counts for all
 that it stands for. With a whole trace nothing changes.
@@ -65,24 +70,33 @@ that it stands for. With a whole trace nothing changes.
 
 def main() -> None:
     """Build and run the tool, and print its report."""
-    parser = argparse.ArgumentParser(description="Run NeuroSim V1.4 on this allocation.")
-    parser.add_argument("checkout", type=Path, help="folder of DNN_NeuroSim_V1.4")
+    parser = argparse.ArgumentParser(description="Run NeuroSim V1.4 or V1.5 on this allocation.")
+    parser.add_argument("checkout", type=Path, help="folder of DNN_NeuroSim_V1.4, or of NeuroSim V1.5")
     parser.add_argument("--build", type=Path, default=cache(), help="where its copy is built: %(default)s")
     parser.add_argument(
         "--vectors", type=int, default=1, help="input vectors of the random trace (default: 1)"
     )
     parser.add_argument("--own", action="store_true", help="NeuroSim's own copies in place of ours")
     arguments = parser.parse_args()
-    source = arguments.checkout.resolve() / "Inference_pytorch" / "NeuroSIM"
-    if not (source / "Chip.cpp").is_file():
-        sys.exit(
-            f"{arguments.checkout} is no checkout of DNN_NeuroSim_V1.4: it has no {source.name}/Chip.cpp"
-        )
+    source = cpp_part(arguments.checkout)
+    version = "1.5" if READS_INTEGERS in (source / "Chip.cpp").read_text("latin-1") else "1.4"
     settings = json.loads((HERE / "settings.json").read_text("utf-8"))
     build = built(source, arguments.build.resolve(), settings["parameters"])
-    text = simulate(build, settings, max(1, arguments.vectors), own=arguments.own)
+    vectors = max(1, arguments.vectors)
+    text = simulate(build, settings, vectors, as_integers=version == "1.5", own=arguments.own)
     (HERE / "report.txt").write_text(text, "utf-8")
+    print(f"version {version}")
     report(text, settings, own=arguments.own)
+
+
+def cpp_part(checkout: Path) -> Path:
+    """Return the folder of the C++ sources in a checkout; exit if it has none."""
+    for folder in FOLDERS:
+        if (checkout / folder / "Chip.cpp").is_file():
+            return (checkout / folder).resolve()
+    sys.exit(
+        f"{checkout} is no checkout of NeuroSim V1.4 or V1.5: it has no {' or '.join(FOLDERS)} with Chip.cpp"
+    )
 
 
 def cache() -> Path:
@@ -124,7 +138,7 @@ def edited(path: Path, parameters: dict[str, Any]) -> str:
     for pattern, replacement, times in edits(path.name, parameters):
         text, count = re.subn(pattern, replacement, text)
         if count != times:
-            sys.exit(f"{path.name}: {pattern!r} occurs {count} times, in V1.4 {times} times")
+            sys.exit(f"{path.name}: {pattern!r} occurs {count} times, in V1.4 and V1.5 {times} times")
     return text
 
 
@@ -136,14 +150,16 @@ def edits(name: str, parameters: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(rf"(?m)^\t{key} = \w+;", f"\t{key} = {value};", 1) for key, value in values.items()]
 
 
-def simulate(build: Path, settings: dict[str, Any], vectors: int, *, own: bool) -> str:
-    """Return the output of `main`."""
+def simulate(build: Path, settings: dict[str, Any], vectors: int, *, as_integers: bool, own: bool) -> str:
+    """Return the output of `main`; as_integers: an input of the trace is one number, not one for each bit."""
     draw = random.Random(0)  # noqa: S311
-    bits = vectors * settings["input_bits"]
-    traces = {
-        "weights.csv": [draw.choices(LEVELS, k=TRACE_COLUMNS) for _ in range(TRACE_ROWS)],
-        "inputs.csv": [draw.choices("01", k=bits) for _ in range(TRACE_ROWS)],
-    }
+    bits = settings["input_bits"]
+    weights = [draw.choices(LEVELS, k=TRACE_COLUMNS) for _ in range(TRACE_ROWS)]
+    inputs = [draw.choices("01", k=vectors * bits) for _ in range(TRACE_ROWS)]
+    if as_integers:
+        starts = range(0, vectors * bits, bits)
+        inputs = [[str(int("".join(row[at : at + bits]), 2)) for at in starts] for row in inputs]
+    traces = {"weights.csv": weights, "inputs.csv": inputs}
     for name, rows in traces.items():
         (HERE / name).write_text("\n".join(",".join(row) for row in rows) + "\n", "utf-8")
     numbers = (settings["weight_bits"], settings["input_bits"])

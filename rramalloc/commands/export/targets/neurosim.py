@@ -1,10 +1,11 @@
-"""Files for NeuroSim V1.4: its network CSV, the copies for `pipelineSpeedUp`, and a script that runs it.
+"""Files for NeuroSim V1.4 and V1.5: the network CSV, copies for `pipelineSpeedUp`, a script that runs it.
 
 NetWork.csv has no header and ends without a line break, since NeuroSim fails on a header and on a blank
 last line; H and W are padded because it has none. Chains only. NeuroSim makes every copy that fits
 the tiles of a layer, whether asked for or not: it chooses sizes of tiles and processing elements (PEs),
 powers of two, for the best use of their cells. With "novel mapping" the layers of the commonest kernel size
 have a PE per kernel position, the others lie as one matrix ("conventional mapping").
+V1.5 has the floor plan of V1.4; its traces and its values of devices are others, which run.py minds.
 Source: docs/sources/peers.md; DNN_NeuroSim_V1.4, NeuroSIM/main.cpp and Chip.cpp: ChipDesignInitialize,
 ChipFloorPlan, TileDesign*, PEDesign, SubArrayDup, OverallEachLayer.
 """
@@ -21,7 +22,7 @@ from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, json_
 from rramalloc.commands.export.subject import Subject
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
 
-_COMMAND: Final = "python run.py DNN_NeuroSim_V1.4  # a checkout; needs make and g++"
+_COMMAND: Final = "python run.py NEUROSIM  # a checkout of V1.4 or V1.5; needs make and g++"
 _POOLING = ((2, 2), (2, 2))
 """Kernel and stride of the pooling unit that it counts."""
 
