@@ -325,7 +325,7 @@ def format_pages() -> dict[str, str]:
 
 def networks() -> str:
     """Return the shipped networks with their sources."""
-    from rramalloc.cli.catalogue import shipped_networks
+    from rramalloc.importers.shipped import shipped_networks
 
     rows = (
         [f"`{row.name}`", row.weight_layers, f"{row.weights:,}", f"{row.macs:,}", row.source]

@@ -4,133 +4,24 @@
 >>> allocation = rramalloc.optimize("vgg16", arrays=1024)
 >>> allocation.makespan
 4009
+
+`__init__.pyi` has the names for type checkers and editors; `docs/generate.py` writes it.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from inspect import isfunction
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rramalloc.allocation.allocation import Allocation as Allocation
-    from rramalloc.allocation.inspection import Inspection as Inspection
-    from rramalloc.allocation.simulation import Simulation as Simulation
-    from rramalloc.api import convert as convert
-    from rramalloc.api import inspect as inspect
-    from rramalloc.api import optimize as optimize
-    from rramalloc.api import simulate as simulate
-    from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
-    from rramalloc.commands.chiplet.cost import chiplet_compare as chiplet_compare
-    from rramalloc.commands.chiplet.cost import chiplet_cost as chiplet_cost
-    from rramalloc.commands.compare.compare import compare as compare
-    from rramalloc.commands.compare.comparison import Comparison as Comparison
-    from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
-    from rramalloc.commands.evaluate.evaluation import Evaluation as Evaluation
-    from rramalloc.commands.explain.explain import explain as explain
-    from rramalloc.commands.explain.explanation import Explanation as Explanation
-    from rramalloc.commands.export.export import export as export
-    from rramalloc.commands.export.export import export_check as export_check
-    from rramalloc.commands.fold.filter_folding import fold as fold
-    from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
-    from rramalloc.commands.latency.device import open_device as open_device
-    from rramalloc.commands.latency.estimate import estimate_latency as estimate_latency
-    from rramalloc.commands.latency.fit import fit_latency as fit_latency
-    from rramalloc.commands.latency.measure import measure_latency as measure_latency
-    from rramalloc.commands.pareto.pareto import pareto as pareto
-    from rramalloc.commands.pareto.pareto_front import ParetoFront as ParetoFront
-    from rramalloc.commands.place.place import place as place
-    from rramalloc.commands.place.placement import Placement as Placement
-    from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
-    from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
-    from rramalloc.commands.report.report import report as report
-    from rramalloc.commands.size.size import size as size
-    from rramalloc.commands.size.sizing import Sizing as Sizing
-    from rramalloc.commands.sweep.sweep import sweep as sweep
-    from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
-    from rramalloc.commands.tune.tune import tune as tune
-    from rramalloc.commands.tune.tuning import Tuning as Tuning
-    from rramalloc.commands.verify.verify import verify as verify
-    from rramalloc.errors import BudgetError as BudgetError
-    from rramalloc.errors import RramallocError as RramallocError
-    from rramalloc.errors import TargetError as TargetError
-    from rramalloc.hardware.hardware import Hardware as Hardware
-    from rramalloc.hardware.loader import load_hardware as load_hardware
-    from rramalloc.importers import load as load
-    from rramalloc.importers.torch import from_torch as from_torch
-    from rramalloc.mapping.fold import fold_index as fold_index
-    from rramalloc.mapping.fold import fold_input as fold_input
-    from rramalloc.mapping.fold import fold_weights as fold_weights
-    from rramalloc.network.network import Network as Network
-    from rramalloc.reading import read as read
-    from rramalloc.search.problem import Problem as Problem
-    from rramalloc.timing.latency_table import load_latency_table as load_latency_table
-    from rramalloc.timing.stage_graph import StageGraph as StageGraph
-    from rramalloc.version import __version__ as __version__
-
-_NAMES = {
-    "rramalloc.allocation.allocation": "Allocation",
-    "rramalloc.allocation.inspection": "Inspection",
-    "rramalloc.allocation.simulation": "Simulation",
-    "rramalloc.api": "convert inspect optimize simulate",
-    "rramalloc.commands.chiplet.cost": "chiplet_compare chiplet_cost",
-    "rramalloc.commands.chiplet.chiplet_optimize": "chiplet_optimize",
-    "rramalloc.commands.compare.compare": "compare",
-    "rramalloc.commands.compare.comparison": "Comparison",
-    "rramalloc.commands.evaluate.evaluate": "evaluate",
-    "rramalloc.commands.evaluate.evaluation": "Evaluation",
-    "rramalloc.commands.explain.explain": "explain",
-    "rramalloc.commands.explain.explanation": "Explanation",
-    "rramalloc.commands.fold.filter_folding": "fold fold_filter",
-    "rramalloc.commands.latency.device": "open_device",
-    "rramalloc.commands.latency.estimate": "estimate_latency",
-    "rramalloc.commands.latency.fit": "fit_latency",
-    "rramalloc.commands.latency.measure": "measure_latency",
-    "rramalloc.commands.pareto.pareto": "pareto",
-    "rramalloc.commands.pareto.pareto_front": "ParetoFront",
-    "rramalloc.commands.reload.plan": "ReloadPlan",
-    "rramalloc.commands.reload.reload": "optimize_reload",
-    "rramalloc.commands.size.size": "size",
-    "rramalloc.commands.size.sizing": "Sizing",
-    "rramalloc.commands.sweep.sweep": "sweep sweep_status",
-    "rramalloc.errors": "BudgetError RramallocError TargetError",
-    "rramalloc.commands.export.export": "export export_check",
-    "rramalloc.hardware.hardware": "Hardware",
-    "rramalloc.hardware.loader": "load_hardware",
-    "rramalloc.importers": "load",
-    "rramalloc.importers.torch": "from_torch",
-    "rramalloc.mapping.fold": "fold_index fold_input fold_weights",
-    "rramalloc.network.network": "Network",
-    "rramalloc.reading": "read",
-    "rramalloc.commands.verify.verify": "verify",
-    "rramalloc.commands.place.place": "place",
-    "rramalloc.commands.place.placement": "Placement",
-    "rramalloc.commands.report.report": "report",
-    "rramalloc.search.problem": "Problem",
-    "rramalloc.commands.tune.tune": "tune",
-    "rramalloc.commands.tune.tuning": "Tuning",
-    "rramalloc.timing.latency_table": "load_latency_table",
-    "rramalloc.timing.stage_graph": "StageGraph",
-    "rramalloc.version": "__version__",
-}
-"""Public names by module."""
-_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-__all__ = sorted(_HOMES)
+from typing import Any
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name where it is used, so that `import rramalloc` stays instant."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    if isfunction(value):
-        from rramalloc.arguments import checked
+    from rramalloc.public import public
 
-        value = checked(value)
-        value.__module__, value.__qualname__ = __name__, name  # pickled by this name, so it has one object
-    return globals().setdefault(name, value)
+    return globals().setdefault(name, public(name))
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return __all__
+    from rramalloc.public import homes
+
+    return [*homes()]

@@ -31,11 +31,11 @@ from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.importers import NetworkLike, as_network, network_of
-from rramalloc.lazy import room
 from rramalloc.methods.registry import method_names
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import brief, check_known, check_range
+from rramalloc.room import load_from
 from rramalloc.search.fewest import Target
 from rramalloc.search.objective import check_method
 from rramalloc.search.work import Progress, Work
@@ -108,8 +108,7 @@ def optimize(
     case, most = case.with_numbers(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:
-        with room("place", "placed"):
-            from rramalloc.commands.place.placed import optimize_placed as run
+        run = load_from("place", "placed:optimize_placed", "placed")
     if bits is not None:
         if placed or case.measured is not None or method != "auto" or objective == "sequential":
             words = "chooses bits for latency, interval, arrays, energy or edp, with method auto and no more"

@@ -10,25 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rramalloc.errors import PluginError, RramallocError, UnsupportedError
+from rramalloc.errors import PluginError, RramallocError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-
-@contextmanager
-def room(name: str, where: str) -> Iterator[None]:
-    """Import from a folder of `commands`, which may have been taken out: an UnsupportedError says so then.
-
-    where: the argument that needs it.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{error.name}.".startswith(f"rramalloc.commands.{name}."):
-            raise
-        reason = f"this installation has no commands/{name}: install rramalloc anew, or leave {where} out"
-        raise UnsupportedError(where, reason) from None
 
 
 def foreign(group: str) -> dict[str, EntryPoint]:

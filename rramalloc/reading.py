@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,16 +12,14 @@ from rramalloc.errors import SpecError, suggestion
 from rramalloc.files import parse_json, read_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.lazy import room
 from rramalloc.network.network import Network
 from rramalloc.records import brief, parse
+from rramalloc.room import load_from
 from rramalloc.schemas import record_of, schema_names
 from rramalloc.timing.latency_table import load_latency_table
 
 RESULT_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
 _PREFIX = "rramalloc-"
-_OF_SWEEPS = "rramalloc.commands.sweep.sweep:read_sweep"
-"""Reads the folder of a sweep; by name, as records are, since no part of the core knows of a command."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLES_OF_HARDWARE = ("crossbar", "precision")
 """Tables that every hardware has, by which a document without `format` is recognised as one."""
@@ -61,9 +58,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     """
     shown = os.fspath(path)
     if os.path.isdir(shown):
-        with room("sweep", "the folder of a sweep"):
-            read_sweep = resolve_name(_OF_SWEEPS)
-        return read_sweep(shown)
+        return load_from("sweep", "sweep:read_sweep", "the folder of a sweep")(shown)
     match Path(shown).suffix.lower():
         case ".toml":
             return load_hardware(path)

@@ -2,61 +2,47 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.errors import UnknownNameError
+from rramalloc.room import rooms
 
 if TYPE_CHECKING:
     from rramalloc.records import Record
 
-_RECORDS = {
+_CORE = {
     "network": "rramalloc.network.network:NetworkDocument",
     "hardware": "rramalloc.hardware.hardware:Hardware",
     "allocation": "rramalloc.allocation.allocation:Allocation",
     "replication": "rramalloc.allocation.allocation:BareReplication",
     "simulation": "rramalloc.allocation.simulation:Simulation",
-    "sweep": "rramalloc.commands.sweep.rows:SweepDocument",
-    "sweep-spec": "rramalloc.commands.sweep.spec:Spec",
-    "sweep-status": "rramalloc.commands.sweep.rows:SweepStatus",
-    "tuning": "rramalloc.commands.tune.tuning:Tuning",
     "inspection": "rramalloc.allocation.inspection:Inspection",
-    "comparison": "rramalloc.commands.compare.comparison:Comparison",
-    "fold": "rramalloc.commands.fold.filter_folding:FilterFold",
-    "network-fold": "rramalloc.commands.fold.filter_folding:NetworkFold",
     "latency": "rramalloc.timing.latency_table:LatencyTable",
-    "latency-estimate": "rramalloc.commands.latency.estimate:LatencyEstimate",
-    "reload": "rramalloc.commands.reload.plan:ReloadPlan",
-    "explanation": "rramalloc.commands.explain.explanation:Explanation",
-    "size": "rramalloc.commands.size.sizing:Sizing",
-    "size-spec": "rramalloc.commands.size.question:SizeQuestion",
-    "pareto": "rramalloc.commands.pareto.pareto_front:ParetoFront",
-    "strategy": "rramalloc.commands.evaluate.strategy:Strategy",
-    "load-matrix": "rramalloc.commands.evaluate.evaluation:LoadMatrix",
-    "evaluation": "rramalloc.commands.evaluate.evaluation:EvaluationDocument",
-    "placement": "rramalloc.commands.place.placement:Placement",
-    "verification": "rramalloc.commands.verify.verification:Verification",
-    "export": "rramalloc.commands.export.targets.json:ExportDocument",
-    "exported": "rramalloc.commands.export.bundle:Export",
-    "export-check": "rramalloc.commands.export.bundle:ExportCheck",
-    "chiplet": "rramalloc.commands.chiplet.description:Description",
-    "chiplet-cost": "rramalloc.commands.chiplet.cost:ChipletCost",
-    "chiplet-comparison": "rramalloc.commands.chiplet.cost:ChipletComparison",
-    "chiplet-schedule": "rramalloc.commands.chiplet.chiplet_optimize:ChipletSchedule",
 }
+"""Record of every format that is not of a command: "module:name"."""
+
+
+@cache
+def _records() -> dict[str, str]:
+    """Return the record of every format, as in `_CORE`."""
+    found = dict(_CORE)
+    for room in rooms().values():
+        found |= {name: room.full(record) for name, record in room.records.items()}
+    return found
 
 
 def schema_names() -> tuple[str, ...]:
     """Names of all file formats."""
-    return tuple(_RECORDS)
+    return tuple(_records())
 
 
 def record_of(name: str) -> type[Record]:
     """Return the record of a file format. Raises UnknownNameError."""
-    if name not in _RECORDS:
+    if name not in _records():
         raise UnknownNameError("schema", name, schema_names())
-    module, _, record = _RECORDS[name].partition(":")
-    kind: type[Record] = getattr(import_module(module), record)
+    kind: type[Record] = resolve_name(_records()[name])
     return kind
 
 

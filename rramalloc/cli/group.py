@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import typer
@@ -14,6 +16,7 @@ from rramalloc.cli.parameters import PANEL_OF, PANELS
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
+from rramalloc.room import installed, rooms
 
 _FIGURES = ("figure", "convergence")
 _OUTPUTS = frozenset(
@@ -27,10 +30,31 @@ _PLUGINS = {
     "simulator": "rramalloc.simulators",
 }
 """Parameters that take names of other packages' entry points, and the group of those."""
+SEVERAL_FILES = "FILE..."
+"""Name of the value of an option that takes files up to the next option."""
 _TYPE = re.compile(r" <(str|list\[str\])>")
 _WHOLE = re.compile(r"(\[default: \d+)\.0(?=[];])")
 """A whole number as a default, which Python writes with a point where a share or a time is meant."""
 _WRONG_CHOICE = re.compile(r"'(?P<got>.*)' is not one of (?P<known>'.*')\.?", re.DOTALL)
+
+
+def _repeated(args: list[str], several: Collection[str]) -> Iterator[str]:
+    """Yield the arguments with an option of `several` before every value that follows it."""
+    option = ""
+    for place, word in enumerate(args):
+        if word.startswith("-"):
+            name, joined, _ = word.partition("=")
+            option = name if name in several else ""
+            yield word
+            follows = bool(joined)
+        elif option and follows:
+            yield from (option, word)
+        else:
+            yield word
+            follows = True
+        if word == "--":
+            yield from args[place + 1 :]
+            return
 
 
 class _WholeSentence:
@@ -61,6 +85,13 @@ class Command(_WholeSentence, TyperCommand):
             if rows:
                 with formatter.section(panel):
                     formatter.write_dl(rows)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let an option for files take several of them, once an argument stands first."""
+        if args and not args[0].startswith("-"):
+            several = {name for own in self.params if own.metavar == SEVERAL_FILES for name in own.opts}
+            args = list(_repeated(args, several))
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -98,6 +129,60 @@ class Group(_WholeSentence, TyperGroup):
         except KeyboardInterrupt:
             note("interrupted: there is no result yet")
             raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+class _CommandsOfRooms(Mapping[str, Any]):
+    """Command of every room that has one, made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _made(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (room.name for room in rooms().values() if room.command)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@cache
+def _made(name: str) -> Any:
+    """Return the command of a room as click runs it."""
+    room = installed()[name]
+    found = room.load(room.command)
+    app = typer.Typer(rich_markup_mode=None, callback=lambda: None)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name, cls=Command)(found)
+    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+
+class Rooms(Group):
+    """The commands of all rooms, in the panels of their rooms."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _CommandsOfRooms()  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands in their order."""
+        return [*self.commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command. Raises UnsupportedError for one of a room that lacks another room."""
+        room = installed().get(cmd_name)
+        return _made(cmd_name) if room is not None and room.command else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the first sentence of every command, by panels."""
+        width = max(map(len, self.commands), default=0)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            row = (name.ljust(width), command.get_short_help_str())
+            panels.setdefault(rooms()[name].panel, []).append(row)
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
 def _with_suggestion(message: str) -> str:

@@ -1,11 +1,10 @@
-"""Entry point of the command `rramalloc`: registers the commands, turns errors into messages."""
+"""Entry point of the command `rramalloc`: runs the command of a room, turns errors into messages."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -13,28 +12,8 @@ from typing import Any
 import typer
 
 from rramalloc.cli import EXIT_CANNOT_SERVE, EXIT_INTERRUPTED
-from rramalloc.cli.catalogue import networks, presets, schema
-from rramalloc.cli.group import Command, Group
+from rramalloc.cli.group import Rooms
 from rramalloc.cli.output import note
-from rramalloc.cli.parameters import Help, described
-from rramalloc.commands.chiplet import command as chiplet_commands
-from rramalloc.commands.compare.command import COMPARE, compare
-from rramalloc.commands.convert.command import CONVERT, convert
-from rramalloc.commands.evaluate.command import EVALUATE, ManyFiles, evaluate
-from rramalloc.commands.explain.command import EXPLAIN, explain
-from rramalloc.commands.export.command import EXPORT, export
-from rramalloc.commands.fold.command import FOLD, fold
-from rramalloc.commands.inspect.command import inspect
-from rramalloc.commands.latency import command as latency_commands
-from rramalloc.commands.optimize.command import OPTIMIZE, optimize
-from rramalloc.commands.pareto.command import PARETO, pareto
-from rramalloc.commands.place.command import PLACE, place
-from rramalloc.commands.report.command import REPORT, report
-from rramalloc.commands.simulate.command import SIMULATE, simulate
-from rramalloc.commands.size.command import SIZE, size
-from rramalloc.commands.sweep.command import SWEEP, sweep
-from rramalloc.commands.tune.command import TUNE, tune
-from rramalloc.commands.verify.command import VERIFY, verify
 from rramalloc.errors import RramallocError
 from rramalloc.files import limit_reached
 
@@ -43,40 +22,12 @@ app = typer.Typer(
     help="Crossbar allocation for memristor (RRAM) CNN accelerators: how often to store every layer so that "
     "inference is fastest, and how far from optimal that can be at most.\n\n"
     "Example: rramalloc optimize vgg16 --arrays 1024",
-    cls=Group,
+    cls=Rooms,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "color": False},
 )
-
-
-def _add(command: Callable[..., None], words: Help, kind: type[Command] = Command) -> None:
-    """Register a command by the name of its function, in the order of the help."""
-    app.command(cls=kind)(described(command, words))
-
-
-_add(optimize, OPTIMIZE)
-_add(inspect, {})
-_add(simulate, SIMULATE)
-_add(explain, EXPLAIN)
-_add(compare, COMPARE)
-_add(pareto, PARETO)
-_add(sweep, SWEEP)
-_add(size, SIZE)
-_add(tune, TUNE)
-_add(evaluate, EVALUATE, ManyFiles)
-_add(fold, FOLD)
-app.add_typer(latency_commands.app, name="latency")
-_add(place, PLACE)
-_add(verify, VERIFY)
-_add(export, EXPORT)
-app.add_typer(chiplet_commands.app, name="chiplet")
-_add(report, REPORT)
-_add(convert, CONVERT)
-_add(networks, {})
-_add(presets, {})
-_add(schema, {})
 
 
 @app.callback(invoke_without_command=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 import typer
 
@@ -19,6 +19,7 @@ _NUMBERS = re.compile(r" *[0-9]{1,10} *(, *[0-9]{1,10} *){0,7}")
 _ONE = r" *[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})? *"
 _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 
+Command = TypeVar("Command", bound=Callable[..., None])
 Format = Literal["table", "json", "csv"]
 """Output formats of a result."""
 Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
@@ -191,27 +192,32 @@ _COMPLETED = {
 }
 
 
-def described(command: Callable[..., None], own: Help) -> Callable[..., None]:
-    """Return the command for Typer: positional parameters are arguments, the others options, each with its
-    help.
+def described(own: Help) -> Callable[[Command], Command]:
+    """Return the decorator that describes a command for Typer: positional parameters are arguments, the
+    others options, each with its help.
 
     own: what the help says of parameters that are the command's alone, or not what they usually are. Those
     whose annotation has what Typer needs are left as they are.
     """
-    rows, signature = {**_SHARED, **own}, signature_of(command)
-    kinds = {
-        name: parameter.annotation
-        for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
-    }
-    parameters = []
-    for name, parameter in signature.parameters.items():
-        kind = kinds[name] if name in kinds else _ON_A_TERMINAL[parameter.annotation]
-        if name in rows and get_origin(kind) is not Annotated:
-            kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
-        parameters.append(parameter.replace(annotation=kind))
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {}  # else Typer evaluates them all again, three times
-    return command
+    rows = {**_SHARED, **own}
+
+    def describe(command: Command) -> Command:
+        signature = signature_of(command)
+        kinds = {
+            name: parameter.annotation
+            for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
+        }
+        parameters = []
+        for name, parameter in signature.parameters.items():
+            kind = kinds[name] if name in kinds else _ON_A_TERMINAL[parameter.annotation]
+            if name in rows and get_origin(kind) is not Annotated:
+                kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
+            parameters.append(parameter.replace(annotation=kind))
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {}  # else Typer evaluates them all again, three times
+        return command
+
+    return describe
 
 
 def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:

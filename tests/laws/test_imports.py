@@ -1,57 +1,77 @@
-"""Commands are rooms beside the core: without them networks are allocated all the same.
+"""Rooms are told by name: what each says of itself is true, and none uses another one that it does not name.
 
-Which folder may import from which is a contract in pyproject.toml, which `lint-imports` checks.
+Which folder of the core may import from which is a contract in pyproject.toml, which `lint-imports` checks.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import rramalloc
+from rramalloc.room import Room, rooms
+
+pytestmark = pytest.mark.quick
 
 PACKAGE = Path(rramalloc.__file__).parent
-ROOMS = sorted(path.parent.name for path in PACKAGE.glob("commands/*/__init__.py"))
-WITHOUT = f"""
-import sys
-for room in {ROOMS}:
-    sys.modules["rramalloc.commands." + room] = None
-import rramalloc
-print(rramalloc.optimize("alexnet", "x2").makespan)
-"""
+ROOT = Path(__file__).resolve().parents[2]
+EACH_ROOM = pytest.mark.parametrize("room", rooms().values(), ids=lambda room: room.name)
 
 
-def test_networks_are_allocated_without_any_room() -> None:
-    assert len(ROOMS) > 15
-    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == "240", ran.stderr
+def imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports from, for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-PLACED = "rramalloc.optimize('alexnet', 200, hardware='isaac', placed=True)"
-RELOADED = "app(['optimize', 'alexnet', '--arrays', '200', '--reload'], standalone_mode=False)"
+def rooms_in(path: Path) -> set[str]:
+    """Rooms that a file imports from."""
+    parts = (module.split(".") for module in imports(path))
+    return {part[2] for part in parts if part[:2] == ["rramalloc", "commands"] and len(part) > 2}
 
 
-@pytest.mark.parametrize(
-    ("room", "call", "words"),
-    [
-        pytest.param("place", PLACED, "placed: this installation has no commands/place", id="placed"),
-        pytest.param("reload", RELOADED, "--reload: this installation has no commands/reload", id="reload"),
-    ],
-)
-def test_what_needs_a_room_that_is_absent_says_so(room: str, call: str, words: str) -> None:
-    made = f"""
-import sys
-sys.modules["rramalloc.commands.{room}.reload"] = sys.modules["rramalloc.commands.{room}.placed"] = None
-import rramalloc
-from rramalloc.cli.main import app
-from rramalloc.errors import UnsupportedError
-try:
-    {call}
-except UnsupportedError as error:
-    print(error)
-"""
-    ran = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=False)
-    assert ran.stdout.startswith(words), ran.stderr
+@EACH_ROOM
+def test_a_room_imports_from_itself_and_from_those_it_names(room: Room) -> None:
+    folder = PACKAGE / "commands" / room.name
+    used = {name for path in folder.rglob("*.py") for name in rooms_in(path)} - {room.name}
+    every = used.union(*(rooms()[name].needs for name in used))
+    assert {*room.needs} == every
+    assert [*imports(folder / "room.py")] == ["rramalloc.room.Room"]
+
+
+def test_no_other_module_imports_from_a_room() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if "commands" not in path.parts:
+            assert rooms_in(path) == set(), path
+
+
+@EACH_ROOM
+def test_what_a_room_names_is_there(room: Room) -> None:
+    named = [room.command, *room.calls, *room.records.values(), *room.sections.values()]
+    assert all(room.load(attribute) is not None for attribute in named if attribute)
+    assert sum(other.order == room.order for other in rooms().values()) == 1
+
+
+def test_generated_files_are_as_the_rooms_say() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for path, text in module.generated().items():
+        assert path.read_text(encoding="utf-8") == text, f"run: python docs/generate.py ({path.name})"
+
+
+def test_what_rooms_offer_is_known_without_importing_them() -> None:
+    code = "import sys, rramalloc.room as r; r.rooms(); print([m for m in sys.modules if m.count('.') > 2])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {module.rpartition(".")[2] for module in ast.literal_eval(ran.stdout)} == {"room"}

@@ -46,6 +46,19 @@ _SEQUENTIAL = ", sequential: one group after the other, with the transfers betwe
 _PIPELINED = ", all stages at the same time, without transfers between tiles: what `optimize` counts"
 
 
+app = typer.Typer(cls=Group, no_args_is_help=True)
+
+
+@app.callback()
+def _chiplet() -> None:
+    """Compute or minimise the cost of inference on chiplets.
+
+    Example: rramalloc chiplet cost schedule.json
+    """
+
+
+@app.command(cls=Command)
+@described(COST)
 def cost(
     sources: list[str],
     *,
@@ -83,6 +96,8 @@ def cost(
     warn(costs.warnings, quiet=quiet)
 
 
+@app.command(cls=Command)
+@described(OPTIMIZE)
 def optimize(
     source: str,
     *,
@@ -155,18 +170,3 @@ def _summary(cost: ChipletCost, *, quiet: bool) -> None:
         pipelined = plain_quantity(cost.pipelined, cost.unit)
         lines[2:] = [("total", f"{total}{_SEQUENTIAL}"), ("pipelined", f"{pipelined}{_PIPELINED}")]
     print_lines(lines)
-
-
-app = typer.Typer(cls=Group, no_args_is_help=True)
-
-
-@app.callback()
-def _chiplet() -> None:
-    """Compute or minimise the cost of inference on chiplets.
-
-    Example: rramalloc chiplet cost schedule.json
-    """
-
-
-app.command("cost", cls=Command)(described(cost, COST))
-app.command("optimize", cls=Command)(described(optimize, OPTIMIZE))

@@ -19,7 +19,7 @@ from rramalloc.cli.output import (
     print_lines,
     print_table,
 )
-from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.progress import of_comparison
 from rramalloc.units import area, duration, edp, energy, number_of, plain_quantity, share
 
@@ -40,6 +40,7 @@ COMPARE: Help = {
 }
 
 
+@described(COMPARE)
 def compare(
     network: str,
     *,

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from rramalloc.choices import NetworkArguments, NodeNames
 from rramalloc.cli.output import note, warn
-from rramalloc.cli.parameters import Help, passed
+from rramalloc.cli.parameters import Help, described, passed
 
 CONVERT: Help = {
     "out": ("OUT", "The network JSON to write."),
@@ -14,6 +14,7 @@ CONVERT: Help = {
 }
 
 
+@described(CONVERT)
 def convert(
     network: str,
     out: str,

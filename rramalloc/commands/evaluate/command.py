@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
-from rramalloc.cli.group import Command
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_part, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.units import duration, share
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ _PROPOSED = ("layer", "demand", "replication", "arrays", "time")
 _SHOWN = 10  # strategies of the table
 _QUICK = 8192
 """Strategies up to which the matrices are written without a word: a user does not wait for them."""
-_MANY = ("--strategies", "--allocations")
 
 _ENUMERATE = "All ways to share N compute and M storage units out."
 EVALUATE: Help = {
@@ -45,16 +43,7 @@ EVALUATE: Help = {
 }
 
 
-class ManyFiles(Command):
-    """A command whose file options take several files each, once NETWORK stands first."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for every file that follows it."""
-        if args and not args[0].startswith("-"):
-            args = list(_repeated(args))
-        return super().parse_args(ctx, args)
-
-
+@described(EVALUATE)
 def evaluate(
     network: str,
     *,
@@ -115,24 +104,6 @@ def evaluate(
         _show(evaluation, quiet=quiet)
     warn(evaluation.document.warnings, quiet=quiet)
     note(f"done in {line.seconds:.2f} s", quiet=quiet)
-
-
-def _repeated(args: list[str]) -> Iterator[str]:
-    option = ""
-    for place, word in enumerate(args):
-        if word.startswith("-"):
-            name, joined, _ = word.partition("=")
-            option = name if name in _MANY else ""
-            yield word
-            follows = bool(joined)
-        elif option and follows:
-            yield from (option, word)
-        else:
-            yield word
-            follows = True
-        if word == "--":
-            yield from args[place + 1 :]
-            return
 
 
 def _units(text: str | None) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from rramalloc.choices import AllocationArguments, Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, parse_budget, passed
+from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
 
 _TABLE = table_of(
     "layer=name, block, replication, arrays, batches, cycles, busy, critical, waiting, slack, "
@@ -31,6 +31,7 @@ EXPLAIN: Help = {
 }
 
 
+@described(EXPLAIN)
 def explain(
     network: str,
     *,

@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import AllocationArguments
 from rramalloc.cli.output import note, print_table
-from rramalloc.cli.parameters import OF_ALLOCATION, Help, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Help, described, passed
 from rramalloc.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ EXPORT: Help = {
 }
 
 
+@described(EXPORT)
 def export(
     network: str,
     *,

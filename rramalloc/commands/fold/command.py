@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, passed, whole_numbers
+from rramalloc.cli.parameters import Format, Help, described, passed, whole_numbers
 from rramalloc.units import number_of, share
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ FOLD: Help = {
 }
 
 
+@described(FOLD)
 def fold(
     context: typer.Context,
     network: str | None = None,

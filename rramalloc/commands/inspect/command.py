@@ -17,7 +17,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, passed
+from rramalloc.cli.parameters import Format, described, passed
 from rramalloc.units import number_of
 
 _TABLE = table_of(
@@ -28,6 +28,7 @@ _TABLE = table_of(
 )
 
 
+@described({})
 def inspect(
     network: str,
     *,

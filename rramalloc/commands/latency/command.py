@@ -72,6 +72,16 @@ FIT: Help = {
 ESTIMATE: Help = {"table": ("TABLE", "A latency table, .json or .csv.")}
 
 
+app = typer.Typer(
+    cls=Group,
+    help="Time layers on a device that can only be timed from outside.\n\n"
+    "Example: rramalloc latency measure squeezenet --device simulated -o t.json",
+    no_args_is_help=True,
+)
+
+
+@app.command(cls=Command)
+@described(MEASURE)
 def measure(
     network: str,
     *,
@@ -135,6 +145,8 @@ def measure(
     _print(table, output_format, quiet=quiet)
 
 
+@app.command(cls=Command)
+@described(MEASURE)
 def plan(
     network: str,
     *,
@@ -163,6 +175,8 @@ def plan(
         print_table(columns, rows, columns[:1], spare=columns[:0:-1])
 
 
+@app.command(cls=Command)
+@described(FIT)
 def fit(
     measurements: str,
     *,
@@ -184,6 +198,8 @@ def fit(
     _print(table, output_format, quiet=quiet)
 
 
+@app.command(cls=Command)
+@described(ESTIMATE)
 def estimate(
     network: str,
     *,
@@ -247,13 +263,3 @@ def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
     else:
         yield "measured", f"{duration(estimated.measured_ns)}, the whole network"
         yield "error", f"{estimated.error:+.2%} of the measured time"
-
-
-app = typer.Typer(
-    cls=Group,
-    help="Time layers on a device that can only be timed from outside.\n\n"
-    "Example: rramalloc latency measure squeezenet --device simulated -o t.json",
-    no_args_is_help=True,
-)
-for command, words in ((measure, MEASURE), (plan, MEASURE), (fit, FIT), (estimate, ESTIMATE)):
-    app.command(command.__name__, cls=Command)(described(command, words))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import typer
 
-from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments, signature_of
+from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import (
@@ -19,18 +19,15 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, Help, parse_budget, passed
-from rramalloc.lazy import room
+from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
 from rramalloc.methods.registry import METHODS
-from rramalloc.units import duration, energy, number_of, plain_quantity, rounded, share
+from rramalloc.room import load_from
+from rramalloc.units import duration, number_of, plain_quantity, rounded, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from collections.abc import Mapping as MappingOf
 
     from rramalloc.allocation.allocation import Allocation
-    from rramalloc.commands.reload.plan import ReloadPlan
-    from rramalloc.search.work import Work
 
 _TABLE = table_of(
     "layer=name, windows, kind, demand, block, replication, arrays, cycles, NormalOp=normal_op, "
@@ -39,10 +36,6 @@ _TABLE = table_of(
     texts="name kind",
     spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start demand finish cycles windows",
 )
-_WITH_RELOAD = ("reload", "output_format", "output", "quiet")
-"""Options of the command itself that --reload goes with."""
-_NOT_WITH_RELOAD = ("fold", "latency_table", "copies", "copies_divide", "at_most")
-"""Shared arguments that it does not go with."""
 OPTIMIZE: Help = {
     "arrays": (
         "N|xF",
@@ -72,6 +65,7 @@ OPTIMIZE: Help = {
 }
 
 
+@described(OPTIMIZE)
 def optimize(
     network: str,
     *,
@@ -115,7 +109,8 @@ def optimize(
     with SearchLine(quiet=quiet) as line:
         stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
-            _reload(given, stop)
+            defaults = {name: own.default for name, own in signature(optimize).parameters.items()}
+            load_from("reload", "command:reload", "--reload")(given, defaults, stop)
             end(stop, line, quiet=quiet)
             return
         with interruptible(stop):
@@ -133,55 +128,6 @@ def optimize(
     print_result(allocation.to_dict, _TABLE, allocation.layers, output_format, summary, quiet=quiet)
     warn(allocation.warnings, quiet=quiet)
     end(stop, line, quiet=quiet)
-
-
-_RELOAD_TABLE = table_of(
-    "first, last, stages, arrays, makespan, interval, write=write_ns, run=run_ns, time=time_ns",
-    texts="first last",
-    spare="interval makespan run_ns write_ns",
-)
-
-
-def _reload(given: MappingOf[str, Any], stop: Work) -> None:
-    """Run the command with --reload: print a plan of segments in place of an allocation."""
-    with room("reload", "--reload"):
-        from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
-
-    for name, parameter in signature(optimize).parameters.items():
-        of_plan = name in signature_of(run_optimize_reload).parameters or name in _WITH_RELOAD
-        if (not of_plan or name in _NOT_WITH_RELOAD) and given[name] != parameter.default:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
-    with interruptible(stop):
-        plan = run_optimize_reload(**passed(given, run_optimize_reload), stop=stop)
-    if given["output"] is not None:
-        plan.save(given["output"])
-    quiet: bool = given["quiet"]
-    summary = _plan_summary(plan)
-    print_result(plan.to_dict, _RELOAD_TABLE, plan.segments, given["output_format"], summary, quiet=quiet)
-    warn(plan.warnings, quiet=quiet)
-
-
-def _plan_summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
-    arrays = plan.arrays
-    yield "network", f"{plan.network.name}, {number_of(len(plan.segments), 'segment')}"
-    yield "hardware", hardware_words(plan.hardware, mapping_words(plan.options))
-    yield "arrays", f"{arrays.used} used at most of {arrays.budget} (all layers need {arrays.minimum})"
-    for name, parts in plan.cut_layers.items():
-        yield "cut layer", f"{name}, {number_of(parts, 'part')}"
-    yield "time", f"{duration(plan.total_ns)} for {number_of(plan.inputs, 'input')} per loading"
-    yield "per input", f"{duration(plan.per_input_ns)}, {rounded(plan.throughput_per_s)} inputs/s"
-    yield "writing", f"{duration(plan.write_ns)} of it"
-    yield "lower bound", duration(plan.lower_bound)
-    yield "gap", f"{share(plan.gap)} from optimal at most"
-    yield "proof", plan.proof
-    for other in plan.other_cuts:
-        words = "as many layers as fit" if other.cuts == "greedy" else "each layer alone"
-        number = number_of(other.segments, "segment")
-        yield "other cuts", f"{words}: {other.ratio:.3f} times as long, {number}"
-    if plan.energy_pj is not None:
-        yield "energy", f"{energy(plan.energy_pj)} an input"
-    yield "search", f"{duration(1e9 * plan.seconds)} of work on a reference core"
-    yield from coverage_line(plan.coverage)
 
 
 def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:

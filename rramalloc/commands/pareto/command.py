@@ -8,7 +8,7 @@ from rramalloc.choices import CaseArguments, FrontAgainst, FrontObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.progress import of_front
 from rramalloc.units import duration, share
 
@@ -31,6 +31,7 @@ PARETO: Help = {
 }
 
 
+@described(PARETO)
 def pareto(
     network: str,
     *,

@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import AllocationArguments
 from rramalloc.cli.output import print_csv, print_lines, print_part, print_result, table_of, warn
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
 from rramalloc.units import duration, number_of, rounded, share
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ PLACE: Help = {
 }
 
 
+@described(PLACE)
 def place(
     network: str,
     *,

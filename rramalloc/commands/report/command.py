@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from rramalloc.cli.output import note
-from rramalloc.cli.parameters import Help
+from rramalloc.cli.parameters import Help, described
 
 REPORT: Help = {
     "files": ("FILE...", "Results as JSON; of a sweep also its folder."),
@@ -16,6 +16,7 @@ REPORT: Help = {
 }
 
 
+@described(REPORT)
 def report(
     files: list[str],
     *,

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +23,11 @@ from rramalloc.files import check_writable, parse_json, read_bytes, read_text, t
 from rramalloc.network.network import Network
 from rramalloc.page.section import LEVELS, Detail, Section, Table
 from rramalloc.page.timed import Networks, Timed, time_allocation, time_simulation
-from rramalloc.reading import RESULT_LIMIT_BYTES, format_name, result_of
+from rramalloc.reading import RESULT_LIMIT_BYTES, format_name, read, result_of
 from rramalloc.records import Record, brief
+from rramalloc.room import Room, rooms
 from rramalloc.version import __version__
 
-SECTIONS = {
-    "allocation": "commands.optimize.section:allocation_section",
-    "simulation": "commands.simulate.section:simulation_section",
-    "comparison": "commands.compare.section:comparison_section",
-    "pareto": "commands.pareto.section:front_section",
-    "explanation": "commands.explain.section:explanation_section",
-    "size": "commands.size.section:sizing_section",
-    "sweep": "commands.sweep.section:sweep_section",
-    "tuning": "commands.tune.section:tuning_section",
-    "placement": "commands.place.section:placement_section",
-    "reload": "commands.reload.section:reload_section",
-    "chiplet-cost": "commands.chiplet.section:chiplet_section",
-    "chiplet-schedule": "commands.chiplet.section:schedule_section",
-    "evaluation": "commands.evaluate.section:evaluation_section",
-    "fold": "commands.fold.section:fold_section",
-    "network-fold": "commands.fold.section:fold_section",
-    "latency": "commands.latency.section:latency_section",
-    "inspection": "commands.inspect.section:inspection_section",
-    "verification": "commands.verify.section:verification_section",
-}
-"""Function of the section of every file that a page shows, by the name of its format (`schemas`)."""
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
 MOST_FILES = 40  # of a page, which shows each in a section
 _ASSET_LIMIT_BYTES = 2**20  # of a file of the package
@@ -66,10 +45,10 @@ def report(
 ) -> str:
     """Return the HTML of a page that shows results, written to `output` if that is given.
 
-    files: results as JSON that SECTIONS names, identified by their `format`, and folders of sweeps; or the
-    records themselves; networks: files, names or networks, from which stalls, buffers and the critical path
-    of an allocation come; those that ship are found without; date, command: shown as they are given, nothing
-    is shown of the clock.
+    files: results as JSON that a section of a room shows, identified by their `format`, and folders of
+    sweeps; or the records themselves; networks: files, names or networks, from which stalls, buffers and the
+    critical path of an allocation come; those that ship are found without; date, command: shown as they are
+    given, nothing is shown of the clock.
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
     Raises FileError, SpecError, UnknownNameError; then nothing is written.
     """
@@ -120,8 +99,9 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
 
 def _step(allocation: Allocation, network: Network, timed: Timed) -> Iterator[str]:
     """Yield what a step lasts for, where the hardware gives a time."""
-    from rramalloc.commands.explain.step_parts import what_binds
-
+    if "explain" not in rooms():
+        return
+    what_binds = rooms()["explain"].load("step_parts:what_binds")
     own, timing = read_allocation(allocation), timed.timing
     if timing is not None and (
         words := what_binds(Case(network, own.hardware, own.options, own.measured), timing, own.transfer_ns)
@@ -142,8 +122,8 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
     """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
     a chart."""
-    module, _, function = SECTIONS[format_name(source.result.format)].partition(":")
-    made = getattr(import_module(f"rramalloc.{module}"), function)
+    room, attribute = _sections()[format_name(source.result.format)]
+    made = room.load(attribute)
     of_layers = isinstance(source.result, Allocation | Simulation)
     try:
         section = made(source.result, timed, detail) if of_layers else made(source.result, detail)
@@ -224,14 +204,12 @@ def read_source(given: Any) -> Source:
     if not isinstance(given, str | os.PathLike | Record):
         given = getattr(given, "document", given)  # of an evaluation
     if isinstance(given, Record):
-        if format_name(getattr(given, "format", None)) not in SECTIONS:
+        if format_name(getattr(given, "format", None)) not in _sections():
             raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
         return _hashed(f"({type(given).__name__})", given)
     path = os.fspath(given)
     if os.path.isdir(path):
-        from rramalloc.commands.sweep.sweep import read_sweep
-
-        return _hashed(path, read_sweep(path))
+        return _hashed(path, read(path))
     content = read_bytes(path, RESULT_LIMIT_BYTES)
     return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
 
@@ -252,11 +230,17 @@ def _parsed(content: bytes, where: str) -> Record:
         raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     if not isinstance(document, dict):
         raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
-    if format_name(document.get("format")) not in SECTIONS:
+    if format_name(document.get("format")) not in _sections():
         raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
     result: Record = result_of(document, where)
     return result
 
 
+@cache
+def _sections() -> dict[str, tuple[Room, str]]:
+    """Return the room and the attribute that make the section of every file that a page shows, by format."""
+    return {name: (room, made) for room in rooms().values() for name, made in room.sections.items()}
+
+
 def _known() -> str:
-    return f"a report shows the JSON files of: {', '.join(SECTIONS)}"
+    return f"a report shows the JSON files of: {', '.join(_sections())}"

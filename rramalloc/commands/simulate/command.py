@@ -16,7 +16,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
 from rramalloc.units import duration, number_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ SIMULATE: Help = {
 }
 
 
+@described(SIMULATE)
 def simulate(
     network: str,
     *,

@@ -8,7 +8,7 @@ from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help
+from rramalloc.cli.parameters import Format, Help, described
 from rramalloc.errors import SpecError
 from rramalloc.progress import of_sizing
 from rramalloc.units import duration, number_of, rounded, share
@@ -39,6 +39,7 @@ SIZE: Help = {
 }
 
 
+@described(SIZE)
 def size(
     network: str,
     *,

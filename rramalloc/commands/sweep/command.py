@@ -11,7 +11,7 @@ from rramalloc.choices import RowsFormat
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
-from rramalloc.cli.parameters import Format, Help, passed
+from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.progress import of_sweep
 from rramalloc.units import number_of, rounded, share
 
@@ -35,6 +35,7 @@ SWEEP: Help = {
 }
 
 
+@described(SWEEP)
 def sweep(
     spec: str,
     *,

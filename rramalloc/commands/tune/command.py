@@ -9,7 +9,7 @@ from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, parse_budget, passed
+from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
 from rramalloc.progress import of_tuning
 from rramalloc.units import number_of, rounded, share
@@ -47,6 +47,7 @@ TUNE: Help = {
 }
 
 
+@described(TUNE)
 def tune(
     network: str,
     *,

@@ -10,7 +10,7 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_result, print_text, table_of, warn
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ VERIFY: Help = {
 }
 
 
+@described(VERIFY)
 def verify(
     network: str,
     *,

@@ -1,0 +1,79 @@
+"""Write what follows from the rooms of `rramalloc/commands`: `python docs/generate.py`.
+
+That is `rramalloc/__init__.pyi`, the public names with their types, and in `mkdocs.yml` the chapters of the
+documentation that have a page of a room. No other file changes with a room.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from rramalloc.public import homes
+from rramalloc.room import rooms
+
+ROOT = Path(__file__).resolve().parents[1]
+_BEGINNING, _END = "  # written by docs/generate.py:", "  # end"
+
+
+class Page(NamedTuple):
+    """A page of a chapter. order: its place among all pages, as in `Room`."""
+
+    chapter: str
+    order: int
+    title: str
+    file: str
+
+
+GUIDES = (
+    Page("Allocate", 130, "Parallel windows", "modes.md"),
+    Page("Allocate", 140, "Own clocks", "clocks.md"),
+    Page("Allocate", 145, "Energy and area", "energy.md"),
+    Page("Allocate", 150, "Kinds of arrays", "kinds.md"),
+    Page("Allocate", 180, "What if", "what_if.md"),
+    Page("Size a chip", 210, "Describe hardware", "hardware.md"),
+    Page("Size a chip", 290, '"Notebook: size a chip"', "notebooks/size_a_chip.md"),
+    Page("Compare and publish", 340, "Methods and sources", "methods.md"),
+    Page("Compare and publish", 350, "Neighbouring tools", "neighbours.md"),
+    Page("Compare and publish", 390, '"Notebook: explore the design space"', "notebooks/design_space.md"),
+    Page("Networks and files", 720, "What ships", "shipped.md"),
+    Page("Networks and files", 790, '"Notebook: allocate your own model"', "notebooks/own_model.md"),
+)
+"""Pages that are of no single room, in the chapters of rooms."""
+
+
+def stub() -> str:
+    """Return the text of `rramalloc/__init__.pyi`."""
+    pairs = (home.split(":") for home in homes().values())
+    imports = sorted(f"from {module} import {name} as {name}" for module, name in pairs)
+    names = "".join(f'    "{name}",\n' for name in homes())
+    docstring = '"""Public names of the package, written by docs/generate.py."""'
+    return "\n".join([docstring, "", *imports, "", f"__all__ = [\n{names}]\n"])
+
+
+def navigation(config: str) -> str:
+    """Return the text of `mkdocs.yml` with the chapters that rooms have pages in."""
+    own = [
+        Page(room.panel, room.order, room.title, f"{room.name}.md") for room in rooms().values() if room.title
+    ]
+    chapters: dict[str, list[str]] = {}
+    for page in sorted([*own, *GUIDES], key=lambda page: page.order):
+        chapters.setdefault(page.chapter, []).append(f"      - {page.title}: {page.file}")
+    lines = [line for chapter, pages in chapters.items() for line in (f"  - {chapter}:", *pages)]
+    written = "\n".join([_BEGINNING, *lines, _END])
+    return re.sub(f"{_BEGINNING}.*?{_END}", lambda _: written, config, flags=re.DOTALL)
+
+
+def generated() -> dict[Path, str]:
+    """Return the text of every generated file."""
+    config = ROOT / "mkdocs.yml"
+    return {
+        ROOT / "rramalloc" / "__init__.pyi": stub(),
+        config: navigation(config.read_text(encoding="utf-8")),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.write_text(text, encoding="utf-8")

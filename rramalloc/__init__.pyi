@@ -1,0 +1,113 @@
+"""Public names of the package, written by docs/generate.py."""
+
+from rramalloc.allocation.allocation import Allocation as Allocation
+from rramalloc.allocation.inspection import Inspection as Inspection
+from rramalloc.allocation.simulation import Simulation as Simulation
+from rramalloc.api import convert as convert
+from rramalloc.api import inspect as inspect
+from rramalloc.api import optimize as optimize
+from rramalloc.api import simulate as simulate
+from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as chiplet_optimize
+from rramalloc.commands.chiplet.cost import chiplet_compare as chiplet_compare
+from rramalloc.commands.chiplet.cost import chiplet_cost as chiplet_cost
+from rramalloc.commands.compare.compare import compare as compare
+from rramalloc.commands.compare.comparison import Comparison as Comparison
+from rramalloc.commands.evaluate.evaluate import evaluate as evaluate
+from rramalloc.commands.evaluate.evaluation import Evaluation as Evaluation
+from rramalloc.commands.explain.explain import explain as explain
+from rramalloc.commands.explain.explanation import Explanation as Explanation
+from rramalloc.commands.export.export import export as export
+from rramalloc.commands.export.export import export_check as export_check
+from rramalloc.commands.fold.filter_folding import fold as fold
+from rramalloc.commands.fold.filter_folding import fold_filter as fold_filter
+from rramalloc.commands.latency.device import open_device as open_device
+from rramalloc.commands.latency.estimate import estimate_latency as estimate_latency
+from rramalloc.commands.latency.fit import fit_latency as fit_latency
+from rramalloc.commands.latency.measure import measure_latency as measure_latency
+from rramalloc.commands.pareto.pareto import pareto as pareto
+from rramalloc.commands.pareto.pareto_front import ParetoFront as ParetoFront
+from rramalloc.commands.place.place import place as place
+from rramalloc.commands.place.placement import Placement as Placement
+from rramalloc.commands.reload.plan import ReloadPlan as ReloadPlan
+from rramalloc.commands.reload.reload import optimize_reload as optimize_reload
+from rramalloc.commands.report.report import report as report
+from rramalloc.commands.size.size import size as size
+from rramalloc.commands.size.sizing import Sizing as Sizing
+from rramalloc.commands.sweep.sweep import sweep as sweep
+from rramalloc.commands.sweep.sweep import sweep_status as sweep_status
+from rramalloc.commands.tune.tune import tune as tune
+from rramalloc.commands.tune.tuning import Tuning as Tuning
+from rramalloc.commands.verify.verify import verify as verify
+from rramalloc.errors import BudgetError as BudgetError
+from rramalloc.errors import RramallocError as RramallocError
+from rramalloc.errors import TargetError as TargetError
+from rramalloc.hardware.hardware import Hardware as Hardware
+from rramalloc.hardware.loader import load_hardware as load_hardware
+from rramalloc.importers import load as load
+from rramalloc.importers.torch import from_torch as from_torch
+from rramalloc.mapping.fold import fold_index as fold_index
+from rramalloc.mapping.fold import fold_input as fold_input
+from rramalloc.mapping.fold import fold_weights as fold_weights
+from rramalloc.network.network import Network as Network
+from rramalloc.reading import read as read
+from rramalloc.search.problem import Problem as Problem
+from rramalloc.timing.latency_table import load_latency_table as load_latency_table
+from rramalloc.timing.stage_graph import StageGraph as StageGraph
+from rramalloc.version import __version__ as __version__
+
+__all__ = [
+    "Allocation",
+    "BudgetError",
+    "Comparison",
+    "Evaluation",
+    "Explanation",
+    "Hardware",
+    "Inspection",
+    "Network",
+    "ParetoFront",
+    "Placement",
+    "Problem",
+    "ReloadPlan",
+    "RramallocError",
+    "Simulation",
+    "Sizing",
+    "StageGraph",
+    "TargetError",
+    "Tuning",
+    "__version__",
+    "chiplet_compare",
+    "chiplet_cost",
+    "chiplet_optimize",
+    "compare",
+    "convert",
+    "estimate_latency",
+    "evaluate",
+    "explain",
+    "export",
+    "export_check",
+    "fit_latency",
+    "fold",
+    "fold_filter",
+    "fold_index",
+    "fold_input",
+    "fold_weights",
+    "from_torch",
+    "inspect",
+    "load",
+    "load_hardware",
+    "load_latency_table",
+    "measure_latency",
+    "open_device",
+    "optimize",
+    "optimize_reload",
+    "pareto",
+    "place",
+    "read",
+    "report",
+    "simulate",
+    "size",
+    "sweep",
+    "sweep_status",
+    "tune",
+    "verify",
+]

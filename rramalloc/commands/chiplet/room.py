@@ -1,0 +1,27 @@
+"""What the room of `rramalloc chiplet` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="chiplet",
+    panel="Companions",
+    order=640,
+    title="Chiplets",
+    command="command:app",
+    calls=(
+        "cost:chiplet_cost",
+        "cost:chiplet_compare",
+        "chiplet_optimize:chiplet_optimize",
+    ),
+    records={
+        "chiplet": "description:Description",
+        "chiplet-cost": "cost:ChipletCost",
+        "chiplet-comparison": "cost:ChipletComparison",
+        "chiplet-schedule": "chiplet_optimize:ChipletSchedule",
+    },
+    sections={
+        "chiplet-cost": "section:chiplet_section",
+        "chiplet-schedule": "section:schedule_section",
+    },
+    needs=("place",),
+)

@@ -1,0 +1,21 @@
+"""What the room of `rramalloc compare` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="compare",
+    panel="Compare and publish",
+    order=310,
+    title="Compare methods",
+    command="command:compare",
+    calls=(
+        "compare:compare",
+        "comparison:Comparison",
+    ),
+    records={
+        "comparison": "comparison:Comparison",
+    },
+    sections={
+        "comparison": "section:comparison_section",
+    },
+)

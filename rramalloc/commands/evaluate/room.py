@@ -1,0 +1,23 @@
+"""What the room of `rramalloc evaluate` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="evaluate",
+    panel="Companions",
+    order=610,
+    title="Evaluate strategies",
+    command="command:evaluate",
+    calls=(
+        "evaluate:evaluate",
+        "evaluation:Evaluation",
+    ),
+    records={
+        "strategy": "strategy:Strategy",
+        "load-matrix": "evaluation:LoadMatrix",
+        "evaluation": "evaluation:EvaluationDocument",
+    },
+    sections={
+        "evaluation": "section:evaluation_section",
+    },
+)

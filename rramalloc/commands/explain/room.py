@@ -1,0 +1,21 @@
+"""What the room of `rramalloc explain` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="explain",
+    panel="Allocate",
+    order=170,
+    title="What holds it back",
+    command="command:explain",
+    calls=(
+        "explain:explain",
+        "explanation:Explanation",
+    ),
+    records={
+        "explanation": "explanation:Explanation",
+    },
+    sections={
+        "explanation": "section:explanation_section",
+    },
+)

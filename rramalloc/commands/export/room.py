@@ -1,0 +1,21 @@
+"""What the room of `rramalloc export` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="export",
+    panel="Hand over to a tool",
+    order=410,
+    title="Export",
+    command="command:export",
+    calls=(
+        "export:export",
+        "export:export_check",
+    ),
+    records={
+        "export": "targets.json:ExportDocument",
+        "exported": "bundle:Export",
+        "export-check": "bundle:ExportCheck",
+    },
+    needs=("place",),
+)

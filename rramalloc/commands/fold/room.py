@@ -1,0 +1,23 @@
+"""What the room of `rramalloc fold` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="fold",
+    panel="Companions",
+    order=620,
+    title="Fold filters",
+    command="command:fold",
+    calls=(
+        "filter_folding:fold",
+        "filter_folding:fold_filter",
+    ),
+    records={
+        "fold": "filter_folding:FilterFold",
+        "network-fold": "filter_folding:NetworkFold",
+    },
+    sections={
+        "fold": "section:fold_section",
+        "network-fold": "section:fold_section",
+    },
+)

@@ -1,0 +1,14 @@
+"""What the room of `rramalloc inspect` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="inspect",
+    panel="Allocate",
+    order=120,
+    title="Look at a network",
+    command="command:inspect",
+    sections={
+        "inspection": "section:inspection_section",
+    },
+)

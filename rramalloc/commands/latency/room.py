@@ -1,0 +1,23 @@
+"""What the room of `rramalloc latency` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="latency",
+    panel="Companions",
+    order=630,
+    title="Measure latencies",
+    command="command:app",
+    calls=(
+        "device:open_device",
+        "estimate:estimate_latency",
+        "fit:fit_latency",
+        "measure:measure_latency",
+    ),
+    records={
+        "latency-estimate": "estimate:LatencyEstimate",
+    },
+    sections={
+        "latency": "section:latency_section",
+    },
+)

@@ -1,0 +1,1 @@
+"""Command `networks`: the networks that ship with the package."""

@@ -1,0 +1,14 @@
+"""What the room of `rramalloc optimize` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="optimize",
+    panel="Allocate",
+    order=110,
+    title="Allocate arrays",
+    command="command:optimize",
+    sections={
+        "allocation": "section:allocation_section",
+    },
+)

@@ -1,0 +1,21 @@
+"""What the room of `rramalloc pareto` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="pareto",
+    panel="Size a chip",
+    order=230,
+    title="All budgets at once",
+    command="command:pareto",
+    calls=(
+        "pareto:pareto",
+        "pareto_front:ParetoFront",
+    ),
+    records={
+        "pareto": "pareto_front:ParetoFront",
+    },
+    sections={
+        "pareto": "section:front_section",
+    },
+)

@@ -1,0 +1,21 @@
+"""What the room of `rramalloc place` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="place",
+    panel="Size a chip",
+    order=240,
+    title="Place every array",
+    command="command:place",
+    calls=(
+        "place:place",
+        "placement:Placement",
+    ),
+    records={
+        "placement": "placement:Placement",
+    },
+    sections={
+        "placement": "section:placement_section",
+    },
+)

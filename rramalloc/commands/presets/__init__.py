@@ -1,0 +1,1 @@
+"""Command `presets`: the hardware that ships with the package."""

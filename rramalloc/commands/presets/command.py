@@ -1,0 +1,68 @@
+"""`rramalloc presets`: the hardware that ships."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from rramalloc.cli import complete
+from rramalloc.cli.output import TableLayout, print_result
+from rramalloc.cli.parameters import Format, described
+from rramalloc.columns import Column
+
+
+class _PresetRow(NamedTuple):
+    name: str
+    crossbar: str
+    cell_bits: int
+    weight_bits: int
+    columns_per_weight: int
+    unconfirmed: str
+    source: str
+
+
+@described({})
+def presets(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PRESET]",
+            autocompletion=complete.presets,
+            help="Print its TOML, to start a file from.",
+        ),
+    ] = None,
+    *,
+    output_format: Format = "table",
+) -> None:
+    """List the hardware presets of the package, each with its source and unconfirmed values.
+
+    Example: rramalloc presets isaac > my.toml
+    """
+    from rramalloc.hardware.loader import load_hardware
+    from rramalloc.hardware.preset_files import preset_names, preset_text
+
+    if name is not None and output_format == "table":
+        typer.echo(preset_text(name), nl=False)
+        return
+    loaded = {each: load_hardware(each) for each in preset_names() if name in (None, each)}
+    rows = [
+        _PresetRow(
+            name,
+            hardware.crossbar.size,
+            hardware.crossbar.cell_bits,
+            hardware.precision.weight_bits,
+            hardware.columns_per_weight,
+            ", ".join(hardware.unconfirmed),
+            hardware.source,
+        )
+        for name, hardware in loaded.items()
+    ]
+
+    def document() -> list[dict[str, object]]:
+        return [{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()]
+
+    texts = ("name", "crossbar", "unconfirmed", "source")
+    spare = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
+    table = TableLayout([*map(Column, _PresetRow._fields)], texts, spare)
+    print_result(document, table, rows, output_format)

@@ -1,0 +1,20 @@
+"""What the room of `optimize --reload` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="reload",
+    panel="Larger than the chip",
+    order=510,
+    title="Reload",
+    calls=(
+        "reload:optimize_reload",
+        "plan:ReloadPlan",
+    ),
+    records={
+        "reload": "plan:ReloadPlan",
+    },
+    sections={
+        "reload": "section:reload_section",
+    },
+)

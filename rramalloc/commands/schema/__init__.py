@@ -1,0 +1,1 @@
+"""Command `schema`: the JSON Schemas of file formats."""

@@ -1,0 +1,31 @@
+"""`rramalloc schema`: JSON Schemas of file formats."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rramalloc.cli import complete
+from rramalloc.cli.output import print_json
+from rramalloc.cli.parameters import described
+
+
+@described({})
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=complete.schemas,
+            help="network, hardware, allocation, replication, simulation, inspection, pareto, ...",
+        ),
+    ],
+) -> None:
+    """Print the JSON Schema of a file format.
+
+    Example: rramalloc schema allocation
+    """
+    from rramalloc.schemas import json_schema
+
+    print_json(json_schema(name))

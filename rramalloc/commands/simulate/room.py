@@ -1,0 +1,14 @@
+"""What the room of `rramalloc simulate` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="simulate",
+    panel="Allocate",
+    order=160,
+    title="Time an allocation",
+    command="command:simulate",
+    sections={
+        "simulation": "section:simulation_section",
+    },
+)

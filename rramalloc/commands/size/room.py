@@ -1,0 +1,22 @@
+"""What the room of `rramalloc size` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="size",
+    panel="Size a chip",
+    order=220,
+    title="The chip for your networks",
+    command="command:size",
+    calls=(
+        "size:size",
+        "sizing:Sizing",
+    ),
+    records={
+        "size": "sizing:Sizing",
+        "size-spec": "question:SizeQuestion",
+    },
+    sections={
+        "size": "section:sizing_section",
+    },
+)

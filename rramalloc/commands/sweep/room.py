@@ -1,0 +1,23 @@
+"""What the room of `rramalloc sweep` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="sweep",
+    panel="Compare and publish",
+    order=320,
+    title="Sweep design points",
+    command="command:sweep",
+    calls=(
+        "sweep:sweep",
+        "sweep:sweep_status",
+    ),
+    records={
+        "sweep": "rows:SweepDocument",
+        "sweep-spec": "spec:Spec",
+        "sweep-status": "rows:SweepStatus",
+    },
+    sections={
+        "sweep": "section:sweep_section",
+    },
+)

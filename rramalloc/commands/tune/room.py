@@ -1,0 +1,25 @@
+"""What the room of `rramalloc tune` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="tune",
+    panel="Hand over to a tool",
+    order=420,
+    title="Tune for a simulator",
+    command="command:tune",
+    calls=(
+        "tune:tune",
+        "tuning:Tuning",
+    ),
+    records={
+        "tuning": "tuning:Tuning",
+    },
+    sections={
+        "tuning": "section:tuning_section",
+    },
+    needs=(
+        "export",
+        "place",
+    ),
+)

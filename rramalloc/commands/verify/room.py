@@ -1,0 +1,19 @@
+"""What the room of `rramalloc verify` offers."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="verify",
+    panel="Size a chip",
+    order=250,
+    title="Verify the arrays",
+    command="command:verify",
+    calls=("verify:verify",),
+    records={
+        "verification": "verification:Verification",
+    },
+    sections={
+        "verification": "section:verification_section",
+    },
+    needs=("place",),
+)

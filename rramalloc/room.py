@@ -1,0 +1,101 @@
+"""Rooms: the folders of `commands`, and what each of them offers.
+
+A room says by name what it has, so that to know all rooms imports nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules, resolve_name
+from typing import Any
+
+from rramalloc.errors import UnsupportedError
+
+_FOLDER = "rramalloc.commands"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a folder of `commands` offers. Its `room.py` holds one as `ROOM`, and imports nothing else.
+
+    What is called an attribute is a text "module:name", such as "command:place", for a name in a module of
+    the folder.
+
+    Parameters
+    ----------
+    name
+        Name of the folder, and of its command.
+    panel
+        Heading of the help and of the documentation under which it stands.
+    order
+        Its place among all rooms, and among the pages of the documentation.
+    title
+        Title of its page `docs/NAME.md`; "" if it has none of its own.
+    command
+        Attribute: function of the command, or Typer application of several; "" without one.
+    calls
+        Attributes that are names of `rramalloc` itself.
+    records
+        Attribute of the record of each of its file formats, by the name of the format.
+    sections
+        Attribute of the function that makes the section of a page, by the name of the format it shows.
+    needs
+        Other rooms that it imports from, without which it is not to be had.
+    """
+
+    name: str
+    panel: str
+    order: int
+    title: str = ""
+    command: str = ""
+    calls: tuple[str, ...] = ()
+    records: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+
+    def full(self, attribute: str) -> str:
+        """Return an attribute with the full name of its module."""
+        return f"{_FOLDER}.{self.name}.{attribute}"
+
+    def load(self, attribute: str) -> Any:
+        """Return what an attribute names. Raises UnsupportedError without a room that this one needs."""
+        for need in self.needs:
+            if need not in installed():
+                raise _absent(need, self.name)
+        return resolve_name(self.full(attribute))
+
+
+@cache
+def installed() -> dict[str, Room]:
+    """Return all rooms of this installation by name, in their order."""
+    folders = (f"{_FOLDER}.{folder.name}.room" for folder in iter_modules(import_module(_FOLDER).__path__))
+    found: list[Room] = [import_module(module).ROOM for module in folders]
+    return {room.name: room for room in sorted(found, key=lambda room: room.order)}
+
+
+@cache
+def rooms() -> dict[str, Room]:
+    """Return the rooms that have all rooms they need, by name, in their order."""
+    every = installed()
+    return {name: room for name, room in every.items() if every.keys() >= {*room.needs}}
+
+
+def load_from(name: str, attribute: str, where: str) -> Any:
+    """Return what an attribute of a room names.
+
+    Raises
+    ------
+    UnsupportedError
+        This installation does not have the room; `where` names the argument that asks for it.
+    """
+    if name not in installed():
+        raise _absent(name, where)
+    return installed()[name].load(attribute)
+
+
+def _absent(name: str, where: str) -> UnsupportedError:
+    reason = f"this installation has no commands/{name}: install rramalloc anew, or leave {where} out"
+    return UnsupportedError(where, reason)
