@@ -31,7 +31,8 @@ from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.importers import NetworkLike, as_network, network_of
-from rramalloc.methods.registry import method_names
+from rramalloc.methods.method import MethodLike
+from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import brief, check_known, check_range
@@ -48,7 +49,7 @@ def optimize(
     arrays: ArraysLike | None = None,
     *,
     objective: ObjectiveName | None = None,
-    method: str = "auto",
+    method: MethodLike = "auto",
     target: int | None = None,
     target_ns: float | None = None,
     target_interval: int | str | None = None,
@@ -90,19 +91,25 @@ def optimize(
     wanted = target_of(target, target_ns, target_interval, target_throughput)
     objective = objective or ("arrays" if wanted.given else "latency")
     check_known("objective", objective, OBJECTIVES)
-    check_known("method", method, method_names())
+    own = None
+    if isinstance(method, str):
+        check_known("method", method, method_names())
+        named = method
+    else:
+        own = method_of(method)
+        named = own.name
     check_inputs(inputs, objective)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
     if objective != "arrays" and wanted.given:
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
-    check_method(objective, method)
+    check_method(objective, named)
     case = Case.of(network, given)
     if placed and (inputs > 1 or case.at_most):
         raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed")
-    request = Request(objective=objective, method=method, seed=seed, target=wanted, inputs=inputs)
+    request = Request(objective=objective, method=named, own=own, seed=seed, target=wanted, inputs=inputs)
     if start is not None:
-        if placed or bits is not None or method != "auto":
+        if placed or bits is not None or named != "auto":
             raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
         request = replace(request, start=read_allocation(start, "start"))
     case, most = case.with_numbers(arrays)
@@ -110,7 +117,7 @@ def optimize(
     if placed:
         run = load_from("place", "placed:optimize_placed", "placed")
     if bits is not None:
-        if placed or case.measured is not None or method != "auto" or objective == "sequential":
+        if placed or case.measured is not None or named != "auto" or objective == "sequential":
             words = "chooses bits for latency, interval, arrays, energy or edp, with method auto and no more"
             raise SpecError("bits", f"{words}: leave out --placed and --latency-table")
         from rramalloc.allocation.bit_policy import read_bits

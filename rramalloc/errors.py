@@ -399,7 +399,7 @@ class InfeasibleError(RramallocError):
 
 
 class PluginError(RramallocError):
-    """An entry point of another package failed; says which, where it is and how."""
+    """Code of others failed, an entry point or a function that was given; says which, where and how."""
 
 
 class SimulatorError(RramallocError):

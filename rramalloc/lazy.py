@@ -31,20 +31,24 @@ def _on_paths(group: str, _paths: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 def load_foreign(group: str, name: str, kind: str) -> Any:
     """Return what an entry point names, imported now. Raises PluginError, whose message calls it `kind`."""
-    with plugin_errors(group, name, kind):
+    with plugin_errors(entry_point(group, name, kind)):
         return foreign(group)[name].load()
 
 
+def entry_point(group: str, name: str, kind: str) -> str:
+    """Return in words what an entry point of another package is."""
+    return f"{kind} {name!r}, the entry point {foreign(group)[name].value!r} of another package,"
+
+
 @contextmanager
-def plugin_errors(group: str, name: str, kind: str) -> Iterator[None]:
-    """Let what goes wrong in the code of an entry point become a PluginError that names it."""
+def plugin_errors(what: str) -> Iterator[None]:
+    """Let what goes wrong in the code of others become a PluginError; `what` says in words whose it is."""
     try:
         yield
     except RramallocError:
         raise
     except Exception as error:
-        words = f"{kind} {name!r}, the entry point {foreign(group)[name].value!r} of another package, failed"
-        raise PluginError(f"{words}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 def how_to_install(extra: str) -> str:

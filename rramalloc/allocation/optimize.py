@@ -41,6 +41,7 @@ from rramalloc.mapping.demand import (
 )
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import smallest_block
+from rramalloc.methods.method import Method
 from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
@@ -73,12 +74,14 @@ from rramalloc.version import __version__
 class Request:
     """Objective and method of a run.
 
+    own: the method of this name, where it is one that was given as a function;
     target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all; start: an
     allocation to begin with, with method "auto".
     """
 
     objective: ObjectiveName = "latency"
     method: str = "auto"
+    own: Method | None = None
     seed: int = 0
     target: Target = NO_TARGET
     inputs: int = 1
@@ -305,7 +308,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
         return objective.solve(stop, request.seed)
     if problem.storage.hardware is not None and problem.storage.hardware.kinds is not None:
         raise one_kind_only(problem.storage.hardware, f"method {request.method!r}")
-    method = method_named(request.method)
+    method = request.own or method_named(request.method)
     if method.sees_digital:
         answer = method.solve(problem, stop, request.seed)
     else:

@@ -27,7 +27,8 @@ class Method:
     seeded: whether the answer depends on the seed beyond ties, so that a comparison shows its spread;
     compared: whether a comparison runs it unless methods are named; mapping: the only one that it is for,
     empty for all; sees_digital: whether stages without arrays, which take time, are among those it is given.
-    They leave nothing to choose; it is timed with them in any case.
+    They leave nothing to choose; it is timed with them in any case. repaired: whether copies of an answer
+    that takes more arrays than there are are taken away, rather than it being an error.
     """
 
     name: str
@@ -39,10 +40,15 @@ class Method:
     compared: bool = True
     mapping: str = ""
     sees_digital: bool = False
+    repaired: bool = True
 
     def covers(self, options: MappingOptions) -> bool:
         """Whether it is for networks that are mapped like this."""
         return self.mapping in ("", options.mapping)
+
+
+MethodLike = str | Method | Solve
+"""The name of a method, a Method, or a function (problem, work, seed) -> Answer."""
 
 
 def most_copies(problem: Problem) -> Replication:

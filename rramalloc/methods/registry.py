@@ -6,15 +6,14 @@ Other packages name a Method, or a function that solves, as an entry point of th
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rramalloc.errors import UnknownNameError
-from rramalloc.lazy import foreign, load_foreign, plugin_errors
+from rramalloc.errors import SpecError, UnknownNameError
+from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
 
 if TYPE_CHECKING:
-    from rramalloc.methods.method import Method, Solve
+    from rramalloc.methods.method import Method, MethodLike
     from rramalloc.search.problem import Answer, Problem
     from rramalloc.search.work import Work
 
@@ -65,15 +64,38 @@ def method_named(name: str) -> Method:
     method = load_foreign(GROUP, name, "method")
     if not isinstance(method, Method):
         method = Method(name, method, minimises="", compared=False)
-    return replace(method, solve=partial(_solved, name, method.solve))
+    return of_others(method, entry_point(GROUP, name, "method"))
 
 
-def _solved(name: str, solve: Solve, problem: Problem, stop: Work, seed: int) -> Answer:
-    """Return what a method of another package proposes, with one number a stage. Raises PluginError."""
-    with plugin_errors(GROUP, name, "method"):
-        found = solve(problem, stop, seed)
-        copies = [int(number) for number in found.choice.copies]
-        if len(copies) != len(problem.demand):
-            raise ValueError(f"it returned {len(copies)} numbers of copies for {len(problem.demand)} stages")
-        choice = problem.choice(problem.demand * 0 + copies, found.choice.modes)
-        return replace(found, choice=choice)
+def method_of(given: MethodLike) -> Method:
+    """Return the method of a name, or the one that a function of the caller's is.
+
+    A function has its own name in results, and must keep to the budget.
+    Raises UnknownNameError, PluginError; SpecError for a function that is called as a method of this program.
+    """
+    if isinstance(given, str):
+        return method_named(given)
+    from rramalloc.methods.method import Method
+
+    if isinstance(given, Method):
+        method = given
+    else:
+        function = getattr(given, "func", given)  # that of a functools.partial
+        name = getattr(function, "__name__", type(function).__name__)
+        method = Method(name, given, minimises="", compared=False, repaired=False)
+    if method.name in method_names():
+        words = f"a function or Method of yours is called {method.name!r}, as a method of this program is"
+        raise SpecError("method", f"{words}: give it another name")
+    return of_others(method, f"method {method.name!r}, which was given as a function,")
+
+
+def of_others(method: Method, what: str) -> Method:
+    """Return a method of others, whose answers are checked; `what` says in words whose it is."""
+    from rramalloc.methods.answers import whole_answer
+
+    def solve(problem: Problem, stop: Work, seed: int) -> Answer:
+        with plugin_errors(what):
+            found: object = method.solve(problem.apart, stop, seed)
+        return whole_answer(found, problem, what, repaired=method.repaired)
+
+    return replace(method, solve=solve)

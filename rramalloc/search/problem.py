@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -310,6 +311,13 @@ class Problem:
         return all(
             int(axis.amounts(kinds, stored, parts).sum()) <= axis.limit for axis in self.resources.axes
         )
+
+    @property
+    def apart(self) -> Problem:
+        """The same problem with arrays of numbers that code of others may change without harm."""
+        own = {name: getattr(self, name) for name in ("demand", "least", "most", "once")}
+        copied: dict[str, Any] = {name: own[name].copy() for name in own if own[name] is not None}
+        return replace(self, **copied)
 
     @cached_property
     def on_arrays(self) -> Problem:

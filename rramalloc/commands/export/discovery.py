@@ -13,7 +13,7 @@ from pathlib import Path
 from rramalloc.commands.export.bundle import Bundle
 from rramalloc.commands.export.subject import Subject
 from rramalloc.errors import UnknownNameError
-from rramalloc.lazy import foreign, load_foreign, plugin_errors
+from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
 
 Target = Callable[[Subject], Bundle]
 GROUP = "rramalloc.exports"
@@ -38,7 +38,7 @@ def target_function(name: str) -> Target:
     other: Target = load_foreign(GROUP, name, "export target")
 
     def made(subject: Subject) -> Bundle:
-        with plugin_errors(GROUP, name, "export target"):
+        with plugin_errors(entry_point(GROUP, name, "export target")):
             bundle: object = other(subject)
             if not isinstance(bundle, Bundle):
                 raise TypeError(f"it returned a {type(bundle).__name__}, a Bundle is needed")

@@ -28,7 +28,7 @@ from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Counting, Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.lazy import foreign, load_foreign, plugin_errors
+from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
 from rramalloc.network.network import Network
 
 PLACE = "{allocation}"
@@ -326,7 +326,7 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
     if name in TOOLS:
         return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s=timeout_s)
     if name in foreign(GROUP):
-        with plugin_errors(GROUP, name, "simulator"):
+        with plugin_errors(entry_point(GROUP, name, "simulator")):
             made: Simulator = load_foreign(GROUP, name, "simulator")(words)
             return made
     if len(words) > 1:
