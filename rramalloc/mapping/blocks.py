@@ -10,20 +10,20 @@ polarities of a weight lie on neighbouring wordlines there are two rows for each
 and with mappings that cut between channels (2 * channel + polarity) * positions + position. Where a copy
 computes a block of ph x pw windows in a step, its shifted kernels stand side by side in that matrix:
 
-    position = u_y * U_w + u_x, the input pixels that the block reads, in raster order (U of the model)
-    output   = (w_y * pw + w_x) * outputs + output, (w_y, w_x) the window in its block
+    position = u_y * U_w + u_x             (u_y, u_x): input pixel that the block reads, U as in model.md 10
+    output   = (w_y * pw + w_x) * outputs + output             (w_y, w_x): window in its block
 
 Groups stand one after the other on the diagonal of the stage's matrix. Blocks are numbered such that equal
 `row_block` means the same inputs and equal `column_block` the same outputs: partial sums are added over the
-row blocks of a column block. With `high` x `wide` blocks a unit (a group, or the groups that share an array;
-the only one without groups), block (i, j) of unit u has column_block = u * wide + j and
+row blocks of a column block. A unit is a group, or the groups that share an array; a stage without groups is
+one unit. Block (i, j) of unit u, of `high` x `wide` blocks, has column_block = u * wide + j and
 
     im2col, whole_kernel, sdk   row_block = u * high + i
     kernel_split                row_block = (u * positions + position) * high + i
 
-With mapping `sdk`, groups that fit an array share it with those of other copies: with G groups, and room for
-p of them in an array, array n of the stage holds on its diagonal the pairs (copy, group) of numbers
-n * p ... n * p + p - 1, number = copy * G + group. Its row_block and column_block are n.
+With mapping `sdk`, groups that fit an array share it with those of other copies. Number the pairs (copy,
+group) of a stage of G groups by copy * G + group. If p groups fit an array, array n holds the pairs n * p ...
+n * p + p - 1 on its diagonal; its row_block and column_block are n.
 
 Where slices or polarities lie in arrays of their own, several arrays hold the same block, each one plane of
 it: plane = polarity * slices + slice, of those that lie in arrays.
@@ -101,12 +101,12 @@ class CopiesApart:
     demand: int
 
     def __len__(self) -> int:
-        """Return the number of sets of arrays that lie together."""
+        """Return the number of sets of arrays, one a copy."""
         return self.copies
 
     @property
     def together(self) -> int:
-        """Arrays of such a set."""
+        """Arrays of one set: those of a copy."""
         return self.demand
 
     @cached_property
@@ -115,12 +115,12 @@ class CopiesApart:
         return blocks(self.weights, self.crossbar, self.mapping)
 
     def __getitem__(self, number: int) -> Held:
-        """Return the content of the arrays of a set."""
+        """Return the content of the arrays of copy `number`."""
         return Held(number, self.blocks)
 
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:
-        """Every block by row block and column block, of any copy."""
+        """Blocks of plane 0 by (row block, column block), the same in every copy."""
         return {(block.row_block, block.column_block): block for block in self.blocks if block.plane == 0}
 
 
@@ -136,12 +136,12 @@ class CopiesSharing:
     room: int
 
     def __len__(self) -> int:
-        """Blocks that copies share: the arrays of each are a set of their own."""
+        """Return the number of sets of arrays: the planes of one block, which copies share."""
         return -(-self.copies * self.weights.groups // self.room)
 
     @property
     def together(self) -> int:
-        """Arrays of a set."""
+        """Arrays of one set: the planes of a block."""
         return self.weights.arrays_per_block
 
     @property
@@ -150,7 +150,7 @@ class CopiesSharing:
         return -(-self.weights.groups // self.room) * self.together
 
     def __getitem__(self, number: int) -> Held:
-        """Return the content of the arrays of a set."""
+        """Return the content of the arrays of set `number`, shared by one or several copies."""
         groups, high, wide = self.weights.groups, self.weights.rows, self.weights.columns
         first, lines = number * self.room, (range(high), range(wide))
         several = range(first, min(first + self.room, self.copies * groups))
@@ -163,7 +163,7 @@ class CopiesSharing:
 
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:
-        """Every block by row block and column block."""
+        """Blocks of plane 0 by (row block, column block)."""
         return {(number, number): self[number].blocks[0] for number in range(len(self))}
 
 
@@ -181,7 +181,7 @@ def stored(
 
 
 def _planes(block: Block, count: int) -> tuple[Block, ...]:
-    """Return the arrays that hold a block."""
+    """Return a block once for each of the `count` arrays that hold its planes."""
     return tuple(replace(block, plane=plane) for plane in range(count))
 
 
@@ -197,12 +197,13 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     positions, limit = weights.positions, crossbar.wordlines
     every = range(positions * weights.inputs * weights.wordlines_per_input)
     if mapping == "whole_kernel" and len(every) > limit:
+        # Rows are cut between input channels only, so an array holds whole kernels.
         limit = limit // positions * positions
     step = positions if mapping == "kernel_split" else 1
     splits = [every[position::step] for position in range(step)]
     rows = [cut for split in splits for cut in _cut(split, limit)]
     columns = list(_cut(range(weights.columns), crossbar.bitlines))
-    together = 1  # groups of a unit
+    together = 1  # groups of a unit; more where a group fits an array, as `demand` counts them
     if weights.groups > 1 and len(rows) == len(splits) and len(columns) == 1:
         together = min(crossbar.wordlines // len(splits[0]), crossbar.bitlines // weights.columns)
     listed = []
@@ -219,6 +220,6 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
 
 
 def _cut(whole: range, limit: int) -> Iterator[range]:
-    """Yield full pieces of `limit` and the remainder."""
+    """Yield `whole` in pieces of `limit` numbers, the last of which may be shorter."""
     for start in range(0, len(whole), limit):
         yield whole[start : start + limit]

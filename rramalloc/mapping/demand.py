@@ -66,7 +66,7 @@ class WeightMatrix:
         )
 
     def folded(self, kernel: Pair, size: Pair) -> WeightMatrix:
-        """Return the same weights, of a kernel (height, width), with n_h x n_w pixels folded into inputs."""
+        """Return these weights, of a kernel (height, width), with (n_h, n_w) pixels folded into inputs."""
         high, wide = folded_kernel(kernel, size)
         return replace(self, positions=high * wide, inputs=size[0] * size[1] * self.inputs)
 
@@ -86,18 +86,18 @@ class WeightMatrix:
 
 
 NO_ARRAYS = (1, 1, 0)
-"""Rows, columns and groups of a stage without weights: no group takes a line."""
+"""Rows, columns and groups of a stage without weights: it has no group; 1 row and column divide safely."""
 
 
 def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: Pair) -> BlockArrays:
-    """Wordlines and bitlines that one group of a stage takes with blocks of this shape."""
+    """Return the wordlines and bitlines that one group of a stage takes with this block."""
     if not isinstance(stage, Stage):
         return BlockArrays(*NO_ARRAYS, hardware.crossbar)
     return WeightMatrix.of(network, stage, hardware, block).on(hardware.crossbar)
 
 
 def count_of_copies(demand: int) -> ArrayCount:
-    """Return the count of copies that share no array. demand: arrays of one, 0 of a digital node."""
+    """Return the count of copies that share no array; demand: arrays of one copy, 0 of a digital node."""
     return ArrayCount(min(demand, 1), 0, max(demand, 1))
 
 
@@ -105,10 +105,10 @@ def count_of_copies(demand: int) -> ArrayCount:
 class Storage:
     """Arrays of every mode of the stages of a network on a hardware, in the order of `stages`.
 
-    demand: int64, arrays of a copy of every stage where all have the one block of the graph, None where
-    blocks are chosen; divide: of what copies must be a divisor, None if any number will do; options: for the
-    copies of stages whose bits or kinds of arrays are chosen; choices: that these are; weights: cost of an
-    array of every kind. Without a hardware the arrays of copies are all that is known.
+    demand: int64, arrays of one copy of every stage if all keep the graph's block, None if blocks are chosen;
+    divide: what copies must be a divisor of, None for any number; options: layout of copies whose bits or
+    kinds of arrays are chosen; choices: whether these are chosen; weights: cost of an array of every kind.
+    Without a hardware only `demand` is known.
     """
 
     stages: tuple[TimedNode, ...]
@@ -124,7 +124,7 @@ class Storage:
 
     @classmethod
     def of_copies(cls, demand: Ints) -> Storage:
-        """Return the storage of copies alone, of `demand` arrays each."""
+        """Return the storage of stages that choose copies alone, of `demand` arrays each."""
         return cls((), demand)
 
     @property
@@ -134,28 +134,28 @@ class Storage:
 
     @property
     def is_proportional(self) -> bool:
-        """Whether any number of copies will do, and each takes the `demand` of its stage."""
+        """Whether any number of copies is allowed and d copies of a stage take d times its `demand`."""
         return self.demand is not None and not self.choices and self.is_chosen_freely
 
     @property
     def is_chosen_freely(self) -> bool:
-        """Whether any number of copies will do, and takes the arrays in which its weights are stored."""
+        """Whether any number of copies is allowed and takes no arrays beside those that store weights."""
         return self.divide is None and (self.hardware is None or self.hardware.own_tiles is None)
 
     def with_copies_alone(self, demand: Ints) -> Storage:
-        """Return the storage of copies of the graph's blocks, of `demand` arrays each; other choices stay."""
+        """Return the storage of copies in the graph's blocks, of `demand` arrays; bits, kinds stay free."""
         if self.is_chosen_freely and not self.choices:
             return Storage.of_copies(demand)
         return replace(self, demand=demand, _counts={})
 
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:
-        """Return the storage of those stages that are chosen."""
+        """Return the storage of the stages where the mask `chosen` is True."""
         demand = None if self.demand is None else self.demand[chosen]
         return replace(self, stages=stages, demand=demand, _known={}, _counts={})
 
     @property
     def laid_out(self) -> tuple[Network, Hardware]:
-        """The network and what it lies on. Raises ValueError where arrays of copies are all that is known."""
+        """Network and hardware. Raises ValueError where only `demand` is known."""
         if self.network is None or self.hardware is None:
             raise ValueError("nothing says how weights lie on arrays")
         return self.network, self.hardware
@@ -165,7 +165,7 @@ class Storage:
         return self.weights[mode.kind]
 
     def of(self, stage: int, mode: Mode) -> BlockArrays:
-        """Wordlines and bitlines that a group of a stage takes in a mode. Raises ValueError as `laid_out`."""
+        """Return the lines that a group of a stage takes in a mode. Raises ValueError as `laid_out`."""
         network, hardware = self.laid_out
         node = self.stages[stage]
         key = network.kinds[node.name], mode
@@ -175,7 +175,7 @@ class Storage:
         return self._known[key]
 
     def count(self, stage: int, mode: Mode) -> ArrayCount:
-        """Cost of the arrays that copies take in a mode: of whole tiles where a tile is of one stage."""
+        """Return the cost of copies by their number, of whole tiles where a tile holds one stage."""
         key = stage, mode
         if key not in self._counts:
             own, hardware = self.count_stored(stage, mode), self.hardware
@@ -185,27 +185,27 @@ class Storage:
         return self._counts[key]
 
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
-        """Arrays in which the weights of copies of a stage are stored."""
+        """Return the arrays that store the weights of copies, by their number."""
         if self.demand is None:
             return self.of(stage, mode).count
-        if not mode.weight_bits and not mode.kind:
+        if not mode.weight_bits and not mode.kind:  # the layer's own bits on the first kind: `demand` holds
             return count_of_copies(int(self.demand[stage]))
         (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
         return count_of_copies(demands(network, [node], hardware.each_kind[mode.kind], self.options)[0])
 
     def each(self, modes: Sequence[Mode], copies: Ints) -> Ints:
-        """Cost of the arrays that every stage takes, int64."""
+        """Return the cost of the arrays that every stage takes, int64."""
         if self.is_proportional and self.demand is not None:
             return copies * self.demand
         every = enumerate(zip(modes, copies.tolist(), strict=True))
         return np.array([self.count(i, mode).arrays(count) for i, (mode, count) in every], dtype=np.int64)
 
     def taken(self, modes: Sequence[Mode], copies: Ints) -> Ints:
-        """Arrays that every stage takes, of its kind: whole tiles where a tile is of one stage, int64."""
+        """Return the arrays that every stage takes, whole tiles where a tile holds one stage; int64."""
         return self.each(modes, copies) // np.array([self.weight(mode) for mode in modes], dtype=np.int64)
 
     def stored(self, modes: Sequence[Mode], copies: Ints) -> Ints:
-        """Arrays in which weights of every stage are stored, int64."""
+        """Return the arrays that store weights of every stage, int64: without those that fill up tiles."""
         if self.is_proportional and self.demand is not None:
             return copies * self.demand
         every = enumerate(zip(modes, copies.tolist(), strict=True))
@@ -213,7 +213,7 @@ class Storage:
         return np.array(taken, dtype=np.int64)
 
     def most_copies(self, modes: Sequence[Mode], arrays: Ints) -> Ints:
-        """Most copies of every stage that arrays of such a cost hold, int64."""
+        """Return the most copies of every stage that fit `arrays`, its budget in units of cost; int64."""
         if self.is_proportional and self.demand is not None:
             most: Ints = np.where(self.demand > 0, arrays // np.maximum(self.demand, 1), 2**40)
             return most
@@ -228,11 +228,12 @@ def storage_of(
     options: MappingOptions,
     divide: Divided | None = None,
 ) -> Storage:
-    """Return the arrays of the modes of these stages. Raises SpecError."""
+    """Return how many arrays each mode of these stages takes. Raises SpecError as `demand`."""
     weights = (1,) * len(hardware.each_kind)
     if options.mapping == "sdk":
         return Storage(stages, None, network, hardware, divide, weights=weights)
     one_copy = np.array(demands(network, stages, hardware.each_kind[0], options), dtype=np.int64)
+    # Without tiles of one stage, divisors and kinds the arrays of one copy tell those of any number.
     if hardware.own_tiles is None and divide is None and hardware.kinds is None:
         return Storage.of_copies(one_copy)
     chooses = hardware.kinds is not None
@@ -240,7 +241,7 @@ def storage_of(
 
 
 def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: str) -> int:
-    """Arrays that hold `weights` once under a mapping; `where` names the stage in errors.
+    """Return the arrays that store `weights` once under a mapping; `where` names the stage in errors.
 
     Groups that fit one array together share it block-diagonally, in every mapping.
     Raises SpecError if a kernel has more positions than wordlines under `whole_kernel`.
@@ -263,15 +264,15 @@ def demands(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> list[int]:
-    """Arrays of one copy of each stage, in the order given, folded as `folds` says; 0 of digital nodes.
+    """Return the arrays of one copy of each stage in its best fold, if options fold; 0 of digital nodes.
 
     Raises SpecError.
     """
     sizes = folds(network, stages, hardware, options) or [UNFOLDED] * len(stages)
-    known: dict[tuple[object, ...], int] = {}  # equal stages take as many
+    known: dict[tuple[object, ...], int] = {}  # equal layers are counted once
     arrays = []
     for stage, size in zip(stages, sizes, strict=True):
-        if not isinstance(stage, Stage):
+        if not isinstance(stage, Stage):  # a digital node has no weights
             arrays.append(0)
             continue
         key = network.kinds[stage.name], stage.weight_bits, stage.input_bits, size
@@ -286,15 +287,16 @@ def demands(
 def active_lines(
     network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair, copies: int
 ) -> Pair:
-    """Return the wordlines and bitlines of an array that a batch of `copies` uses: (rows, columns).
+    """Return (wordlines, bitlines) in use of the fullest array that a batch of `copies` reads.
 
-    Those of all groups, and of all copies, that share the array. Source: docs/sources/model.md 11; with
+    They hold all groups and all copies that share the array. Source: docs/sources/model.md 11; with
     "kernel_split" and "whole_kernel" the rows of one array.
     """
     crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
     if options.mapping == "kernel_split":
         weights = replace(weights, positions=1)
     together = weights.groups * (copies if options.mapping == "sdk" else 1)
+    # The first array is the fullest: it holds as many of the groups as share it.
     if shared := min(weights.on(crossbar).sharing, together):
         return shared * weights.rows, shared * weights.columns
     rows = weights.rows
@@ -306,7 +308,7 @@ def active_lines(
 def _mapped_weights(
     network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
 ) -> WeightMatrix:
-    """Return the weights of a stage as a mapping lays them out, folded as `folds` says."""
+    """Return the weights of a stage in the layout of a mapping, in its best fold if options fold."""
     if options.mapping in ("im2col", "sdk"):
         return WeightMatrix.of(network, stage, hardware, block)
     (size,) = folds(network, [stage], hardware, options) or [UNFOLDED]
@@ -316,23 +318,25 @@ def _mapped_weights(
 def lines_of_copy(
     network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
 ) -> Pair:
-    """Return the wordlines and the bitlines in use of all arrays that hold one copy: (rows, columns).
+    """Return (wordlines, bitlines) in use, summed over all arrays that hold one copy.
 
-    Copies that share an array use as many as others. Source: docs/sources/model.md 12.
+    Copies that share an array use as many lines as copies on arrays of their own. Source:
+    docs/sources/model.md 12.
     """
     crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
-    parts = 1  # of a kernel, each on arrays of its own
+    parts = 1  # kernel positions on arrays of their own
     if options.mapping == "kernel_split":
         parts, weights = weights.positions, replace(weights, positions=1)
     high, wide = -(-weights.rows // crossbar.wordlines), -(-weights.columns // crossbar.bitlines)
     if options.mapping == "whole_kernel" and high > 1:
+        # Cuts between channels: every array but the last holds whole kernels of as many channels as fit.
         high = -(-weights.inputs * weights.wordlines_per_input // (crossbar.wordlines // weights.positions))
     held = parts * weights.groups * weights.arrays_per_block
     return held * weights.rows * wide, held * weights.columns * high
 
 
 def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:
-    """Return the copies with mapping "sdk" from which on one more makes no array fuller."""
+    """Return the copies that fill the first array with mapping "sdk": more read no more lines of an array."""
     own = block_arrays(network, stage, hardware, block)
     return max(1, -(-own.sharing // own.groups))
 
@@ -343,9 +347,9 @@ def stored_classifiers(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> dict[str, int]:
-    """Return the arrays that weight layers take which are stored without being one of these stages, by name.
+    """Return the arrays of weight layers outside `stages` that the hardware also stores, by name.
 
-    None unless the hardware's [counting] says so. Raises SpecError.
+    Empty unless the hardware's [counting] stores classifiers. Raises SpecError.
     """
     if hardware.counting is None or hardware.counting.classifiers == "host":
         return {}
@@ -360,7 +364,7 @@ def least_arrays(
     hardware: Hardware,
     options: MappingOptions = DEFAULT_MAPPING,
 ) -> int:
-    """Arrays with every stage, and every classifier that is stored, stored once. Raises as `once`."""
+    """Return the arrays that store every stage and every stored classifier once. Raises as `once`."""
     stored = stored_classifiers(network, stages, hardware, options)
     return sum(once(network, stages, hardware, options)) + sum(stored.values())
 
@@ -368,7 +372,7 @@ def least_arrays(
 def once(
     network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
 ) -> list[int]:
-    """Arrays that a copy of each stage takes: whole tiles where a tile is of one stage. Raises SpecError."""
+    """Return the arrays of one copy of each stage, as [chip] sharing counts them. Raises SpecError."""
     modes = storage_of(network, tuple(stages), hardware, options)
     blocks, ones = [Mode(*smallest_block(stage)) for stage in stages], np.ones(len(stages), dtype=np.int64)
     return [int(arrays) for arrays in modes.each(blocks, ones)]
@@ -377,9 +381,10 @@ def once(
 def row_block_widths(
     network: Network, hardware: Hardware, blocks: BlocksByName = NO_BLOCKS
 ) -> dict[str, int] | None:
-    """Arrays side by side in a row block of each weight layer, timed or not, if they must share a tile.
+    """Return the arrays side by side in a row block of each weight layer, timed or not, by name.
 
-    blocks: windows that a copy computes in a step. None where the hardware's [counting] does not say so.
+    They must share a tile; None if the hardware's [counting] lets them lie anywhere. blocks: windows that a
+    copy computes in a step.
     Raises SpecError for a row block wider than a tile.
     """
     if hardware.counting is None or hardware.counting.row_blocks == "anywhere" or hardware.chip is None:
@@ -403,10 +408,10 @@ def row_block_widths(
 def folds(
     network: Network, stages: Sequence[TimedNode], hardware: Hardware, options: MappingOptions
 ) -> list[Pair] | None:
-    """Per stage the pixels (n_h, n_w) to fold into one for the fewest arrays, (1, 1) to leave it as it is.
+    """Return for each stage the pixels (n_h, n_w) to fold into one for the fewest arrays, (1, 1) for no fold.
 
-    None unless the options ask for it. Of equal folds the one with the least work: first the fewest zeros
-    added to the kernel, then the fewest pixels folded, then the most of them on width.
+    None unless the options ask for folds. Of folds with equally few arrays the one with the least work wins:
+    fewest zeros added to the kernel, then fewest pixels folded, then most of them on width.
     Source: docs/sources/companions.md 3.
     """
     if not options.fold:
@@ -420,7 +425,7 @@ def folds(
 
 
 def folded_weights(network: Network, stage: Stage, hardware: Hardware, size: Pair) -> WeightMatrix:
-    """Return the weights of a stage with (n_h, n_w) pixels folded into one, (1, 1) as they are."""
+    """Return the weights of a stage with size = (n_h, n_w) pixels folded into one; (1, 1) folds nothing."""
     matrix = WeightMatrix.of(network, stage, hardware)
     return matrix if size == UNFOLDED else matrix.folded(stage.kernel, size)
 
@@ -448,7 +453,11 @@ def filter_of(network: Network, stage: Stage) -> Filter:
 
 @lru_cache(maxsize=4096)
 def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> Pair:
-    """Return the best fold of all; those left out take more inputs for a folded kernel of the same length."""
+    """Return the fold with the fewest arrays.
+
+    A fold that is no breakpoint of the kernel has more inputs and a folded kernel of the same length, so it
+    takes no fewer arrays and is not tried.
+    """
 
     def cost(size: Pair) -> tuple[int, int, int, int]:
         folded = weights.folded(kernel, size)
@@ -460,6 +469,7 @@ def _fewest_arrays(weights: WeightMatrix, kernel: Pair, crossbar: Crossbar) -> P
 
 
 def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:
+    """Return the arrays of mapping "whole_kernel", which cuts rows between input channels only."""
     channels = crossbar.wordlines // weights.positions
     if channels == 0:
         raise SpecError(
@@ -467,7 +477,7 @@ def _whole_kernel(weights: WeightMatrix, crossbar: Crossbar, where: str) -> int:
             f"its kernel has {weights.positions} positions, an array has {crossbar.wordlines} wordlines: "
             f"mapping 'whole_kernel' cannot cut a kernel; use 'im2col' or arrays with more wordlines",
         )
-    if weights.groups > 1:
+    if weights.groups > 1:  # groups that fit an array together share it, as with "im2col"
         together = weights.on(crossbar)
         if together.sharing:
             return together.arrays(1)

@@ -27,6 +27,7 @@ from rramalloc.network.network import MAX_WEIGHTS
 from rramalloc.records import brief, check_known, is_whole
 
 UNFOLDED: Pair = (1, 1)
+"""Pixels folded into one where nothing is folded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +78,11 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """n_h x n_w pixels of a filter's input, and of its kernel, made channels of one.
+    """A fold: n_h x n_w pixels of a filter's input and kernel become the channels of one folded pixel.
 
-    size: (n_h, n_w); inputs: channels of one group before folding, raised by zeros if above the filter's.
+    size: (n_h, n_w); inputs: channels of one group before folding; those above the filter's hold zeros.
     Channel (r_h * n_w + r_w) * inputs + c of a folded pixel is channel c of its pixel (r_h, r_w).
-    Groups are folded each for itself and stay one after the other.
+    Every group is folded separately; folded groups keep their order.
     Raises SpecError for a dilated kernel, for sizes below 1, and for fewer inputs than the filter has.
     """
 
@@ -99,7 +100,7 @@ class Fold:
 
     @classmethod
     def of(cls, filter_: Filter, size: Pair) -> Fold:
-        """Return a fold that adds no channels of zeros. Raises SpecError."""
+        """Return the fold that keeps the filter's input channels. Raises SpecError."""
         return cls(filter=filter_, size=size, inputs=filter_.inputs)
 
     @cached_property
@@ -144,17 +145,18 @@ class Fold:
 
 
 def folded_kernel(kernel: Pair, size: Pair) -> Pair:
-    """ceil(K / n) along height and width."""
+    """Return the folded kernel K' = ceil(K / n) along height and width."""
     return _each(lambda k, n: -(-k // n), kernel, size)
 
 
 def _each(along: Callable[..., int], *pairs: Pair) -> Pair:
-    """Return a function of height and of width."""
+    """Return (along(heights), along(widths)) of one or more pairs."""
     height, width = map(along, *pairs)
     return height, width
 
 
 MAX_ALIGN = 2**31 - 1
+"""Largest alignment and threshold: the largest signed number of 32 bits, far above any layer's channels."""
 
 
 class ChosenFold(NamedTuple):
@@ -167,9 +169,9 @@ class ChosenFold(NamedTuple):
 def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int | None = None) -> ChosenFold:
     """Return the fold that fills `align` input channels, split over height and width by a rule.
 
-    rule: "least_work" takes that of the others which leaves the smallest kernel, of equal ones the one that
-    adds fewest zeros and folds fewest pixels; a filter that none makes smaller stays as it is; th1: filters
-    of more input channels stay as they are.
+    rule: "least_work" tries all other rules and keeps the smallest kernel, of equal ones the one with the
+    fewest added zeros, then the fewest folded pixels; if none makes the kernel smaller, the filter stays
+    unfolded; th1: filters of more input channels than this stay unfolded.
     Raises UnknownNameError; SpecError for a dilated kernel, and an alignment or a threshold out of range.
 
     >>> fold_to(Filter(outputs=64, kernel=(6, 6), inputs=4, stride=(2, 2)), align=64).fold.shape
@@ -196,7 +198,7 @@ def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int
 
 
 def aligned_inputs(inputs: int, align: int) -> Pair:
-    """(C_ia, n_total): channels raised to the smallest align / 2^n that holds them, and how often that fits.
+    """Return (C_ia, n_total): channels raised to the smallest align / 2^n that holds them, and 2^n.
 
     Choice: an alignment is halved only while it is even; channels above it are raised to a multiple of it
     and not folded. Raises SpecError.
@@ -209,6 +211,7 @@ def aligned_inputs(inputs: int, align: int) -> Pair:
     if inputs > align:
         return raised(inputs, align), 1
     part = align
+    # A smaller part holds fewer channels of zeros and leaves room for more folded pixels.
     while part % 2 == 0 and part // 2 >= inputs:
         part //= 2
     return part, align // part
@@ -220,27 +223,27 @@ def raised(count: int, multiple: int) -> int:
 
 
 def _source(filter_: Filter, n_total: int) -> Pair:
-    """Half of the exponent on width, at most the kernel; where windows overlap, only the useful part of it.
+    """Return the source's split: half of the exponent on width, at most the kernel, the rest on height.
 
-    The useful fold S_x / S_x' is gcd(n_w, S_x) with the exact S_x'; that is the source's wherever one of
-    n_w and S_x divides the other, and a choice elsewhere.
+    Where folded windows would overlap, width keeps only the useful fold S_x / S_x' = gcd(n_w, S_x). That is
+    the source's rule where one of n_w and S_x divides the other, and our choice elsewhere.
     """
     width = min(_half(n_total), _power_of_two(filter_.kernel[1]))
     stride = filter_.stride[1]
-    if width > stride:
+    if width > stride:  # windows of more pixels than the stride overlap
         width = gcd(width, stride)
     return n_total // width, width
 
 
 def _height_first(filter_: Filter, n_total: int) -> Pair:
-    """Return the source's steps on the transposed filter: height first, the rest on width."""
+    """Return the source's split of the transposed filter: height first, the rest on width."""
     turned = replace(filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1])
     width, height = _source(turned, n_total)
     return height, width
 
 
 def _width_first(filter_: Filter, n_total: int) -> Pair:
-    """Return a fold with as much on width as its kernel can use, and the rest on height."""
+    """Return the split with as much on width as its kernel can use, and the rest on height."""
     width = min(n_total, _power_of_two(filter_.kernel[1]))
     return n_total // width, width
 
@@ -260,7 +263,7 @@ def _balanced(filter_: Filter, n_total: int) -> Pair:  # noqa: ARG001 - every ru
 
 
 def _half(n_total: int) -> int:
-    """2^ceil(log2(n_total) / 2) of a power of two."""
+    """Return 2^ceil(log2(n_total) / 2); n_total: a power of two."""
     return 1 << (n_total.bit_length() // 2)
 
 
@@ -279,13 +282,13 @@ _SPLITS: dict[str, Callable[[Filter, int], Pair]] = {
 
 
 MAX_VALUES = 2**28
-"""Largest folded filter or input that is made, in values."""
+"""Limit of values of a folded filter or input: 2 GiB at 64 bits each."""
 
 
 def fold_index(fold: Fold) -> Ints:
-    """Return the origin of each value of a folded filter, the same for every output channel.
+    """Return which original weight each value of a folded filter is, for any output channel.
 
-    Returns (K_h', K_w', channels): places in the original (K_h, K_w, C_i) laid flat, -1 for padding zeros.
+    Shape (K_h', K_w', channels): index into the original (K_h, K_w, C_i) laid flat, -1 for a padding zero.
     Raises SpecError if it would be too large.
 
     >>> fold_index(Fold.of(Filter(outputs=1, kernel=(1, 3), inputs=1), (1, 2))).tolist()
@@ -303,7 +306,7 @@ def fold_index(fold: Fold) -> Ints:
 
 
 def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
-    """Weights (C_o, K_h, K_w, C_i) as the folded filter (C_o, K_h', K_w', channels), of the same type.
+    """Return weights (C_o, K_h, K_w, C_i) as the folded filter (C_o, K_h', K_w', channels), of their type.
 
     Raises SpecError if `weights` do not have the shape of the fold's filter.
     """
@@ -319,7 +322,7 @@ def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
 def fold_input(
     pixels: npt.NDArray[Any], fold: Fold, pads: tuple[int, int, int, int] = (0, 0, 0, 0)
 ) -> npt.NDArray[Any]:
-    """Return an input (..., H, W, groups * C_i) as the folded one, of the same type.
+    """Return the folded input of (..., H, W, groups * C_i), of the same type.
 
     pads: zeros around the original input, top, left, bottom, right; the folded input contains them, so that
     the folded convolution is without padding. Returns (..., J_h, J_w, groups * channels).
@@ -350,7 +353,7 @@ def fold_input(
 
 
 def output_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
-    """Output pixels (height, width) of the convolution. Raises SpecError if the kernel does not fit."""
+    """Return the output pixels (height, width). Raises SpecError if the kernel exceeds the padded input."""
     outputs = []
     for axis, side in enumerate(("height", "width")):
         padded, kernel = extent[axis] + sum(pads.along(axis)), fold.filter.kernel[axis]
@@ -362,7 +365,7 @@ def output_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
 
 
 def folded_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
-    """Folded pixels (height, width) that the output needs of an input of `extent`. Raises SpecError."""
+    """Return the folded pixels (height, width) that an input of `extent` pixels becomes. Raises SpecError."""
     outputs = output_extent(fold, extent, pads)
     along = zip(outputs, fold.stride, fold.kernel, fold.dilation, strict=True)
     high, wide = ((count - 1) * stride + (k - 1) * dilation + 1 for count, stride, k, dilation in along)
@@ -370,19 +373,20 @@ def folded_extent(fold: Fold, extent: Pair, pads: Pads) -> Pair:
 
 
 def _check_values(values: int, what: str) -> None:
+    """Raise SpecError if a folded filter or input is too large to be made."""
     if values > MAX_VALUES:
         raise SpecError("fold", f"the {what} would have {values} values, the limit is {MAX_VALUES}")
 
 
-_MOST_VALUES = 2**22
-_MOST_WORK = 2**27
+_MOST_VALUES = 2**22  # values of an input or filter of a check: 32 MiB at 64 bits
+_MOST_WORK = 2**27  # multiplications of a check by the direct convolution of SciPy: about a second
 _CHANNELS = 8  # input channels of a check: channels do not differ, so a few of them show what all do
 _GROUPS = 3  # groups of a check: the first, one between and the last
 _OUTPUTS = 4  # output channels of a group of a check: they do not differ either
 
 
 def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) -> bool:
-    """Whether folded and direct convolution agree exactly on random integers.
+    """Return True if the folded and the direct convolution agree exactly on random integers.
 
     extent: height and width of the input. Channels, groups and the input are cut to what is quick: at most
     8 channels of each side a group, 3 groups, and an input of about 4 x 4 windows; kernel, stride, pads and
@@ -411,7 +415,7 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
 
 
 def correlate(pixels: Ints, weights: Ints, *, stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> Ints:
-    """Return a convolution without padding by SciPy: every window, of which the strides keep some.
+    """Return a convolution without padding, by SciPy at stride 1, of which the strides keep some windows.
 
     pixels: (H, W, groups * C_i); weights: (C_o, K_h, K_w, C_i). Returns (H_o, W_o, C_o).
     """
@@ -432,7 +436,7 @@ def correlate(pixels: Ints, weights: Ints, *, stride: Pair, dilation: Pair = (1,
 
 
 def _reduced(fold: Fold) -> Fold:
-    """Return the same fold of fewer channels and groups; where it adds channels, it still does."""
+    """Return the same fold with fewer channels and groups; it adds channels of zeros if `fold` does."""
     whole = fold.filter
     groups, inputs = min(whole.groups, _GROUPS), min(whole.inputs, _CHANNELS)
     each = min(whole.outputs // whole.groups, _OUTPUTS)
@@ -443,6 +447,7 @@ def _reduced(fold: Fold) -> Fold:
 
 
 def _check_effort(fold: Fold, extent: Pair, pads: Pads) -> None:
+    """Raise UnsupportedError if a check on random data takes too much memory or time."""
     filter_ = fold.filter
     area = (extent[0] + sum(pads.along(0))) * (extent[1] + sum(pads.along(1)))
     grid = folded_extent(fold, extent, pads)

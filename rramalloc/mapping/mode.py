@@ -21,7 +21,7 @@ NO_BLOCKS: BlocksByName = MappingProxyType({})
 
 
 class Mode(NamedTuple):
-    """What every copy of a stage is: its block, its bits and the kind of its arrays.
+    """An alternative of a stage, the same for all its copies: block, bits and kind of arrays.
 
     tall, wide: windows that a copy computes in a step; weight_bits, input_bits: 0 where the layer's own hold;
     kind: number of the kind of arrays, 0 where the hardware has one.
@@ -35,7 +35,7 @@ class Mode(NamedTuple):
 
     @property
     def block(self) -> Pair:
-        """Windows (height, width)."""
+        """Windows (height, width) that a copy computes in a step."""
         return self.tall, self.wide
 
     def in_block(self, block: Pair) -> Mode:
@@ -60,9 +60,9 @@ class ModeTable(NamedTuple):
 
     tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
     columns: blocks in a row of blocks; total: blocks; groups, sharing, spread, tile: as in ArrayCount, which
-    tell the cost of any copies; weight_bits, input_bits, kind: as in Mode; sensitivity: to the bits, in parts
-    of its limit; weight: cost of an array; least, most: copies that are allowed; price: of an array, its
-    weight and what its kind's limit adds; toll: price of the sensitivity.
+    give the cost of any number of copies; weight_bits, input_bits, kind: as in Mode; sensitivity: to the
+    bits, in parts of its limit; weight: cost of an array; least, most: copies that are allowed; price: of an
+    array, its weight plus the prices of the limited axes; toll: price of the sensitivity of a mode.
     """
 
     tall: Any
@@ -87,22 +87,27 @@ class ModeTable(NamedTuple):
 
     @classmethod
     def of(cls, **columns: Any) -> ModeTable:
-        """Return a table of some columns, numbers among them in every row; left out: 0, or no limit."""
+        """Return a table of these columns; a number fills its column.
+
+        Columns left out are 0; weight, price and `least` are 1, `most` is the number of blocks.
+        """
+        # Without kinds an array costs 1, and without prices its price is its cost.
         ones = dict.fromkeys(("weight", "price", "least"), 1)
         own = dict.fromkeys(cls._fields, 0) | ones | {"most": columns["total"]} | columns
         return cls(*(each.copy() for each in np.broadcast_arrays(*own.values())))
 
     @classmethod
     def joined(cls, tables: Sequence[ModeTable]) -> ModeTable:
-        """Return the rows of all tables, one after the other."""
+        """Return one table with the rows of all `tables`, in their order."""
         return cls(*map(np.concatenate, zip(*tables, strict=True)))
 
     def take(self, rows: npt.NDArray[Any]) -> ModeTable:
-        """Return some of the rows."""
+        """Return the rows with these numbers, or where a mask is True."""
         return ModeTable(*(column[rows] for column in self))
 
     def arrays(self, copies: Any) -> npt.NDArray[np.int64]:
         """Return the cost of the arrays that copies of each mode take, as `ArrayCount.arrays`."""
+        # Groups that fit no array whole have sharing 0: each of them takes `spread` arrays.
         stored = -(-copies * self.groups // np.maximum(self.sharing, 1)) * self.spread
         taken: npt.NDArray[np.int64] = -(-stored // self.tile) * self.tile
         return taken

@@ -39,9 +39,11 @@ class BlockGrid(NamedTuple):
 
     @classmethod
     def of(cls, stage: TimedNode, shape: Shape, block: Pair) -> BlockGrid:
-        """Return the output of a stage in blocks. Raises SpecError if the stage cannot have such a block."""
+        """Return the output of a stage cut into blocks. Raises SpecError for a block that it cannot have."""
         unit = smallest_block(stage)
         phase = (0, 0)
+        # Blocks start where (row + top pad) is a multiple of the stride: all their pixels then read the same
+        # input pixels (docs/sources/model.md 3).
         if isinstance(stage, ConvTranspose):
             phase = (stage.pads[0] % stage.stride[0], stage.pads[1] % stage.stride[1])
         grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
@@ -67,7 +69,7 @@ class BlockGrid(NamedTuple):
         return grid
 
     def recut(self, block: Pair) -> BlockGrid:
-        """Return the same output in other blocks, which the stage must be able to have."""
+        """Return the same output cut into other blocks, unchecked: the stage must allow them."""
         return self._replace(block=block)
 
     @property
@@ -77,7 +79,7 @@ class BlockGrid(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Blocks in a row of blocks."""
+        """Blocks in one row of blocks."""
         return -(-(self.width + self.phase[1]) // self.block[1])
 
     @property
@@ -86,13 +88,13 @@ class BlockGrid(NamedTuple):
         return self.rows * self.columns
 
     def last_pixels(self, axis: int) -> Ints:
-        """Last pixel row of every row of blocks (axis 0), or last pixel column of every block in it (1)."""
+        """Return the last pixel row of each row of blocks (axis 0), or pixel column of each column (1)."""
         number = np.arange(1, (self.columns if axis else self.rows) + 1, dtype=np.int64)
         extent = self.width if axis else self.height
         return np.minimum(number * self.block[axis] - self.phase[axis], extent) - 1
 
     def block_of(self, axis: int, pixels: npt.NDArray[np.int32]) -> Ints:
-        """Row (axis 0) or column (1) of blocks that holds each pixel row or column."""
+        """Return the row (axis 0) or column (1) of blocks that each pixel row or column lies in."""
         numbers: Ints = (pixels.astype(np.int64) + self.phase[axis]) // self.block[axis]
         return numbers
 
@@ -110,7 +112,7 @@ def smallest_block(stage: TimedNode) -> Pair:
 
 
 def largest_block(stage: TimedNode, shape: Shape) -> Pair:
-    """Return the smallest block that covers the whole output; larger ones save nothing."""
+    """Return the smallest block that covers the whole output; a larger one computes no window more."""
     if not isinstance(stage, Conv | ConvTranspose):
         return SINGLE
     if not isinstance(stage, ConvTranspose):
@@ -123,8 +125,8 @@ def largest_block(stage: TimedNode, shape: Shape) -> Pair:
 class ArrayCount(NamedTuple):
     """Arrays that copies of a block take: ceil(ceil(copies * groups / sharing) * spread / tile) * tile.
 
-    groups: of a copy; sharing: groups that lie in the same `spread` arrays, 0 if none does so whole;
-    tile: arrays that are taken or left at once. Each is an integer, or int64 with one row a block.
+    groups: of a copy; sharing: groups that share the same `spread` arrays, 0 if a group does not fit one
+    array; tile: arrays are taken in multiples of it. Each is an integer, or int64 with one row a block.
     """
 
     groups: Any
@@ -133,21 +135,21 @@ class ArrayCount(NamedTuple):
     tile: Any = 1
 
     def arrays(self, copies: int) -> int:
-        """Return the arrays that these copies take."""
+        """Return the arrays that `copies` take, whole tiles of them."""
         stored = -(-copies * self.groups // max(self.sharing, 1)) * self.spread
         return int(-(-stored // self.tile) * self.tile)
 
     def most_copies(self, arrays: int) -> int:
-        """Return the most copies that `arrays` hold; 2**40 of a stage that takes none."""
+        """Return the most copies that fit `arrays`; 2**40 for a stage that takes none."""
         blocks = arrays // self.tile * self.tile // self.spread
         return int(blocks * max(self.sharing, 1) // self.groups) if self.groups else 2**40
 
     def weighted(self, weight: int) -> ArrayCount:
-        """Return the count of cost, where an array costs a whole number."""
+        """Return the count in units of cost, with `weight` units for an array."""
         return self._replace(spread=self.spread * weight, tile=self.tile * weight)
 
     def in_own_tiles(self, chip: Chip) -> ArrayCount:
-        """Return the count of whole tiles, where a tile is of one stage (docs/sources/model.md 15)."""
+        """Return the count rounded up to whole tiles, each of one stage (docs/sources/model.md 15)."""
         return self._replace(tile=chip.arrays_per_tile)
 
 
@@ -167,18 +169,18 @@ class BlockArrays:
 
     @property
     def sharing(self) -> int:
-        """Groups or copies of them that fit one block of weights on its diagonal, 0 if none fits whole."""
+        """Groups, of one copy or several, that fit the diagonal of one array; 0 if a group does not fit."""
         return min(self.crossbar.wordlines // self.rows, self.crossbar.bitlines // self.columns)
 
     @property
     def spread(self) -> int:
-        """Arrays of one group, or of the block of weights that groups share."""
+        """Arrays that one group takes, or that the groups on one diagonal share."""
         high, wide = -(-self.rows // self.crossbar.wordlines), -(-self.columns // self.crossbar.bitlines)
         return high * wide * self.arrays_per_block
 
     @property
     def count(self) -> ArrayCount:
-        """Arrays of copies; copies and groups share an array where they fit."""
+        """Arrays of any number of copies; copies and groups share an array where they fit."""
         return ArrayCount(self.groups, self.sharing, self.spread)
 
     def arrays(self, copies: int) -> int:
@@ -187,7 +189,7 @@ class BlockArrays:
 
 
 def input_extent(stage: Stage, axis: int, count: int) -> int:
-    """Different input rows (axis 0) or columns (1) that `count` neighbouring windows read, U of the model."""
+    """Return the number of input rows (axis 0) or columns (1) that `count` neighbouring windows read, U."""
     if not isinstance(stage, Conv):
         return int(input_extents(stage, axis, count)[-1])
     fresh, more = _fresh_rows(stage, axis)
@@ -195,11 +197,13 @@ def input_extent(stage: Stage, axis: int, count: int) -> int:
 
 
 def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
-    """Different input rows (axis 0) or columns (1) that 1, 2 ... `most` neighbouring windows read."""
+    """Return U, the number of input rows (axis 0) or columns (1) read, of 1, 2 ... `most` windows; int64."""
     if not isinstance(stage, Conv | ConvTranspose):
         return np.ones(most, dtype=np.int64)
     kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
-    if isinstance(stage, ConvTranspose):  # each pixel counts from the first window that reads it
+    if isinstance(stage, ConvTranspose):
+        # Window w reads input pixel h through kernel position k if w = h * stride + k * dilation. A pixel is
+        # counted at the first window that reads it; the least k >= 0 with w >= 0 gives that one.
         pixels = np.arange(-((kernel - 1) * dilation // stride), (most - 1) // stride + 1, dtype=np.int64)
         tap = np.maximum(-(pixels * stride // dilation), 0)
         first = (pixels * stride + tap * dilation)[tap < kernel]
@@ -211,7 +215,7 @@ def input_extents(stage: TimedNode, axis: int, most: int) -> Ints:
 
 
 def _fresh_rows(stage: Conv, axis: int) -> Pair:
-    """Windows that read nothing another one of them reads, and rows or columns that each further one adds."""
+    """Return (windows before their inputs begin to repeat, new input rows of each later window)."""
     kernel, stride, dilation = stage.kernel[axis], stage.stride[axis], stage.dilation[axis]
     # y * stride + k * dilation repeats after dilation / gcd windows and stride / gcd kernel positions.
     common = gcd(stride, dilation)
@@ -219,7 +223,7 @@ def _fresh_rows(stage: Conv, axis: int) -> Pair:
 
 
 def input_step(stage: Stage, axis: int, count: int) -> int:
-    """Input rows (axis 0) or columns (1) by which the next `count` windows lie further on."""
+    """Return the input rows (axis 0) or columns (1) between a block of `count` windows and the next one."""
     if not isinstance(stage, Conv | ConvTranspose):
         return 1
     stride = stage.stride[axis]
@@ -228,12 +232,15 @@ def input_step(stage: Stage, axis: int, count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def divisors(whole: int) -> tuple[int, ...]:
-    """Divisors of a number, rising."""
+    """Return the divisors of a number in rising order."""
     return tuple((np.flatnonzero(whole % np.arange(1, whole + 1) == 0) + 1).tolist())
 
 
 def breakpoints(windows: int, largest: int) -> Ints:
-    """Smallest d for every value that ceil(windows / d) takes with d <= largest, rising; int64."""
+    """Return the smallest d for each value of ceil(windows / d), d <= largest, in rising order; int64.
+
+    Copies between two of them save no batch (docs/sources/model.md 4).
+    """
     useful = []
     copies = 1
     while copies <= largest:
@@ -241,5 +248,5 @@ def breakpoints(windows: int, largest: int) -> Ints:
         batches = -(-windows // copies)
         if batches == 1:
             break
-        copies = -(-windows // (batches - 1))
+        copies = -(-windows // (batches - 1))  # the fewest that need one batch less
     return np.array(useful, dtype=np.int64)

@@ -20,9 +20,10 @@ from rramalloc.units import counted, share
 _FOLDED: Mapping = "kernel_split"
 """The mapping under which filters can be folded."""
 _LARGE = 100
-"""Weights left to the host for one of any convolution from which on they are what the network is about."""
+"""Times the weights of a convolution that linear layers left to the host must have for a note: then less than
+1 % of the weights are on arrays."""
 MOST_PATTERNS = 100
-"""Patterns of layers that are left to the host: bounds the time to match them with all layers."""
+"""Limit of patterns in --host: it bounds the time to match them with the names of all layers."""
 
 
 class MappingOptions(Record):
@@ -59,9 +60,10 @@ class MappingOptions(Record):
         fold: bool | None = None,
         host: HostLike | None = None,
     ) -> MappingOptions:
-        """Return the mapping, fc, host and fold of these options, with those replaced that are not None.
+        """Return these options with every argument that is not None in place of its field.
 
-        Unless asked for, a fold ends with the mapping that it needs. Raises SpecError, UnknownNameError.
+        Another mapping than the one that a fold needs ends it, unless `fold` asks for it.
+        Raises SpecError, UnknownNameError.
         """
         mapping, fc = mapping or self.mapping, fc or self.fc
         check_known("mapping", mapping, MAPPINGS)
@@ -89,10 +91,10 @@ class MappingOptions(Record):
         return set(chain.from_iterable(each))
 
     def host_notes(self, network: Network) -> tuple[str, ...]:
-        """Return what is said where nearly all weights are of linear layers that `fc` leaves to the host.
+        """Return a note if `fc` leaves nearly all weights of a network to the host, else nothing.
 
-        That is where every stage on a grid larger than 1 x 1 has less than 1 % of the weights of these,
-        as in a decode step with one small convolution. Source: docs/sources/model.md 2.
+        Nearly all: every stage on a grid larger than 1 x 1 has less than 1 % of the weights of these linear
+        layers, as in a decode step with one small convolution. Source: docs/sources/model.md 2.
         """
         timed, hosted = self.timed_stages(network), self.hosted(network)
         named = {*hosted, *(stage.name for stage in timed)}
@@ -106,20 +108,21 @@ class MappingOptions(Record):
         return (f"{layers}: left to the host by default, --fc crossbar puts them on arrays",)
 
     def naming(self, network: Network) -> MappingOptions:
-        """Return the options with the layers of a network that `host` names, without patterns."""
+        """Return the options with the patterns of `host` replaced by the layers that they match."""
         hosted = self.hosted(network)
         return self.changed(host=[stage.name for stage in network.stages if stage.name in hosted])
 
     def of_part(self, network: Network) -> MappingOptions:
-        """Return the options, without patterns, for a part of their network, which may lack some layers."""
+        """Return the options of a part of their network: `host` without patterns and layers that it lacks."""
         there = {stage.name for stage in network.stages}
         return self.changed(host=[name for name in self.host if name in there])
 
     def timed_stages(self, network: Network) -> tuple[Stage, ...]:
-        """Return the weight layers that are not left to the host, in network order.
+        """Return the weight layers that become stages, in network order.
 
-        Linear layers on a 1 x 1 grid are by default, unless all weight layers are such, and those that
-        `host` names are always. Raises SpecError as `hosted`. Source: docs/sources/model.md 2.
+        The host computes the layers that `host` names and, unless `fc` is "crossbar" or all weight layers
+        are such, linear layers on a 1 x 1 grid. Raises SpecError as `hosted`.
+        Source: docs/sources/model.md 2.
         """
         every, hosted = self.fc == "crossbar" or network.only_classifiers, self.hosted(network)
         return tuple(
@@ -131,9 +134,10 @@ class MappingOptions(Record):
 
 
 def _why_not(mapping: str) -> str:
+    """Return the words of the error about a fold with another mapping than "kernel_split"."""
     what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
     return f"{what}: use {_FOLDED!r} to fold, or do without"
 
 
 DEFAULT_MAPPING = MappingOptions()
-"""Defaults of a user who says nothing else."""
+"""Options of a call that gives none."""

@@ -20,21 +20,21 @@ from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8  # bandwidths are in bytes, precisions in bits
 _NO_ACCESS = 1e-200  # ns: divisor for stages without access, whose quotient then exceeds every limit
-_MANY = 2.0**40
+_MANY = 2.0**40  # copies where nothing limits them: above any number of windows, and exact as int64
 
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """Time that each stage's outputs of a step need to reach their readers' tiles: fixed + copies * per copy.
+    """Transfer time of each stage's outputs of a step to the tiles of its readers: fixed + copies * per copy.
 
-    fixed_ns, ns_per_copy: float64 of length n, as one placement has them.
+    fixed_ns, ns_per_copy: float64 of length n, of one placement.
     """
 
     fixed_ns: npt.NDArray[np.float64]
     ns_per_copy: npt.NDArray[np.float64]
 
     def of_stages(self, replication: Replication) -> npt.NDArray[np.float64]:
-        """Transfer time of every stage in ns."""
+        """Return the transfer time of every stage with these copies [ns]."""
         return self.fixed_ns + self.ns_per_copy * replication
 
 
@@ -42,10 +42,10 @@ class Transfer:
 class StepTime:
     """Length of a step for any allocation of one network on one hardware.
 
-    compute_ns: time a step takes at least, that of the slowest stage; access_ns_per_copy: float64 of length
-    n, time the memory needs per copy of each stage (0 without a memory description); shared: all stages
-    share the bandwidth; transfer: between tiles, beside the memory's access, None where the placement is
-    left open; by_bits: whether stages choose bits on which the length depends.
+    compute_ns: lower bound of a step, the arrays' time of the slowest stage; access_ns_per_copy: float64 of
+    length n, time of the memory per copy of each stage (0 without a memory description); shared: whether
+    all stages share the bandwidth; transfer: between tiles, at the same time as the access, None without a
+    placement; by_bits: whether the length depends on bits that stages choose.
     """
 
     compute_ns: float
@@ -58,10 +58,9 @@ class StepTime:
     def of(
         cls, graph: StageGraph, hardware: Hardware, measured: MeasuredSteps | None = None
     ) -> StepTime | None:
-        """None if neither the hardware nor a measurement says anything of time: results are then in steps.
+        """Return the step time; None if neither hardware nor measurement gives one: results are in steps.
 
-        measured: step times of all stages, instead of those of the hardware. Where stages have their own
-        clocks a step is a tick.
+        measured: step times of all stages, in place of the hardware's. With own clocks a step is a tick.
         """
         if hardware.own_clock:
             return cls(hardware.tick_ns, _access_ns_per_copy(graph, hardware), shared=False)
@@ -75,7 +74,7 @@ class StepTime:
         return cls(compute_ns, _access_ns_per_copy(graph, hardware), shared)
 
     def in_blocks(self, graph: StageGraph, hardware: Hardware) -> StepTime:
-        """Return the step time of the same stages in the blocks of `graph`."""
+        """Return the step time of the same stages with the access that the blocks of `graph` need."""
         return replace(self, access_ns_per_copy=_access_ns_per_copy(graph, hardware))
 
     @property
@@ -86,11 +85,11 @@ class StepTime:
 
     @property
     def depends_on_copies(self) -> bool:
-        """Whether two allocations may differ in the length of a step, or in what a placement adds to it."""
+        """Whether two allocations may differ in the length of a step, also by the transfer of a placement."""
         return self.moves or self.transfer is not None
 
     def step_ns(self, replication: Replication) -> float:
-        """Length of one step in ns; more copies move more bytes per step."""
+        """Return the length of a step [ns]: the longest of computing, transfer and access, which overlap."""
         access = self.access_ns_per_copy * replication
         carried = 0.0 if self.transfer is None else float(self.transfer.of_stages(replication).max())
         return max(self.compute_ns, carried, float(access.sum() if self.shared else access.max()))
@@ -98,7 +97,7 @@ class StepTime:
     def alone_ns(
         self, stages: npt.NDArray[np.int64], copies: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
-        """Return the length of a step of each of these stages with `copies` while no other stage runs."""
+        """Return the length of a step [ns] of each of these stages with `copies` if no other stage runs."""
         own = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
         if self.transfer is None:
             return own
@@ -106,15 +105,16 @@ class StepTime:
         return np.maximum(own, carried)
 
     def most_copies(self, step_ns: float, least: Replication) -> Replication:
-        """Return the copies that a step of `step_ns` can feed while all other stages have at least `least`.
+        """Return the most copies of each stage that a step of `step_ns` can feed if all others have `least`.
 
-        Below `least` where not even that can be fed; with a shared bandwidth a stage's limit supposes that
-        the others stay at `least`, so all limits together need not be reachable.
+        It is below `least` where that cannot be fed either. With a shared bandwidth the limit of a stage
+        leaves the others `least` copies, so all stages together may not reach their limits.
         """
         room = np.full(len(self.access_ns_per_copy), step_ns)
         if self.shared:
             taken = self.access_ns_per_copy * least
             room = step_ns - (float(taken.sum()) - taken)
+        # SAME_PRODUCT lets a step keep to the limit that was computed from its own product.
         copies = np.floor(room / np.maximum(self.access_ns_per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
         if self.transfer is not None:
             room = step_ns * (1 + SAME_PRODUCT) - self.transfer.fixed_ns
@@ -124,9 +124,9 @@ class StepTime:
 
 
 class Absolute(NamedTuple):
-    """An allocation's timing outside the model's steps; None where the hardware says nothing of time.
+    """Timing of an allocation in ns; None where the hardware gives no time.
 
-    tick_ns: instead of step_ns where stages have their own clocks.
+    tick_ns: in place of step_ns where stages have their own clocks.
     """
 
     step_ns: float | None
@@ -136,7 +136,7 @@ class Absolute(NamedTuple):
 
     @classmethod
     def of(cls, step_time: StepTime | None, timing: ExactTiming) -> Absolute:
-        """Latency = makespan * step, throughput = 1 / (interval * step).  Source: docs/sources/model.md 7."""
+        """Return latency makespan * step and throughput 1 / (interval * step): docs/sources/model.md 7."""
         if step_time is None:
             return cls(None, None, None)
         step_ns = step_time.step_ns(timing.replication)
@@ -147,9 +147,10 @@ class Absolute(NamedTuple):
 
 
 def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np.float64]:
-    """Time the memory needs per copy of each stage and step, 0 without a memory description.
+    """Return the time of the memory per copy of each stage in a common step [ns].
 
-    Also where stages have their own clocks: their batches take that time, and ticks are always as long.
+    0 without a memory description, and with own clocks: there each batch takes the time of its own access,
+    and the length of a tick is fixed.
     """
     if hardware.memory is None or hardware.own_clock:
         return np.zeros(len(graph.stages))
@@ -158,16 +159,17 @@ def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np
 
 
 def access_ns(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:
-    """Time that the whole bandwidth of the memory needs for a step of one copy, 0 without a memory."""
+    """Return the time of a step of one copy at the whole bandwidth of the memory [ns], 0 without one."""
     if hardware.memory is None:
         return 0.0
     return bytes_of_block(network, stage, block, hardware) / hardware.memory.bandwidth_gb_s
 
 
 def bytes_of_block(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:
-    """Bytes that one copy of a stage reads and writes per step, for a block of windows; 0 of a digital node.
+    """Return the bytes that one copy reads and writes in a step with this block; 0 of a digital node.
 
-    Reuse "none" reads the whole parallel window, "row" what it has not read for the block to its left.
+    Reuse "none" reads the whole parallel window, "row" the columns that the block to its left has not read,
+    "full" every input once.
     Source: docs/sources/model.md 7 and 10. Raises ValueError if the hardware has no memory description.
     """
     if hardware.memory is None:
@@ -180,6 +182,7 @@ def bytes_of_block(network: Network, stage: TimedNode, block: Pair, hardware: Ha
         case "none":
             values = float(high * wide * source.channels)
         case "row":
+            # A step beyond the width of the parallel window leaves no column to reuse.
             values = float(high * min(input_step(stage, 1, block[1]), wide) * source.channels)
         case "full":
             values = source.pixels * source.channels / output.pixels * block[0] * block[1]

@@ -18,7 +18,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 class BufferedEdge(Record):
-    """Pixels of `producer` that wait for `consumer` at the fullest moment."""
+    """Most pixels of `producer` that are stored at once for `consumer`."""
 
     producer: str
     consumer: str
@@ -27,10 +27,10 @@ class BufferedEdge(Record):
 
 
 def buffers(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
-    """Buffer demand of every edge, consumers in canonical order; none where edges are too many to list.
+    """Return the buffer of every edge, consumers in canonical order; empty where edges are too many to list.
 
-    A pixel is alive from the step in which it is computed until the start of the last consumer batch that
-    needs it, that step excluded: its place is free again in the step that reads it last.
+    A pixel occupies its place from the step that computes it to the step before the last one that reads it:
+    the step of the last reader may use the place again. Source: docs/sources/model.md 4.
     """
     graph = timing.graph
     walk = _Walk(graph)
@@ -46,22 +46,25 @@ def buffers(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
 
 
 def _fullest(timing: ExactTiming, producer: int, consumer: int, users: Table) -> int:
+    """Return the most pixels of a producer alive at once; users: last block that needs each pixel, or -1."""
     last, computed = users.ravel(), timing.graph.grids[producer].numbers().ravel()
     used = last >= 0
     if not used.any():
         return 0
     born = timing.of_stage(producer)[computed[used] // timing.replication[producer]]
     freed = timing.of_stage(consumer)[last[used] // timing.replication[consumer]]
-    if (timing.cycles > 1).any():  # batches that last many ticks: count the moments, not the ticks
+    if (timing.cycles > 1).any():
+        # Batches may last millions of ticks: sort the moments of change, in place of a counter for each tick.
         moments = np.unique(np.concatenate([born, freed]))
         born, freed = np.searchsorted(moments, born), np.searchsorted(moments, freed)
     begin, steps = int(born.min()), int(freed.max() - born.min()) + 1
+    # +1 where a pixel is computed, -1 where it is read last: the running sum is the fill of the buffer.
     change = np.bincount(born - begin, minlength=steps) - np.bincount(freed - begin, minlength=steps)
     return int(np.cumsum(change).max(initial=0))
 
 
 class _Walk:
-    """Walks back from a stage to the stages it reads, through the digital nodes between them."""
+    """Trace the last readers of pixels from a stage back to its producers, through digital nodes."""
 
     def __init__(self, graph: StageGraph) -> None:
         self._network = graph.network
@@ -70,7 +73,7 @@ class _Walk:
         self._position = {node.name: place for place, node in enumerate(graph.network.nodes)}
 
     def last_users(self, stage: Node) -> dict[int, Table]:
-        """Per producer stage: the last block of `stage` that needs each of the producer's pixels."""
+        """Return by producer stage the last block of `stage` that needs each of its pixels, -1 for none."""
         tables: dict[str, Table] = {}
         self._push(stage, self._grids[stage.name].numbers().astype(np.int32), tables)
         users: dict[int, Table] = {}
@@ -83,12 +86,13 @@ class _Walk:
         return users
 
     def _push(self, node: Node, table: Table, tables: dict[str, Table]) -> None:
+        """Update the tables of a node's inputs: the last reader of each pixel over all paths seen."""
         for name in node.inputs:
             pushed = last_user(node, table, self._network.shapes[name])
             tables[name] = np.maximum(tables[name], pushed) if name in tables else pushed
 
     def _between(self, stage: Node) -> list[Node]:
-        """Digital nodes that lead to `stage` and the stages before them, consumers first."""
+        """Return the digital nodes that lead to `stage` and the stages that feed them, consumers first."""
         between: set[int] = set()
         pending = [self._position[name] for name in stage.inputs]
         while pending:

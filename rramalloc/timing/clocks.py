@@ -28,10 +28,11 @@ def timed_graph(
 ) -> StageGraph:
     """Return the stages of a network, with own clocks and rated digital nodes if the hardware has them.
 
-    measured: the time of a step of every stage instead of the hardware's; graph: of this network and these
-    options, if it is there already. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks
+    measured: step times of every stage, in place of the hardware's; graph: that of this network and these
+    options, if it was built before. Raises UnsupportedError as `StageGraph.build`; SpecError if own clocks
     have no time or take more than MOST_CYCLES ticks.
     """
+    # A graph without digital nodes was built for no rates: it lacks the nodes that this hardware rates.
     if graph is None or (hardware.rated and graph.weighted.all()):
         graph = StageGraph.build(network, options, hardware.rated)
     if not hardware.own_clock:
@@ -47,7 +48,7 @@ def timed_graph(
 
 @dataclass(frozen=True, eq=False)
 class _Clocks:
-    """Ticks of a batch of every stage and block; called with the number of a stage and its block."""
+    """The function `Clocks` of a graph on a hardware with own clocks, which remembers its values."""
 
     graph: StageGraph
     hardware: Hardware
@@ -56,12 +57,14 @@ class _Clocks:
     _ticks: dict[tuple[int, Mode], BatchTicks] = field(default_factory=dict, repr=False)
 
     def __call__(self, stage: int, block: Mode) -> BatchTicks:
+        # Equal stages have equal ticks, unless each of them was measured.
         kind = self.graph.kinds[stage] if self.measured is None else stage
         if (kind, block) not in self._ticks:
             self._ticks[kind, block] = self._batch(stage, block)
         return self._ticks[kind, block]
 
     def _batch(self, stage: int, mode: Mode) -> BatchTicks:
+        """Return the ticks of a batch of a stage in a mode; source: docs/sources/model.md 11."""
         node, network = mode.of_stage(self.graph.stages[stage]), self.graph.network
         block = mode.block
         if not isinstance(node, Stage):
@@ -72,6 +75,7 @@ class _Clocks:
             compute_ns = [self.measured.compute_ns[node.name]]
         elif hardware.timing is not None:
             own, of_lines = (network, node, hardware), hardware.timing.depends_on_lines
+            # Only with mapping "sdk" do copies share arrays, so only there do more copies read more lines.
             full = of_lines and self.options.mapping == "sdk"
             lines = [
                 active_lines(*own, self.options, block, copies)
@@ -81,11 +85,11 @@ class _Clocks:
             compute_ns = [hardware.timing.compute_ns(bits, hardware.crossbar, *each) for each in lines]
         moved_ns = access_ns(network, node, block, hardware)
         if hardware.memory is not None and hardware.memory.scope == "shared":
-            moved_ns *= int(self.graph.weighted.sum())
+            moved_ns *= int(self.graph.weighted.sum())  # each stage has an equal part of the bandwidth
         return self._counted(node.name, compute_ns, moved_ns)
 
     def _counted(self, name: str, compute_ns: Sequence[float], moved_ns: float) -> BatchTicks:
-        """Return the ticks of a batch. Raises SpecError if a batch is longer than can be counted."""
+        """Return times in whole ticks, rounded up. Raises SpecError above MOST_CYCLES ticks."""
         tick_ns = self.hardware.tick_ns
         if (longest_ns := max(*compute_ns, moved_ns)) > MOST_CYCLES * tick_ns:
             raise SpecError(

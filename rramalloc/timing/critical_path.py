@@ -1,4 +1,4 @@
-"""The critical path: which stages and waits make up the makespan, from the first step to the last."""
+"""The critical path: the stages and waits that add up to the makespan, from the first step to the last."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
 
 Steps = Annotated[int, Field(ge=0, le=2**53)]
+"""Steps, batches or pixels: at most 2^53, up to which JSON readers with doubles keep whole numbers exact."""
 
 
 class CriticalSegment(Record):
-    """A run of batches without a pause that the makespan waits for.
+    """Batches of one stage without a pause on the critical path.
 
-    waits_for: the producer whose pixel allowed the first of them, None at the input; row, column: that pixel
-    on the producer's grid, the last of its block.
+    waits_for: the producer whose pixel the first of them waited for, None at the input; row, column: that
+    pixel on the producer's grid, the last one of its block.
     """
 
     stage: str
@@ -33,17 +34,18 @@ class CriticalSegment(Record):
 
     @property
     def steps(self) -> int:
-        """Length of the segment."""
+        """Steps from start to finish."""
         return self.finish - self.start
 
 
 def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
-    """Segments from the first step to the makespan; each starts when the one before has delivered."""
+    """Return the segments in order of time; each starts after the last batch of the one before."""
     stage = int(timing.finish.argmax())
     batch = int(timing.batches[stage]) - 1
     path: list[CriticalSegment] = []
     while True:
         starts = timing.of_stage(stage)
+        # The segment goes back to the last batch that did not start right after the one before it.
         pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > timing.cycles[stage])
         begin = int(pauses[-1]) + 1 if len(pauses) else 0
         cause = _cause(timing, stage, begin)
@@ -65,8 +67,11 @@ def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
 
 
 def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
-    """Return the steps by which a batch of each stage could start later at the same makespan, the least of
-    its batches: 0 of a stage on some critical path (total float of the critical path method)."""
+    """Return the slack of each stage: steps by which any one of its batches may start later, int64.
+
+    The makespan stays the same; a stage on a critical path has slack 0 (total float of the critical path
+    method).
+    """
     graph, edges = timing.graph, timing.graph.flat_binding
     latest = np.full(len(timing.starts), timing.makespan, dtype=np.int64)
     slack = np.zeros(len(graph.stages), dtype=np.int64)
@@ -86,8 +91,8 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
 
 
 def describe(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step") -> str:
-    """Return the path in words: the stage that holds the network back most, and what it waits for."""
-    held = Counter[str]()
+    """Return the path in words: its bottleneck stage, what that waits for, and the next two stages."""
+    held = Counter[str]()  # steps on the path of each stage, which may be there several times
     for segment in path:
         held[segment.stage] += segment.steps
     worst = max(held, key=lambda name: held[name])
@@ -105,8 +110,9 @@ def describe(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step
 
 
 def _cause(timing: ExactTiming, stage: int, batch: int) -> tuple[int, int] | None:
-    """Return (producer, block) whose pixels the batch waited for last, None if it awaited nothing."""
+    """Return the (producer, block) that decided the start of a batch, None if the batch did not wait."""
     start = int(timing.of_stage(stage)[batch])
+    # A batch at 0 waits for nothing, unless pixels can be used in the step that computes them.
     if start == 0 and timing.handoff == "next":
         return None
     copies, edges = timing.replication, timing.graph.flat_binding
@@ -123,6 +129,7 @@ def _cause(timing: ExactTiming, stage: int, batch: int) -> tuple[int, int] | Non
 
 
 def _last_pixel(timing: ExactTiming, stage: int, block: int) -> tuple[int, int]:
+    """Return (row, column) of the last pixel of a block."""
     grid = timing.graph.grids[stage]
     row, column = divmod(block, grid.columns)
     return int(grid.last_pixels(0)[row]), int(grid.last_pixels(1)[column])

@@ -1,4 +1,4 @@
-"""Pixels that stages need of each other: rows and columns, composed through the digital nodes between."""
+"""Dependencies between stages: the rows and columns needed, composed through the digital nodes between."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ from rramalloc.network.node import (
 )
 from rramalloc.network.receptive import Table, last_needed
 
-TABLE_LIMIT_BYTES = 2**29
+TABLE_LIMIT_BYTES = 2**29  # memory of all tables of needed rows and columns
 EDGE_LIMIT = 200_000  # edges that are listed in full; above it only the binding ones are kept
 PULL_LIMIT = 2**20
-"""Limit of tables of (node, producer) pairs, far above any real network: it bounds the time."""
+"""Limit of (node, producer) pairs that are traced, far above any real network: it bounds the time."""
 _LOOK_BACK = 128  # stages that pruning visits per producer: it may keep an implied edge, which is harmless
-_PRUNING_WORK = 2**26
-_STEP_WORK = 1024
-"""Table entries that take as long as one step of the look back without its entries."""
+_PRUNING_WORK = 2**26  # table entries that all pruning may visit: it then stops, and keeps implied edges
+_STEP_WORK = 1024  # table entries that take as long as the rest of one step back
 
 
 class Extent(NamedTuple):
-    """Pixels of a producer that a grid of pixels needs: a product of rows and columns.
+    """Pixels of a producer that each pixel of a grid needs: a product of rows and columns.
 
     rows, columns: int32, the last row of the producer that each row of the grid needs, and the last column
     that each of its columns needs; -1 for none.
@@ -46,7 +45,7 @@ class Extent(NamedTuple):
     columns: Table
 
     def within(self, other: Extent) -> bool:
-        """Whether the other extent holds everything that this one does."""
+        """Return True if `other` needs every pixel that this extent needs."""
         return bool((self.rows <= other.rows).all() and (self.columns <= other.columns).all())
 
 
@@ -66,7 +65,7 @@ class Edge:
     extents: tuple[Extent, ...]
 
     def last_pixel(self, width: int) -> int:
-        """Last pixel that any consumer pixel needs, in raster order of a producer of this width."""
+        """Return the last pixel that any consumer pixel needs, in raster order; width: of the producer."""
         return max(int(extent.rows[-1]) * width + int(extent.columns[-1]) for extent in self.extents)
 
 
@@ -83,10 +82,10 @@ def as_timed(network: Network, node: Node, stages: Container[str]) -> Node:
 def trace(
     network: Network, nodes: Sequence[Node], index: Mapping[str, int], *, only_binding: bool
 ) -> tuple[Edge, ...]:
-    """Edges between the stages numbered by `index`, grouped by consumer.
+    """Return the edges between the stages numbered by `index`, grouped by consumer.
 
-    only_binding: leave out edges that other edges imply. All edges of a network with many merges can be
-    too many to hold; then the result is empty and the binding ones, which give the same timing, serve.
+    only_binding: leave out edges that other edges imply, which gives the same timing. The list of all edges
+    is empty if there are more than EDGE_LIMIT, as in networks with many merges.
     Raises UnsupportedError if the tables would take more than TABLE_LIMIT_BYTES or PULL_LIMIT is reached.
     """
     tracer, pruner = _Tracer(network), _Pruner()
@@ -114,7 +113,7 @@ def trace(
 
 
 def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
-    """Return the extents without those that lie within another one."""
+    """Return the extents without those whose pixels another one includes."""
     kept: list[Extent] = []
     for extent in extents:
         if not any(extent.within(other) for other in kept):
@@ -123,7 +122,7 @@ def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
 
 
 def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
-    """Whether two unions are made of the same tables."""
+    """Return True if two unions consist of the same table objects."""
     return len(one) == len(other) and all(
         a[0] is b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
     )
@@ -141,7 +140,7 @@ def _rule(node: Node) -> object:
 
 
 class _Tracer:
-    """Pulls tables through nodes; equal work is done once, so equal tables are one object."""
+    """Compose tables of needed rows and columns through nodes; caches make equal tables one object."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -152,11 +151,11 @@ class _Tracer:
         self.entries = 0
 
     def identity(self, shape: Shape) -> Extent:
-        """Every pixel needs itself."""
+        """Return the extent of a grid in which every pixel needs itself."""
         return Extent(self._count(shape.height), self._count(shape.width))
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
-        """Return the sources of a node's output pixels from those of its inputs."""
+        """Return the pixels of each producer that a node's output pixels need, given those of its inputs."""
         output = self._network.shapes[node.name]
         result: Sources = {}
         for name, source in zip(node.inputs, inputs, strict=True):
@@ -189,7 +188,7 @@ class _Tracer:
         return result
 
     def edges(self, sources: Sources, consumer: int) -> list[Edge]:
-        """One edge per producer of which any window is needed."""
+        """Return one edge for every producer that some window depends on."""
         edges = []
         for producer in sorted(sources):
             running = [Extent(*map(self._accumulated, extent)) for extent in sources[producer]]
@@ -228,24 +227,26 @@ class _Tracer:
 
 
 def _keeps_pixels(node: Node) -> bool:
+    """Return True if output pixel (y, x) needs no other pixel than (y, x), where the grids are equal."""
     return not isinstance(node, Windowed | ConvTranspose | Ranged | Whole)
 
 
 class _Pruner:
-    """Leaves out what other edges imply, as long as its work lasts: edges too many change no timing."""
+    """Leave out implied edges until a limit of work is reached: edges that are kept change no timing."""
 
     def __init__(self) -> None:
         self._work = _PRUNING_WORK
 
     def without_implied(self, sources: Sources, incoming: Sequence[Sequence[Edge]]) -> Sources:
-        """Drop producers whose pixels are there anyway before those of a later producer.
+        """Return the sources without producers whose pixels are always available before those of a later one.
 
         A batch of stage l that computes pixel q starts after all inputs that q and the pixels above and left
-        of it need of l's producers. A pixel that waits for q need not also wait for what that implies.
+        of it need of l's producers. A pixel that waits for q need not also wait for what q implies.
         """
         kept = dict(sources)
         earliest = min(sources)
         for later in sorted(sources, reverse=True):
+            # Nothing lies before the earliest producer, so it implies no other one.
             if later == earliest or later not in kept:
                 continue
             for stage, implied in self._implied_by(later, kept[later], earliest, incoming).items():
@@ -260,9 +261,9 @@ class _Pruner:
     def _implied_by(
         self, later: int, extents: tuple[Extent, ...], earliest: int, incoming: Sequence[Sequence[Edge]]
     ) -> Sources:
-        """Pixels of earlier stages that must have finished before those of `later` in `extents`."""
+        """Return the pixels of earlier stages that are finished before the pixels `extents` of `later`."""
         reached: Sources = {later: extents}
-        pending = [-later]
+        pending = [-later]  # a heap of the latest first, so that each stage is complete when it is taken
         for _ in range(_LOOK_BACK):
             if not pending or self._work < 0:
                 break
@@ -279,9 +280,10 @@ class _Pruner:
 
 
 def through(own: Extent, other: Extent) -> Extent:
-    """Return the pixels of a stage that a grid needs through pixels `own` of another, which need `other`."""
+    """Return the composed extent: what a grid needs through pixels `own` of a stage, which need `other`."""
     return Extent(*(_composed(first, then) for first, then in zip(own, other, strict=True)))
 
 
 def _composed(first: Table, then: Table) -> Table:
+    """Return then[first], -1 where `first` needs nothing."""
     return np.where(first >= 0, then[np.maximum(first, 0)], np.int32(-1))

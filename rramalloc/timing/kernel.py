@@ -11,15 +11,15 @@ from rramalloc.compiled import compiled, compiled_part, thoroughly
 from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
-"""The finish of what must pass a limit."""
+"""Stands for the finish of a stage that exceeds its limit."""
 NEXT_STEP: Any = np.int64(1)
-"""Steps from a start until its pixels can be used with handoff "next"; np.int64, as all else numba passes."""
+"""Steps from the start of a batch until its pixels can be used with handoff "next"."""
 _NOTHING = -(2**40)
-"""Stands for the block row of a producer where none of its rows is needed."""
+"""Stands for the first block of a row of the producer where no row is needed: less than any other sum."""
 
 
 class Shapes(NamedTuple):
-    """The blocks that were chosen for every stage, int64 of length n: see BlockGrid.
+    """The block grid of every stage in a form for compiled code, int64 of length n: see BlockGrid.
 
     tall, wide: pixels of a block; top, left: pixels by which the first begins above and left of the grid;
     columns: blocks in a row of blocks; total: blocks in all.
@@ -34,20 +34,20 @@ class Shapes(NamedTuple):
 
     @classmethod
     def of(cls, grids: Sequence[BlockGrid]) -> Shapes:
-        """Return the blocks of these grids."""
+        """Return the shapes of these grids."""
         rows = [(*grid.block, *grid.phase, grid.columns, grid.total) for grid in grids]
         return cls(*np.array(rows, dtype=np.int64).T.copy())
 
 
 class Needs(NamedTuple):
-    """The producer's batch that each batch needs by an edge, -1 for none: int32, at batch[first[edge]] ..."""
+    """Batch of the producer that each batch depends on, or -1: int32, of an edge from first[edge] on."""
 
     first: Any
     batch: Any
 
 
 class Timeline(NamedTuple):
-    """Starts of the batches of all stages: those of stage i stand from starts[begin[i]] on.
+    """Start steps of the batches of all stages, those of stage i from starts[begin[i]] on.
 
     copies: of every stage; delay: 1 if pixels can be used when their batch ends (handoff "next"), 0 if when
     it starts.
@@ -64,15 +64,15 @@ class Timeline(NamedTuple):
 def run_stage(
     edges: Any, shapes: Any, ticks: Any, needs: Any, timeline: Any, stage: int, out: int, limit: int
 ) -> tuple[int, int]:
-    """Start steps of all batches of a stage from starts[out] on: (finish, batches).
+    """Write the start steps of all batches of a stage from starts[out] on; return (finish, batches).
 
-    edges: with tables of needed blocks where all blocks are fixed, then shapes is None; with extents where
-    `shapes` says which blocks the stages have. ticks: int64, length of a batch of every stage, None where
-    all take one step. needs: Needs of all edges to write those of this stage to, or None. Once the finish
-    must pass `limit`: (NEVER, batches before the first that must).
+    Returns (NEVER, batches before the first one that is too late) as soon as the finish exceeds `limit`.
+    edges: with tables of needed blocks if all blocks are fixed, `shapes` is None then; with extents if
+    `shapes` gives the blocks. ticks: int64, length of a batch of every stage, None if all take one step.
+    needs: Needs of all edges, of which those of this stage are written, or None.
 
-    start(b) = max(start(b - 1) + ticks, what each edge allows) is the largest of the same recurrence over
-    single edges. So the edges are walked one after the other, each with its table and its producer at hand.
+    start(b) = max(start(b - 1) + ticks, earliest start by each edge) is the maximum of the same recurrence
+    over single edges. So edges are processed one after the other, with one table and one producer in cache.
     """
     copies, begin, starts, delay = timeline
     d = copies[stage]
@@ -112,7 +112,8 @@ def run_stage(
                     last = blocks - 1
                 needed: Any = np.int64(edges.need[offset + last])
             else:
-                # two look-ups: the batch's last block, and the end of the row of blocks above it
+                # Two pixels decide (docs/sources/model.md 10): the last one of the batch's last block, and
+                # the end of the row of blocks above it. Row look-ups are kept until the row changes.
                 row += down
                 column += along
                 if column >= columns:
@@ -136,13 +137,15 @@ def run_stage(
             if needs is not None:
                 needs.batch[needs.first[edge] + batch] = -1
             if needed >= 0:
-                # exact: (needed + 0.5) / d is at least 0.5 / d away from a whole number
+                # A product in place of a division: exact, as (needed + 0.5) / d is at least 0.5 / d away from
+                # a whole number, and blocks and copies are below 2^26.
                 at = np.int64((needed + 0.5) * inverse)
                 if needs is not None:
                     needs.batch[needs.first[edge] + batch] = at
                 available = starts[ready + at] + until_used
                 if available > time:
                     time = available
+            # `latest` is the start that leaves just enough time for the batches after this one.
             if time > latest:
                 counted = batch
                 break
@@ -155,9 +158,9 @@ def run_stage(
 
 @compiled_part
 def needed_pixels(edges: Any, shapes: Any, edge: int, stage: int, last: int) -> tuple[int, int, int, int]:
-    """Row and column of the last pixel that block `last` of a stage needs by one extent, -1 for none.
+    """Return (row, column) of the last pixel that block `last` of a stage needs, then of the rows above.
 
-    Then those of the last pixel that the rows of blocks above it need.
+    Of one extent, -1 for none; the second pixel is the last that the rows of blocks above `last` need.
     """
     row, column = last // shapes.columns[stage], last % shapes.columns[stage]
     end = (row + 1) * shapes.tall[stage] - shapes.top[stage]
@@ -172,7 +175,7 @@ def needed_pixels(edges: Any, shapes: Any, edge: int, stage: int, last: int) -> 
 
 @compiled_part
 def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: int) -> int:
-    """Last block of producer p that blocks 0 ... `last` of a stage need by one extent, -1 for none."""
+    """Return the last block of producer p that blocks 0 ... `last` of a stage need by one extent, or -1."""
     bottom, right, above, above_right = needed_pixels(edges, shapes, edge, stage, last)
     needed = -1
     if bottom >= 0 and right >= 0:
@@ -189,7 +192,7 @@ def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: i
 def batch_starts(
     edges: Any, shapes: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any
 ) -> int:
-    """Start step of every batch of every stage; returns the makespan.
+    """Write the start step of every batch of every stage; return the makespan.
 
     copies: int64 of length n; delay: 1 for handoff "next", 0 for "same"; starts: room for all batches,
     written; first: int64 of length n + 1, written: stage i has starts[first[i]] ... starts[first[i + 1] - 1].
@@ -210,10 +213,10 @@ def batch_starts(
 def makespans(
     graph: Any, ticks: Any, replications: Any, delay: int, starts: Any, first: Any, result: Any
 ) -> None:
-    """Exact makespan of every row of `replications` (int64, k x n) into `result` (int64, k).
+    """Write the exact makespan of every row of `replications` (int64, k x n) to `result` (int64, k).
 
-    ticks: int64, k x n, length of a batch of every stage in every row, None where all take one step; starts,
-    first: as for `batch_starts`, of the last row then.
+    ticks: int64, k x n, length of a batch of every stage in every row, None if all take one step; starts,
+    first: as for `batch_starts`, left with the times of the last row.
     """
     for row in range(len(replications)):
         if ticks is None:

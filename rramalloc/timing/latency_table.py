@@ -1,4 +1,4 @@
-"""Latency tables, `rramalloc-latency/1`: what layers take on a device, measured once; in JSON and CSV.
+"""Latency tables, `rramalloc-latency/1`: measured latencies of layers on a device, in JSON and CSV.
 
 Source: docs/sources/companions.md 4; docs/sources/model.md 7 for what a table means for a step.
 """
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-latency/1"] = "rramalloc-latency/1"
 MAX_ROWS = 100_000  # rows of a table: far above any network's layers, it bounds the time to read a file
 Flag = Literal["below_noise", "negative", "unsteady"]
+"""Doubts about a measured latency, see LatencyRow."""
 Ns = Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
 DATE = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 Date = Annotated[str, Field(pattern=DATE)]
@@ -53,7 +54,7 @@ class Overhead(Record):
     runs: Annotated[int, Field(ge=0)]
 
     def ns(self, input_bytes: float, output_bytes: float) -> float:
-        """Return the overhead of one run."""
+        """Return the overhead of one run [ns]."""
         return self.a_ns_per_byte * input_bytes + self.b_ns_per_byte * output_bytes + self.c_ns
 
 
@@ -89,7 +90,7 @@ class LatencyRow(MeasuredLayer):
 
     @property
     def flag_text(self) -> str:
-        """The flags in one line."""
+        """Flags separated by blanks."""
         return " ".join(self.flags)
 
 
@@ -122,12 +123,13 @@ class LatencyTable(ResultRecord):
 
     @cached_property
     def by_text(self) -> dict[str, LatencyRow]:
-        """Rows by the text of their layer."""
+        """Row by the text of its layer, the key of a table."""
         return {row.text: row for row in self.rows}
 
     @cached_property
     def sha256(self) -> str:
         """Hash of overhead and rows, equal for JSON and CSV."""
+        # Warnings are left out, as CSV has no place for them.
         return hashlib.sha256(to_json(self.to_dict() | {"warnings": []}).encode()).hexdigest()
 
     def find(self, network: Network, node: Node) -> LatencyRow | None:
@@ -149,7 +151,7 @@ class LatencyTable(ResultRecord):
         return document | {"rows": rows}
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per layer; parameters as one text."""
+        """Return a row for each layer, its parameters as one text."""
         import pandas as pd
 
         return pd.DataFrame([cells(row) for row in self.rows])
@@ -195,6 +197,7 @@ def _is_csv(path: str | os.PathLike[str]) -> bool:
 
 
 NEEDED = ("operator", "shape", "parameters", "latency_ns")
+"""Columns that a CSV file must have."""
 COLUMNS = ("format", *LatencyRow.model_fields, *Overhead.model_fields)
 _TEXTS = ("operator", "device", "method", "date")
 _NUMBERS = tuple(name for name in COLUMNS if name not in (*NEEDED[:3], *_TEXTS, "format", "flags"))
@@ -231,7 +234,9 @@ def read_csv_document(where: str) -> dict[str, Any]:
             raise SpecError(f"{place}: column 'format'", f"must be {FORMAT!r}")
         given = [name for name in _NUMBERS if name in row or name == "latency_ns"]
         numbers = {name: number(row, name, place) for name in given}
+        # Counts of runs must be integers, which a CSV may write as 20.0.
         numbers |= {name: int(numbers[name]) for name in ("n", "runs") if numbers.get(name, 0.5).is_integer()}
+        # Every row repeats the overhead of the whole table: they must agree, and the first one is kept.
         overheads.append({name: numbers.pop(name) for name in Overhead.model_fields if name in given})
         texts = {name: row[name] for name in _TEXTS if name in row}
         rows.append(_layer(row, place) | numbers | texts | {"flags": row.get("flags", "").split()})
@@ -243,7 +248,7 @@ def read_csv_document(where: str) -> dict[str, Any]:
 
 
 def _layer(row: dict[str, str], place: str) -> dict[str, Any]:
-    """Return operator, shape and parameters of a row. Raises SpecError."""
+    """Return shape and parameters of a row, operator left empty. Raises SpecError."""
     parts = row.get("shape", "").split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         words = f"must be CHANNELSxHEIGHTxWIDTH, got {brief(row.get('shape', ''))}"

@@ -1,4 +1,4 @@
-"""Key of a measured latency: an operator with its input shapes and parameters, whatever its name."""
+"""Key of a measured latency: an operator with its input shapes and parameters, without its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rramalloc.records import Record, as_tuple, brief, describe, fault
 NETWORK = "network"
 """Operator of a whole network; its parameter `sha256` says which."""
 FREE = ("identity", "dropout", "flatten")
-"""Operators that no device computes anything for."""
+"""Operators without computation: they take no time on any device."""
 
 
 _NODE: TypeAdapter[Node] = TypeAdapter(Node)
@@ -28,11 +28,11 @@ _MOST_SIZES = 4  # sizes of one parameter: pads have four
 
 
 class MeasuredLayer(Record):
-    """The key of a latency table: equal for all layers that take a device the same work.
+    """The key of a latency table: equal for layers that are the same work for a device.
 
     operator: `op` of the network JSON, or "network"; shape: (channels, height, width) of the first input;
-    parameters: the other fields of the node, those left out take their default; `other_inputs` lists the
-    shapes of the second input and those behind it. Raises SpecError if they are no layer.
+    parameters: the other fields of the node, with their default if left out; `other_inputs` lists the shapes
+    of the second and later inputs. Raises SpecError for fields that no layer has.
     """
 
     operator: str
@@ -42,11 +42,11 @@ class MeasuredLayer(Record):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Write defaults out, so that equal layers are equal texts."""
+        """Return the data with all defaults written out, so that equal layers have equal texts."""
         if not isinstance(data, dict) or not isinstance(data.get("parameters", {}), dict):
             return data
         operator, parameters = data.get("operator"), data.get("parameters", {})
-        if operator == NETWORK:
+        if operator == NETWORK:  # a whole network is known by its hash alone
             if not isinstance(parameters.get("sha256"), str) or len(parameters) > 1:
                 raise fault("parameters: a network has the parameter sha256 alone")
             return data
@@ -78,7 +78,7 @@ class MeasuredLayer(Record):
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """Shapes of all inputs."""
+        """Shape of every input, the first one first."""
         others: Any = self.parameters.get(_OTHERS, [])
         return (Shape(*self.shape), *(Shape(*shape) for shape in others))
 
@@ -89,7 +89,7 @@ class MeasuredLayer(Record):
 
     @cached_property
     def output(self) -> Shape:
-        """Shape of the result."""
+        """Shape of the layer's output."""
         return self.node.output_shape(list(self.shapes))
 
     @property
@@ -109,12 +109,12 @@ class MeasuredLayer(Record):
 
 
 def timed_nodes(network: Network) -> list[Node]:
-    """Nodes that take time: all but inputs and free operators."""
+    """Return the nodes that take time: all but inputs and the operators in FREE."""
     return [node for node in network.nodes if not isinstance(node, Input) and node.op not in FREE]
 
 
 def parameters_text(parameters: dict[str, Any]) -> str:
-    """Parameters in one line: "out_channels=16 kernel=3x3 stride=1x1"."""
+    """Return parameters in one line: "out_channels=16 kernel=3x3 stride=1x1"."""
     return " ".join(f"{name}={_value_text(value)}" for name, value in parameters.items())
 
 
@@ -127,11 +127,13 @@ def parameters_of(text: str) -> dict[str, Any]:
             raise ValueError(f"must be name=value pairs such as kernel=3x3 stride=1x1, got {brief(part)}")
         if name in parameters:
             raise ValueError(f"{brief(name)} is given twice")
+        # A hash may consist of digits: it stays a text.
         parameters[name] = value if name == "sha256" else _value(name, value)
     return parameters
 
 
 def _completed(operator: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with every default written out. Raises a validation error for no layer."""
     others: Any = parameters.get(_OTHERS, [])
     try:
         shapes = _SHAPES.validate_python(tuple(others) if isinstance(others, list) else others)
@@ -148,6 +150,7 @@ def _completed(operator: Any, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _node(operator: Any, parameters: dict[str, Any], inputs: int) -> Node:
+    """Return a node named "layer" with these parameters, which reads "input0", "input1" and so on."""
     fields = {name: value for name, value in parameters.items() if name != _OTHERS}
     fixed: dict[str, Any] = {"name": "layer", "op": operator}
     if operator != "input":
@@ -156,6 +159,7 @@ def _node(operator: Any, parameters: dict[str, Any], inputs: int) -> Node:
 
 
 def _value_text(value: Any) -> str:
+    """Return a value as a text without blanks: 3x3 for sizes, 3x8x8+3x8x8 for several shapes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -165,6 +169,7 @@ def _value_text(value: Any) -> str:
 
 
 def _value(name: str, text: str) -> Any:
+    """Return the value that `_value_text` wrote. Raises ValueError."""
     if text in ("true", "false"):
         return text == "true"
     if name in ("mode", "coordinates"):

@@ -17,13 +17,13 @@ _LISTED = 8  # names in a message before "and N more"
 
 
 class MeasuredSteps(Record):
-    """compute_ns: duration of one step of each stage, by layer name; whole so that it needs no table again.
+    """Duration of one step of every stage by a latency table; results keep it, so that they need no table.
 
     A table holds the time a device takes for all windows of a layer, one after another. One window is one
     matrix-vector product, the work of one copy in one step: compute_ns = latency_ns / windows. All stages
     step together, so a step lasts as long as the slowest of them, whatever the replication.
-    sha256: of the table; assumed: layers it does not have, which take the hardware's compute_ns;
-    below_noise: layers whose latency is not above the noise, a negative one counts as 0.
+    sha256: of the table; compute_ns: by layer name; assumed: layers that the table lacks, which take the
+    hardware's compute_ns; below_noise: layers whose latency is not above the noise; a negative one is 0.
     Source: docs/sources/model.md 7.
     """
 
@@ -56,9 +56,9 @@ class MeasuredSteps(Record):
         return steps.completed(network, stages, hardware)
 
     def completed(self, network: Network, stages: Sequence[Stage], hardware: Hardware) -> MeasuredSteps:
-        """Return the same for exactly these stages; those without a time take the hardware's.
+        """Return the steps of exactly these stages; those without a time take the hardware's.
 
-        Raises MissingLatencyError if there is none, SpecError if no stage takes any time.
+        Raises MissingLatencyError if the hardware has no time, SpecError if no stage takes any time.
         """
         missing = [stage for stage in stages if stage.name not in self.compute_ns]
         if missing and hardware.compute_ns is None:
@@ -70,6 +70,7 @@ class MeasuredSteps(Record):
         compute_ns = {stage.name: times[stage.name] for stage in stages}
         if stages and not any(compute_ns.values()):
             raise SpecError("latency table", "no stage of the network takes any time: measure again")
+        # Layers that were assumed before, when an allocation was made, stay marked as assumed.
         kept = {*self.assumed, *assumed}
         return self.model_copy(
             update={
@@ -108,7 +109,7 @@ def measured_steps(
     hardware: Hardware,
     own: MeasuredSteps | None = None,
 ) -> MeasuredSteps | None:
-    """Step times by a table, its document or its file; without one those of the allocation, `own`.
+    """Return the step times by a table, its document or its file; without one those of an allocation, `own`.
 
     Raises FileError, SpecError, MissingLatencyError.
     """
@@ -118,5 +119,6 @@ def measured_steps(
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first names in a line, and how many more there are."""
     shown = ", ".join(name[:60] for name in names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"

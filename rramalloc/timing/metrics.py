@@ -62,13 +62,13 @@ ENERGY_AREA = tuple(EnergyArea.model_fields)
 
 
 def totals(metrics: Metrics | None) -> dict[str, float | None]:
-    """Energy and area by the names of their fields in results, None where not given."""
+    """Return energy and area by the names of their fields in results, None where not given."""
     area = EnergyArea() if metrics is None else metrics.total
     return {name: getattr(area, name) for name in ENERGY_AREA}
 
 
 def energy_parts(figures: EnergyArea) -> str:
-    """Return the parts of an energy in words: its components where the hardware gives some by themselves."""
+    """Return the parts of an energy in words: its components if ADCs or rows are given separately."""
     parts = {"dynamic": figures.dynamic_pj, "static": figures.static_pj}
     if figures.adc_pj or figures.row_pj:
         parts = {
@@ -82,7 +82,7 @@ def energy_parts(figures: EnergyArea) -> str:
 
 
 def left_out(hardware: Hardware) -> tuple[str, ...]:
-    """Return what energy and area leave out because the hardware does not give it."""
+    """Return warnings about terms of energy and area that the hardware gives no values for."""
     energy, words = hardware.energy or Energy(), []
     if energy.read_pj is not None and energy.pj_per_byte is None:
         words.append(f"hardware {hardware.name}: no pj_per_byte is given: energy is without moved bytes")
@@ -107,12 +107,12 @@ class EnergyModel:
 
     @property
     def energy(self) -> Energy:
-        """The hardware's [energy], of nothing given where it has none."""
+        """The hardware's [energy], without any value if it has none."""
         return self.hardware.energy or Energy()
 
     @cached_property
     def sent_bytes(self) -> Floats:
-        """Bytes that every stage on arrays sends to others: once to each, all pixels that it needs."""
+        """Bytes that every stage sends for one input: to each reader once, up to the last pixel it needs."""
         graph, bits = self.graph.on_arrays, self.hardware.precision.output_bits
         sent = np.zeros(len(graph.stages))
         for edge in graph.edges:
@@ -123,9 +123,10 @@ class EnergyModel:
         return every
 
     def crossing_bytes(self, ends: Sequence[int]) -> float:
-        """Bytes for one input that cross cuts of the stages in segments, each of which ends before `ends`.
+        """Return the bytes for one input that cross the cuts between segments of stages.
 
-        Every pixel that a later segment reads is written once, and read once by each such segment.
+        Segment s ends before stage ends[s]. Every pixel that a later segment reads is written once, and
+        read once by each such segment. Source: docs/sources/model.md 13.
         """
         graph, bits = self.graph.on_arrays, self.hardware.precision.output_bits
         segment = np.searchsorted(ends, np.flatnonzero(self.graph.weighted), side="right").tolist()
@@ -134,6 +135,7 @@ class EnergyModel:
             p, reader = edge.producer, segment[edge.consumer]
             if segment[p] != reader:
                 values = graph.sent_pixels(edge) * graph.channels(p)
+                # Readers of one segment, and of all segments, share what the most demanding of them needs.
                 written[p] = max(written.get(p, 0), values)
                 read[p, reader] = max(read.get((p, reader), 0), values)
         return (sum(written.values()) + sum(read.values())) * bits / BITS_PER_BYTE
@@ -168,13 +170,13 @@ class EnergyModel:
         return self.gives_reads and self.leakage_mw is not None
 
     def leaking_arrays(self, used: int) -> int:
-        """Arrays that leak: those used without [chip], of tiles in use if others are gated, else all."""
+        """Return the arrays that leak: `used` without [chip], whole tiles if others are gated, else all."""
         chip = self.hardware.chip
         if chip is None:
             return used
-        if self.energy.idle == "gated":
+        if self.energy.idle == "gated":  # whole tiles are switched off, so all arrays of a tile in use leak
             return -(-used // chip.arrays_per_tile) * chip.arrays_per_tile
-        return max(used, chip.arrays)
+        return max(used, chip.arrays)  # a budget may be larger than the chips
 
     def area_um2(self, used: int) -> float | None:
         """Return the area of `used` arrays of the first kind, and of the fewest tiles that hold them."""
@@ -194,13 +196,14 @@ class EnergyModel:
     def measure(
         self, modes: Sequence[Mode], copies: Replication, storage: Storage, latency_ns: float | None
     ) -> Metrics:
-        """Energy and area of an allocation; latency_ns: of one input, None where no time is given."""
+        """Return energy and area of an allocation; latency_ns: of one input, None if no time is given."""
         used, kinds = storage.taken(modes, copies), np.array([mode.kind for mode in modes], dtype=np.int64)
         taken, arrays = used.astype(np.float64), int(used.sum())
         reading = self._reading(modes, copies, storage)
         leakage_pj, idle_pj = None, 0.0
         if self.leakage_mw is not None and latency_ns is not None:
             leakage_pj = np.array(self.leakage_mw)[kinds] * taken * latency_ns
+            # Arrays that no stage uses leak too, as those of the first kind: a chip has one kind.
             idle_pj = self.leakage_mw[0] * (self.leaking_arrays(arrays) - arrays) * latency_ns
         area_um2, total_um2 = None, None
         if self.array_nm2 is not None:
@@ -221,7 +224,7 @@ class EnergyModel:
         )
 
     def _reading(self, modes: Sequence[Mode], copies: Replication, storage: Storage) -> Reading | None:
-        """Return what reads of every stage take; None where the hardware does not give it."""
+        """Return energy of reads and lines in use of every stage; None if the hardware gives no read_pj."""
         if not self.gives_reads:
             return None
         read_pj, adc_pj, row_pj = self.read_prices(modes)
@@ -234,6 +237,7 @@ class EnergyModel:
         rows, columns = of_one.T
         cycles = np.array([self.cycles(stage, block) for stage, (block, _) in each])
         return Reading(
+            # ADCs convert and drivers drive only for the copies that compute, in every block once.
             reads * (slots * read_pj),
             totals * columns * (slots * adc_pj),
             totals * rows * (cycles * row_pj),
@@ -262,24 +266,25 @@ class EnergyModel:
         return self._lines[key]
 
     def cycles(self, stage: int, mode: Mode) -> int:
-        """Return the inputs of a step that are fed one after another; 1 if a step is not cut into reads."""
+        """Return the parts of an input that are fed one after another in a step; 1 without `dac_bits`."""
         key = self.graph.kinds[stage], mode
         if key not in self._cycles:
             node = mode.of_stage(self.graph.stages[stage])
             hardware = self._hardware_of(node, mode)
-            self._cycles[key] = 1
+            self._cycles[key] = 1  # of a digital node, and of a step that is given as a whole
             if hardware.timing is not None and isinstance(node, Stage):
                 self._cycles[key] = hardware.timing.cycles(hardware.precision.input_bits)
         return self._cycles[key]
 
     def slots(self, stage: int, mode: Mode, copies: int) -> int:
-        """Return the reads of an array in a step of a stage; 1 if a step is not cut into reads."""
+        """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""
         key = self.graph.kinds[stage], mode, copies
         if key not in self._slots:
             self._slots[key] = self._counted_slots(stage, mode, copies)
         return self._slots[key]
 
     def _counted_slots(self, stage: int, mode: Mode, copies: int) -> int:
+        """Return the reads of the fullest array, whose turns all arrays of the batch take."""
         node = mode.of_stage(self.graph.stages[stage])
         hardware = self._hardware_of(node, mode)
         if hardware.timing is None or not isinstance(node, Stage):
@@ -288,17 +293,17 @@ class EnergyModel:
         return hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
 
     def _hardware_of(self, node: TimedNode, mode: Mode) -> Hardware:
-        """Return the hardware of a stage in a mode: its kind of arrays, the bits of the layer."""
+        """Return the hardware of a stage in a mode, with the values of its kind and the bits of the layer."""
         return self.hardware.each_kind[mode.kind].of_layer(node)
 
 
 def array_reads(
     blocks: npt.NDArray[np.int64], copies: Replication, stored: Callable[[Replication], Replication]
 ) -> npt.NDArray[np.int64]:
-    """Arrays read for one input, each once per batch that uses it: those of all copies in a full batch.
+    """Return how often arrays are read for one input, each once a batch that uses it; int64 by stage.
 
-    Without shared arrays that is blocks * arrays of one copy. The last batch reads only the arrays of the
-    copies that it needs. stored: arrays in which the weights of these copies of every stage are stored.
+    A full batch reads the arrays of all copies, the last one those of the copies that it needs. Without
+    shared arrays that is blocks * arrays of one copy. stored: arrays that store these copies of every stage.
     """
     full, rest = np.divmod(blocks, copies)
     reads: npt.NDArray[np.int64] = full * stored(copies) + stored(rest)
@@ -337,7 +342,7 @@ class Metrics:
 
     @cached_property
     def dynamic_pj(self) -> Floats | None:
-        """Energy of reads and of moved bytes of every stage."""
+        """Energy of reads and of moved bytes, of every stage [pJ]."""
         if self.reading is None or self.moved_pj is None:
             return None
         own: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
@@ -345,9 +350,10 @@ class Metrics:
 
     @cached_property
     def energy_pj(self) -> float | None:
-        """Energy of all stages and of arrays that are not used."""
+        """Energy of one input [pJ], the leakage of unused arrays included."""
         if self.dynamic_pj is None or self.leakage_pj is None:
             return None
+        # fsum rounds once, so the order of stages does not change the last digit.
         return math.fsum(self.dynamic_pj.tolist()) + math.fsum([*self.leakage_pj.tolist(), self.idle_pj])
 
     @cached_property
@@ -359,7 +365,7 @@ class Metrics:
 
     @property
     def total(self) -> EnergyArea:
-        """Sums over all stages, with the parts that belong to none of them."""
+        """Sums over all stages, with the leakage of unused arrays and the periphery of tiles."""
         static = None
         if self.leakage_pj is not None:
             static = math.fsum([*self.leakage_pj.tolist(), self.idle_pj])
@@ -375,7 +381,7 @@ class Metrics:
         )
 
     def _parts(self) -> Iterator[tuple[str, Floats]]:
-        """Yield name and energy of every stage of each part that is given."""
+        """Yield (field, energy of every stage) of each part of the energy that is given."""
         if self.reading is not None and self.moved_pj is not None:
             for name in ("array_pj", "adc_pj", "row_pj"):
                 yield name, getattr(self.reading, name)
@@ -384,7 +390,7 @@ class Metrics:
             yield "leakage_pj", self.leakage_pj
 
     def of_stage(self, stage: int) -> dict[str, float | int]:
-        """Energy, area and lines of one stage by the names of their fields, what is not given left out."""
+        """Return energy, area and lines of a stage by the names of their fields, without those not given."""
         each = [*self._parts(), ("dynamic_pj", self.dynamic_pj), ("static_pj", self.leakage_pj)]
         each.append(("area_um2", self.area_um2))
         given: dict[str, float | int] = {name: float(own[stage]) for name, own in each if own is not None}

@@ -14,15 +14,14 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
 
-_WINDOWS, _TAIL = 5, 6
-"""Columns of `rows_of`."""
-_MOST_PIXELS = 2**53
-"""Pixels of a layer up to which quotients are exact."""
+_WINDOWS = 5  # column of `rows_of`: windows of the layer
+_TAIL = 6  # column of `rows_of`: windows of its tail
+_MOST_PIXELS = 2**53  # whole numbers up to it are exact as doubles, so `ceil_div` is exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainLayer:
-    """One fused layer in the published parameters; no pooling: k_pool = s_pool = 1, p_pool = 0.
+    """A convolution with the pool behind it, in the published parameters; no pool: k_pool = s_pool = 1.
 
     w_out, h_out: grid of the convolution's output, before pooling.
     """
@@ -40,7 +39,7 @@ class ChainLayer:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Terms of every layer in steps, in chain order; `op[-1]` is the latency."""
+    """Terms of the recurrence for every layer in steps, in chain order; `op[-1]` is the latency."""
 
     normal_op: tuple[int, ...]
     pre_op: tuple[int, ...]
@@ -54,15 +53,16 @@ class Published:
 
 
 def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Published:
-    """Evaluate the recurrence as it was published: pixels handed on within a step, rows not clamped.
+    """Evaluate the recurrence as published: pixels are handed on within a step, rows are not clamped.
 
-    Raises UnsupportedError where a layer asks for more pixels than can be counted, as rows are not clamped.
+    Raises UnsupportedError if unclamped rows ask a layer for more pixels than can be counted.
     Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
     rows, copies = rows_of(layers), np.array(replication, dtype=np.int64)
     windows, tail_windows = rows[:, _WINDOWS], rows[:, _TAIL]
     normal_op, tail = (-(-windows // copies)).tolist(), (-(-tail_windows // copies)).tolist()
     pre_op = np.zeros(len(layers), dtype=np.int64)
+    # Windows of a layer up to which all its products with rows and columns stay below 2^53.
     most = _MOST_PIXELS // int((rows[:, 2] + np.abs(rows[:, 3]) + 1).max() * rows[:, 1].max())
     beyond = _wait(rows, copies, most, pre_op)
     if beyond >= 0:
@@ -80,7 +80,7 @@ def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Publi
 
 
 def rows_of(chain: Sequence[ChainLayer]) -> Ints:
-    """Return the layers as compiled functions read them (`last_needed`): each one and the layer before it."""
+    """Return a row of parameters for each layer and its predecessor, as `last_needed` reads them."""
     rows = []
     for layer, before in zip(chain, (chain[0], *chain), strict=False):
         pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
@@ -94,13 +94,13 @@ def rows_of(chain: Sequence[ChainLayer]) -> Ints:
 
 @compiled_inline
 def ceil_div(part: int, whole: int) -> int:
-    """Exact below 2^53, and faster than a division of integers."""
+    """Return ceil(part / whole), exact below 2^53 and faster than a division of integers."""
     return int(np.ceil(part / whole))
 
 
 @compiled_inline
 def last_needed(layers: Any, i: int, n: int) -> int:
-    """Last pixel of layer i - 1 that the first n windows of layer i need; rows are not clamped.
+    """Return the last pixel of layer i - 1 that the first n windows of layer i need; rows are not clamped.
 
     layers: int64, a row per layer: w_out; and of the layer before it: w_out, conv pixels per window along
     an axis, conv row that the first window ends in, last conv column that any window needs; windows; tail.
@@ -113,7 +113,7 @@ def last_needed(layers: Any, i: int, n: int) -> int:
 
 @compiled
 def _wait(layers: Any, copies: Any, most: int, pre_op: Any) -> int:
-    """Write PreOp of every layer; a layer that is asked for more than `most` windows, -1 for none."""
+    """Write PreOp of every layer; return the layer that is asked for more than `most` windows, or -1."""
     for i in range(1, len(copies)):
         n, wait = copies[i], -most
         for j in range(i, 0, -1):
@@ -129,9 +129,9 @@ def _wait(layers: Any, copies: Any, most: int, pre_op: Any) -> int:
 def chain_layers(network: Network, stages: Collection[str] | None = None) -> tuple[ChainLayer, ...]:
     """Return the fused layers of a network that is a chain of square convolutions and pools.
 
-    stages: weight layers on arrays, None for all of them. What stands behind the first layer that needs all
-    pixels, as one left to the host does, is passed over where it is not on arrays. Raises UnsupportedError
-    naming the node that the published model does not cover.
+    stages: weight layers on arrays, None for all of them. The chain ends at the first layer that needs all
+    pixels, such as one left to the host; later layers must not be on arrays. Raises UnsupportedError naming
+    the node that the published model does not cover.
     """
     layers: list[ChainLayer] = []
     previous, ended = "", False
@@ -142,7 +142,7 @@ def chain_layers(network: Network, stages: Collection[str] | None = None) -> tup
             reason = "it is not a chain"
         elif is_left or isinstance(node, Linear | Flatten | GlobalPool) or (ended and isinstance(node, Pool)):
             ended = True
-        elif isinstance(node, Windowed):
+        elif isinstance(node, Windowed):  # a convolution or a pool
             (k, wide), (s, across), pads = node.kernel, node.stride, node.geometry.pads
             if isinstance(node, Conv) and ended:
                 reason = "it follows a layer that needs all pixels"

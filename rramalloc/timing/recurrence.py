@@ -17,9 +17,9 @@ from rramalloc.timing.stage_graph import StageGraph
 class Recurrence:
     """Terms of every stage in steps, int64 of length n, canonical order.
 
-    normal_op: time of its batches; pre_op: wait before the first batch; op: finish, never above the exact
-    one; tail: batches left when the producer that decides `op` has delivered its last pixel, less the
-    batches that producer itself has left then (0 without a producer).
+    normal_op: time of its batches; pre_op: wait before the first batch; op: lower bound of its finish;
+    tail: batches left when the last needed pixel of the producer that decides `op` is available, minus the
+    batches that this producer has left then (0 without a producer).
     """
 
     normal_op: npt.NDArray[np.int64]
@@ -34,10 +34,10 @@ class Recurrence:
 
 
 class _Arrival(NamedTuple):
-    """When the last pixel that a consumer needs of one producer is available.
+    """The last pixel that a consumer needs of one producer.
 
-    available: lower bound of that time; batch: first batch of the consumer that needs it; tail: as in
-    Recurrence.
+    available: lower bound of the time when it is available; batch: first batch of the consumer that needs
+    it; tail: as in Recurrence.
     """
 
     available: int
@@ -53,11 +53,10 @@ def recurrence(
 ) -> Recurrence:
     """Evaluate the recurrence. Raises SpecError as `simulate` does.
 
-    docs/sources/model.md 5 writes Op_p + Tail for every edge. Where a consumer does not need the producer's
-    last batch, Op_p can exceed what the consumer waits for and the sum would be no bound; there the finish
-    of the batch that is needed takes the place of Op_p - (batches after it). It counts blocks, whose order
-    is their own, so it holds for every mode; with `cycles`, the ticks of a batch of each stage, all terms
-    are ticks.
+    docs/sources/model.md 5 writes Op_p + Tail for every edge. If a consumer does not need the producer's
+    last batch, it may wait for less than Op_p, and the sum would be no lower bound; the finish of the batch
+    that is needed takes the place of Op_p - (batches after it). Windows are counted as blocks, so the bound
+    holds in every mode. cycles: ticks of a batch of each stage; all terms are then in ticks.
     """
     copies = checked(graph, replication)
     ticks = np.ones_like(copies) if cycles is None else cycles
@@ -76,7 +75,7 @@ def recurrence(
             dep = need // copies[producer]
             other = int(ticks[producer])
             ready = int(delay[producer]) + int(edges.lag[edge])
-            if need[0] >= 0:
+            if need[0] >= 0:  # else the first batch needs nothing of this producer
                 pre_op[stage] = max(pre_op[stage], pre_op[producer] + int(dep[0]) * other + ready)
             batch = int(np.searchsorted(dep, dep[-1]))
             needed = int(dep[-1])
@@ -86,13 +85,14 @@ def recurrence(
         arrivals.append(incoming)
         op[stage] = _finished(int(pre_op[stage]), incoming, count - 1, own)
         if incoming:
+            # Batches follow each other, so this arrival gives the largest bound of the last one.
             deciding = max(incoming, key=lambda arrival: arrival.available - arrival.batch * own)
             tail[stage] = deciding.tail
     return Recurrence(batches * ticks, pre_op, tail, op)
 
 
 def _finished(pre_op: int, arrivals: list[_Arrival], batch: int, ticks: int) -> int:
-    """Lower bound of the finish of `batch`: batches follow each other at least `ticks` apart."""
+    """Return a lower bound of the finish of `batch`: batches start at least `ticks` after each other."""
     bound = pre_op + (batch + 1) * ticks
     for arrival in arrivals:
         if arrival.batch <= batch:

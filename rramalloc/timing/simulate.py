@@ -1,4 +1,4 @@
-"""Exact timing of an allocation: the truth that every method is judged by (docs/sources/model.md 4)."""
+"""Exact timing of an allocation, by which every method is judged (docs/sources/model.md 4)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExactTiming:
 
     @property
     def delay(self) -> npt.NDArray[np.int64]:
-        """Steps from the start of a batch of each stage until its pixels can be used, 0 with "same"."""
+        """Steps from the start of a batch of each stage until its pixels can be used, 0 for "same"."""
         return self.cycles * int(self.handoff == "next")
 
     @cached_property
@@ -54,7 +54,7 @@ class ExactTiming:
 
     @cached_property
     def interval(self) -> int:
-        """Steps between two inputs when inputs stream: what the batches of the slowest stage take."""
+        """Steps between two inputs when inputs stream: the time of all batches of the slowest stage."""
         return int((self.batches * self.cycles).max())
 
     @cached_property
@@ -73,7 +73,7 @@ class ExactTiming:
         return self.finish - self.start - self.batches * self.cycles
 
     def of_stage(self, stage: int) -> npt.NDArray[np.signedinteger[Any]]:
-        """Start step of every batch of one stage."""
+        """Return the start step of every batch of a stage."""
         return self.starts[self.first[stage] : self.first[stage + 1]]
 
 
@@ -83,7 +83,7 @@ def simulate(
     handoff: Handoff = "next",
     cycles: Sequence[int] | npt.NDArray[np.int64] | None = None,
 ) -> ExactTiming:
-    """Exact timing of one allocation given in canonical order.
+    """Return the exact timing of an allocation given in canonical order.
 
     cycles: ticks that a batch of each stage lasts; left out, those of the graph's clocks, or one step.
     Raises SpecError if a replication is below 1 or above the stage's blocks, or a batch lasts less than a
@@ -100,19 +100,19 @@ def simulate(
 
 
 def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """Ticks of a batch of every stage; None for the kernels' faster way of single steps."""
+    """Return the ticks of a batch of every stage; None for steps, which the kernels handle faster."""
     return None if graph.unit == "steps" else graph.batch_ticks(copies)
 
 
 def _type_of_times(ticks: npt.NDArray[np.int64] | None) -> type[np.signedinteger[Any]]:
-    """Return 32 bits for steps, which fit and are faster, and 64 bits for ticks."""
+    """Return the type of start times: 32 bits for steps, which fit and are faster, 64 bits for ticks."""
     return np.int32 if ticks is None else np.int64
 
 
 def makespan_of_each(
     graph: StageGraph, replications: npt.NDArray[np.int64], handoff: Handoff = "next"
 ) -> npt.NDArray[np.int64]:
-    """Exact makespan of every row of `replications`, shape (k, n), in canonical order; unchecked."""
+    """Return the exact makespan of every row of `replications`, (k, n) in canonical order; unchecked."""
     result, first = np.empty(len(replications), dtype=np.int64), np.empty(len(graph.windows) + 1, np.int64)
     ticks = _ticks(graph, replications)
     starts = np.empty(int(graph.windows.sum()), dtype=_type_of_times(ticks))
@@ -121,14 +121,14 @@ def makespan_of_each(
 
 
 def makespan_of(graph: StageGraph, replication: Replication) -> int:
-    """Exact makespan of one allocation, in canonical order; unchecked."""
+    """Return the exact makespan of an allocation given in canonical order; unchecked."""
     return int(makespan_of_each(graph, replication[None, :])[0])
 
 
 def checked(
     graph: StageGraph, replication: Sequence[int] | Replication, where: str | None = None
 ) -> Replication:
-    """Replication as an array, every value a whole number within 1 ... windows of its stage.
+    """Return a replication as int64, each value checked to be a whole number in 1 ... windows of its stage.
 
     where: the file it was read from by name, None for values given in order. Raises SpecError.
     """
@@ -139,7 +139,7 @@ def checked(
         windows, unit = grid.total, "windows"
         if grid.block != SINGLE:
             unit = f"blocks of {grid.block[0]} x {grid.block[1]} windows"
-        whole = isinstance(copies, Integral) and not isinstance(copies, bool)
+        whole = isinstance(copies, Integral) and not isinstance(copies, bool)  # bool is an int in Python
         if whole and 1 <= copies <= most:
             continue
         got = f"got {brief(int(copies) if whole else copies)}"
@@ -163,14 +163,14 @@ def _checked_cycles(
 
 
 def _refused(where: str | None, field: str, name: str, reason: str) -> SpecError:
-    """Return what is wrong with a value of a stage in a file, or in values given in order."""
+    """Return the error about a value of a stage, in the file `where` or in values given in order."""
     if where is None:
         return SpecError(f"{field} of {name!r}", reason)
     return SpecError(where, f"{field}.{name[:60]}: {reason}")
 
 
 def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where: str) -> Replication:
-    """Replication from a mapping by stage name; stages left out have one copy.
+    """Return the replication that a mapping by stage name gives; stages left out have one copy.
 
     Raises SpecError for a name that is no stage and for copies outside 1 ... its windows.
     """
@@ -179,7 +179,7 @@ def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where
 
 
 def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) -> tuple[Pair, ...]:
-    """Block of every stage from a mapping by stage name; stages left out keep those of the graph.
+    """Return the block of every stage that a mapping by stage name gives, the graph's for stages left out.
 
     Raises SpecError for a name that is no stage and for a block that its stage cannot have.
     """
@@ -194,7 +194,7 @@ def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) ->
 
 
 def cycles_by_name(graph: StageGraph, cycles: Mapping[str, int], where: str) -> npt.NDArray[np.int64]:
-    """Ticks that a batch of every stage lasts, from a mapping by stage name; 1 for stages left out.
+    """Return the ticks of a batch of every stage that a mapping by stage name gives, 1 for stages left out.
 
     Raises SpecError for a name that is no stage and for ticks outside 1 ... MOST_CYCLES.
     """
@@ -209,6 +209,7 @@ def _check_names(graph: StageGraph, kind: str, named: Mapping[str, Any], where: 
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         known = f"its stages are {', '.join(names[:_LISTED])}{more}"
         what = f"the network has no stage {name[:60]!r}"
+        # The layer exists but is no stage: say why.
         if any(stage.name == name for stage in graph.network.stages):
             what = f"{name[:60]!r} is left to the host, by --fc or --host"
         raise SpecError(where, f"{kind}: {what}; {known}")

@@ -1,4 +1,4 @@
-"""StageGraph: the network reduced to its stages, the blocks they compute and the blocks they need."""
+"""StageGraph: the stages of a network, the blocks that each computes and the blocks that each depends on."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
 
 STAGE_LIMIT = 2**14
-"""Stages of one network; bounds the time of a single look at all of them."""
+"""Limit of stages of a network: it bounds the time of one pass over all of them."""
 WINDOW_LIMIT = 2**25
-"""Windows of all stages together; bounds the memory and time of one simulation."""
-
+"""Limit of windows of all stages together: it bounds the memory and time of one simulation."""
 MOST_CYCLES = 2**36
-"""Ticks of a batch: with the most batches that a network may have, all times stay within 64 bits."""
+"""Limit of ticks of a batch: times of WINDOW_LIMIT batches stay below 2^61, within 64 bits."""
 
 
 class BatchTicks(NamedTuple):
-    """Ticks of a batch: the memory takes `per_copy` for every copy, the arrays what `compute` says.
+    """Ticks of a batch by its number of copies: the larger of computing and memory access.
 
-    compute: with 1, 2 ... copies, and with more as with the last, rising: where copies share arrays, more
-    of each is read until it is full.
+    compute: ticks of computing with 1, 2 ... copies, the last value for all more; it rises where copies
+    share an array, of which more lines are read until it is full; per_copy: ticks of access of one copy.
     """
 
     compute: tuple[int, ...]
@@ -46,34 +45,35 @@ class BatchTicks(NamedTuple):
     def of(self, copies: Ints) -> Ints:
         """Return the ticks of a batch with these copies, int64."""
         compute = np.array(self.compute, dtype=np.int64)[np.minimum(copies, len(self.compute)) - 1]
+        # A whole number of ticks may come out 1e-16 of itself too large: EXACTLY keeps it.
         access = np.ceil(self.per_copy * copies * EXACTLY)
         ticks: Ints = np.maximum(compute, access.astype(np.int64))
         return ticks
 
 
 STEP = BatchTicks((1,), 0.0)
-"""Clock of stages that all step together: a batch takes one step."""
+"""Ticks of a batch of stages that all step together: one step."""
 Clocks = Callable[[int, Mode], BatchTicks]
-"""Ticks of a batch of a stage, by its number and what a copy is."""
+"""Function that gives the ticks of a batch by the number of a stage and its mode."""
 
 
 def one_step(stage: int, block: Mode) -> BatchTicks:  # noqa: ARG001
-    """Return the ticks of a batch where all stages step together."""
+    """Return the ticks of a batch if all stages step together; see `Clocks`."""
     return STEP
 
 
 class FlatEdges(NamedTuple):
-    """Blocks and edges of a graph in the form that compiled kernels read, edges grouped by consumer.
+    """Blocks and edges of a graph in a form for compiled code, edges grouped by consumer.
 
     windows: int64, blocks of each stage. Edges pointer[i] ... pointer[i + 1] - 1 enter stage i; edge e
     comes from producer[e] and its table of needed blocks starts at need[offset[e]], one entry per block
     of the consumer: the last block of the producer that its blocks 0 ... w need, -1 while none is needed.
     Source: docs/sources/model.md 5, need(p, i, w).
 
-    Where the blocks are still to be chosen (`StageGraph.flat_extents`) there are no such tables, but
-    height, width: int64, the grid of each stage in pixels; and for every extent of an edge the rows of its
-    producer from table[row[e]] on, the columns from table[column[e]] on (see Extent). Elsewhere they are
-    None, and nothing of them is compiled.
+    If blocks are still to be chosen (`StageGraph.flat_extents`), extents take the place of these tables.
+    height, width: int64, the grid of each stage in pixels; every extent of an edge is an edge of its own,
+    with rows of its producer from table[row[e]] on and columns from table[column[e]] on (see Extent). With
+    tables they are None, and the code about them is not compiled.
 
     lag: int64, ticks from the finish of a batch of the producer until the consumer can use its pixels.
     """
@@ -108,7 +108,7 @@ class FlatEdges(NamedTuple):
 
 
 def _joined(tables: Sequence[Table]) -> tuple[Ints, Table]:
-    """Tables one after the other, equal ones once: where each begins, and all with one entry behind."""
+    """Return (place where each table begins, all distinct tables in one, with one more entry at the end)."""
     distinct = {id(table): table for table in tables}
     begin = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
     places = np.array([begin[id(table)] for table in tables], dtype=np.int64)
@@ -145,11 +145,11 @@ class StageGraph:
     def build(
         cls, network: Network, options: MappingOptions = DEFAULT_MAPPING, rated: Collection[str] = ()
     ) -> StageGraph:
-        """Stages and edges of a network, without the layers that the options leave to the host.
+        """Return the graph of a network, without the layers that the options leave to the host.
 
         rated: operators of digital nodes that are stages too, which only own clocks can time.
-        Raises UnsupportedError if no stage is left, or there are too many of them or of their windows;
-        SpecError if the options name a layer that there is not. Source: docs/sources/model.md 2 and 4.
+        Raises UnsupportedError if no stage is left, or for too many stages or windows; SpecError if the
+        options name a layer that the network does not have. Source: docs/sources/model.md 2 and 4.
         """
         stages: tuple[TimedNode, ...] = options.timed_stages(network)
         if not stages and network.stages:
@@ -181,13 +181,14 @@ class StageGraph:
 
     @classmethod
     def _traced(cls, network: Network, names: Collection[str]) -> StageGraph:
-        """Return the stages of these names and what they need of each other."""
+        """Return the graph of the nodes with these names, with all edges between them."""
         nodes = network.canonical_nodes
         ordered = tuple(node for node in nodes if node.name in names and not isinstance(node, Input))
         index = {node.name: position for position, node in enumerate(ordered)}
         binding = trace(network, nodes, index, only_binding=True)
         edges = trace(network, nodes, index, only_binding=False)
         grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
+        # `edges` is empty if there are too many: the binding ones then stand for all.
         return cls(network, ordered, grids, edges or binding, binding)
 
     @cached_property
@@ -197,7 +198,7 @@ class StageGraph:
 
     @cached_property
     def kinds(self) -> tuple[int, ...]:
-        """For every stage the number of the first one that differs from it in name and producers alone."""
+        """Number of the first stage that is equal to each stage but for its name and producers."""
         first, kinds = dict[object, int](), self.network.kinds
         keys = [(kinds[name], grid.block) for name, grid in zip(self.names, self.grids, strict=True)]
         return tuple(first.setdefault(key, number) for number, key in enumerate(keys))
@@ -209,7 +210,7 @@ class StageGraph:
 
     @cached_property
     def on_arrays(self) -> StageGraph:
-        """The stages with weights alone: what is placed, and what they send each other."""
+        """The graph of the stages with weights alone, and of the transfers between them."""
         if self.weighted.all():
             return self
         number = np.flatnonzero(self.weighted).tolist()
@@ -239,7 +240,7 @@ class StageGraph:
                 BlockGrid.of(stage, self.network.shapes[stage.name], block)
                 for stage, block in zip(self.stages, chosen, strict=True)
             )
-            self._in_blocks.clear()
+            self._in_blocks.clear()  # one is kept: graphs are large
             self._in_blocks[chosen] = replace(self, grids=grids, _in_blocks={}, _needed={})
         return self._in_blocks[chosen]
 
@@ -252,7 +253,7 @@ class StageGraph:
         return replace(self, lags=lags, _in_blocks={}, _needed={})
 
     def of_network(self, network: Network) -> StageGraph:
-        """Return the same graph of a network that differs only in the bits of its layers."""
+        """Return the same graph for a network that differs only in the bits of its layers."""
         nodes = {node.name: node for node in network.nodes if not isinstance(node, Input)}
         stages = tuple(nodes[name] for name in self.names)
         return replace(self, network=network, stages=stages, _in_blocks={})
@@ -283,7 +284,7 @@ class StageGraph:
         """Return the same stages with these blocks and kinds of arrays. Raises SpecError as `in_blocks`."""
         graph = self.in_blocks([mode.block for mode in modes])
         kinds = tuple(mode.kind for mode in modes)
-        if not any(kinds) and not graph.array_kinds:
+        if not any(kinds) and not graph.array_kinds:  # all of the first kind: the same graph, with its caches
             return graph
         return replace(graph, array_kinds=kinds, _in_blocks={}, _needed={})
 
@@ -298,20 +299,20 @@ class StageGraph:
         return np.stack(ticks, axis=-1) if ticks else np.zeros(copies.shape, dtype=np.int64)
 
     def channels(self, stage: int) -> int:
-        """Output channels of a stage."""
+        """Return the output channels of a stage."""
         return self.network.shapes[self.names[stage]].channels
 
     def sent_pixels(self, edge: Edge) -> int:
-        """Pixels that the producer of an edge sends: all up to the last one that is needed."""
+        """Return the pixels that the producer of an edge sends: all up to the last one that is needed."""
         return edge.last_pixel(self.grids[edge.producer].width) + 1
 
     def lag(self, edge: Edge) -> int:
-        """Ticks from the finish of a batch of the producer until the consumer can use its pixels."""
+        """Return the ticks of transfer from the finish of a batch until the consumer can use its pixels."""
         return self.lags.get((edge.producer, edge.consumer), 0)
 
     @property
     def lists_all_edges(self) -> bool:
-        """Whether `edges` holds all of them; with very many only the binding ones are kept."""
+        """Whether `edges` holds all edges; if there are more than EDGE_LIMIT it holds the binding ones."""
         return not self.binding or self.edges is not self.binding
 
     @cached_property
@@ -321,7 +322,7 @@ class StageGraph:
 
     @cached_property
     def network_order(self) -> tuple[int, ...]:
-        """Stage indices in the order of the network file, in which results are shown."""
+        """Numbers of the stages in the order of the network file, which results follow."""
         position = {stage.name: index for index, stage in enumerate(self.network.nodes)}
         return tuple(sorted(range(len(self.stages)), key=lambda index: position[self.names[index]]))
 
@@ -337,7 +338,7 @@ class StageGraph:
 
     @cached_property
     def flat_extents(self) -> FlatEdges:
-        """The edges that decide the exact timing, whatever the blocks."""
+        """The edges that decide the exact timing, as extents, for any blocks."""
         edges = [(edge, extent) for edge in self.deciding for extent in edge.extents]
         places, table = _joined([table for _, extent in edges for table in extent])
         rows, columns = places.reshape(-1, 2).T.copy()
@@ -362,15 +363,16 @@ class StageGraph:
         return np.array([self.lag(edge) for edge in edges], dtype=np.int64)
 
     def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
-        """Last block of the producer that blocks 0 ... w of the consumer need, -1 while none is needed."""
+        """Return the last block of the producer that blocks 0 ... w of the consumer need, -1 for none."""
         own, other = self.grids[edge.consumer], self.grids[edge.producer]
+        # Tables are cached objects (dependencies.py): their ids tell equal ones without comparing entries.
         key = (tuple((id(extent.rows), id(extent.columns)) for extent in edge.extents), own, other)
         if key not in self._needed:
             self._needed[key] = needed_blocks(edge.extents, own, other)
         return self._needed[key]
 
     def _flat(self, edges: Sequence[Edge]) -> FlatEdges:
-        """Concatenate the tables of edges that are grouped by consumer."""
+        """Return these edges, grouped by consumer, with their tables of needed blocks."""
         offset, need = _joined([self.needed(edge) for edge in edges])
         return FlatEdges(
             windows=self.windows,
@@ -383,7 +385,7 @@ class StageGraph:
 
 
 def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -> npt.NDArray[np.int32]:
-    """Last block of the producer's grid `other` that blocks 0 ... w of the consumer's grid `own` need."""
+    """Return for every w the last block of grid `other` that blocks 0 ... w of grid `own` need, or -1."""
     need = np.full((own.rows, own.columns), -1, dtype=np.int32)
     for extent in extents:
         rows = extent.rows[own.last_pixels(0)]
@@ -391,6 +393,7 @@ def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -
         numbers = (other.block_of(0, rows) * other.columns)[:, None] + other.block_of(1, columns)
         needed = (rows >= 0)[:, None] & (columns >= 0)
         need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
+    # Blocks start in order, so block w waits for all that earlier ones need.
     return np.maximum.accumulate(need.ravel())
 
 
