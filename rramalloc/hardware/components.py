@@ -1,4 +1,4 @@
-"""What an array and its converters take together: area and leakage (docs/sources/model.md 12)."""
+"""Area and leakage of an array with its converters (docs/sources/model.md 12)."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Timing(Record):
 
     @property
     def only_measured(self) -> bool:
-        """Whether it says no more than that every stage has its own clock."""
+        """Whether it gives no time itself, only clocks of their own for all stages."""
         given = self.model_dump(exclude={"clock", "tick_ns"}, exclude_none=True)
         return self.clock == "own" and not given
 
@@ -355,8 +355,8 @@ class Counting(Record):
     groups: "diagonal" if groups of a convolution share arrays, "dense" if they take those of one without
     groups; classifiers: "stored" if linear layers on a 1 x 1 grid take arrays of the budget even where `fc`
     leaves their time to the host, "host" if they take none there; row_blocks: "first_fit" if the arrays of
-    one row block of a copy lie in one tile, and tiles are filled first fit in the order of the layers, so
-    that only as many arrays are used as surely find a place, "anywhere" if all can be used.
+    one row block of a copy lie in one tile and tiles are filled first fit in the order of the layers, then a
+    lower bound of the arrays that find a place limits the budget. It is "anywhere" if all arrays can be used.
     """
 
     groups: Literal["diagonal", "dense"]
@@ -584,7 +584,7 @@ class Hardware(ResultRecord):
         return _given(handler(self))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per value that is given: its dotted name ("crossbar.wordlines"), and the value."""
+        """Return a row for every value given: its dotted name, "crossbar.wordlines", and the value."""
         import pandas as pd
 
         rows = [
@@ -604,7 +604,7 @@ class Hardware(ResultRecord):
 
     @property
     def set_words(self) -> str:
-        """What was set, with a comma before it where that is anything."""
+        """Values set by the call, each after a comma, for the end of a line; empty without any."""
         return "".join(f", {text}" for text in self.set_values or ())
 
     def _headline(self) -> tuple[str, str]:
@@ -633,7 +633,7 @@ def _ceil_div(value: int, by: int) -> int:
 
 
 def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
-    """Wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
+    """Return the wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
     text = crossbar if isinstance(crossbar, str) else "x".join(map(str, crossbar))
     match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
     if match is None:

@@ -13,14 +13,14 @@ from rramalloc.records import Record, brief, check_known, fault, is_whole
 if TYPE_CHECKING:
     from rramalloc.hardware.hardware import Hardware
 
-MOST_KINDS = 16
-MOST_ARRAYS = 2**31 - 1
+MOST_KINDS = 16  # on a chip: every stage has the modes of all of them
+MOST_ARRAYS = 2**31 - 1  # of one kind: far above any chip, and sums stay within 64 bits
 PARTS_OF_ENERGY = {
     "read_pj": ("pj_per_byte", "adc_pj", "row_pj"),
     "leakage_mw": ("idle", "adc_mw"),
     "area_um2": ("periphery_um2", "adc_um2"),
 }
-"""Fields of [energy] that are of an array of one size, and those that are nothing without them."""
+"""Fields of [energy] that hold for an array of one size, each with the fields that need it."""
 Values = dict[str, Any]
 
 

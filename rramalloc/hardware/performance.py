@@ -1,4 +1,4 @@
-"""ChipPerformance: the units that strategies share out, and how fast they move and compute bytes."""
+"""ChipPerformance: the units that strategies assign, and the time in which they move and compute bytes."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ class ChipPerformance(Record):
 
     @property
     def own_rates(self) -> Rates:
-        """Bandwidths of every pair of units that no route names."""
+        """Bandwidths of pairs of units without a route of their own."""
         return Rates(self.bandwidth_in_gb_s, self.bandwidth_out_gb_s)
 
     def rates(self, compute: Iterable[int], storage: Iterable[int]) -> Rates:
-        """Bandwidths of a subtask: those of the slowest routes between its units, each way."""
+        """Return the bandwidths of a subtask, in and out: the lowest of all routes between its units."""
         if not self.routes:
             return self.own_rates
         table = self._table
@@ -112,6 +112,6 @@ class ChipPerformance(Record):
         }
 
     def cost_ns_per_byte(self, operator: str) -> float | None:
-        """Compute time of one byte of input; None if the chip names none."""
+        """Return the compute time of one byte of input [ns]; None if the chip gives none."""
         default = self.ns_per_byte.get(DEFAULT) if operator in LAYERS else None
         return self.ns_per_byte.get(operator, default)

@@ -12,7 +12,7 @@ PRESETS = Path(__file__).resolve().parent / "presets"
 
 
 def preset_names() -> tuple[str, ...]:
-    """Names of all presets, sorted."""
+    """Return the names of all presets, sorted."""
     return tuple(sorted(path.stem for path in PRESETS.glob("*.toml")))
 
 

@@ -15,17 +15,17 @@ from rramalloc.hardware.hardware import Hardware, parse_crossbar
 from rramalloc.records import Record, brief, parse
 
 HardwareValues = Mapping[str, object]
-"""Values by dotted name; `crossbar` is rows and columns together, None takes a value away."""
+"""Values by dotted name; `crossbar` is rows and columns together, None removes a value."""
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 LINES = ("crossbar.wordlines", "crossbar.bitlines")
-"""Names of the two values that `crossbar` gives together."""
+"""Names of the two values that `crossbar` sets."""
 _OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
-"""Fields of [energy] that say nothing of an array of another size."""
+"""Fields of [energy] that do not hold for an array of another size."""
 _DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 
 def dotted_names() -> tuple[str, ...]:
-    """Names of all values that a hardware file may give, in the order of the format."""
+    """Return the names of all values that a hardware file may give, in the order of the format."""
     names = list[str]()
     for table, field in Hardware.model_fields.items():
         kinds = [kind for kind in getattr(field.annotation, "__args__", (field.annotation,)) if kind]

@@ -7,22 +7,22 @@ from rramalloc.network.node import ConvTranspose, Recurrent, Stage
 
 
 def inputs_of(network: Network, stage: Stage) -> int:
-    """Channels that the weights of a stage act on: of its input, or of the state of a recurrence."""
+    """Return the channels that weights multiply: those of the input, or of the state of a recurrence."""
     return stage.hidden if isinstance(stage, Recurrent) else network.input_shape(stage).channels
 
 
 def windows(network: Network, stage: Stage) -> int:
-    """Output pixels of a stage, W = H_out * W_out.  Source: docs/sources/model.md 2."""
+    """Return the output pixels of a stage, W = H_out * W_out.  Source: docs/sources/model.md 2."""
     return network.shapes[stage.name].pixels
 
 
 def weights(network: Network, stage: Stage) -> int:
-    """Constant weights of a stage without biases: K_h * K_w * C_in / groups * C_out."""
+    """Return the weights of a stage without biases: K_h * K_w * C_in / groups * C_out."""
     return stage.weight_count(network.input_shape(stage).channels)
 
 
 def macs(network: Network, stage: Stage) -> int:
-    """Multiply-accumulates for one input, padding included.
+    """Return the multiply-accumulates for one input, those with padding zeros included.
 
     Every window uses every weight once; in a transposed convolution every input pixel does.
     """

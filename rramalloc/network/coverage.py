@@ -34,8 +34,9 @@ class DynamicProducts(Record):
 
 
 class Coverage(Record):
-    """Share of a network file on arrays, left to the host, approximated, or free; every list in an order
-    that does not depend on the file's.
+    """Share of a network file on arrays, left to the host, approximated, or free.
+
+    Lists are in an order that does not depend on the file's.
 
     weights: without biases, normalisation factors and look-up tables, each counted once however many nodes
     use it; macs: multiply-accumulates for one input, products of two computed tensors among them; dynamic:
@@ -123,14 +124,14 @@ class Coverage(Record):
         return f"{self.extent} ({'; '.join(missing)})"
 
     def qualified(self, proof: str) -> str:
-        """Return a proof in words that says how much of the network it is about, if that is not all of it."""
+        """Return a proof in words, with the part of the network that it covers if that is not all."""
         for claim in ("proven optimal", "proven best"):
             proof = proof.replace(claim, f"{claim}{self.scope}", 1)
         return proof
 
     @property
     def summary(self) -> str:
-        """All of it in one line."""
+        """Coverage in one line of words."""
         macs = "" if self.macs.total is None else f" and {_percent(self.macs)} of the MACs"
         words = [f"{_percent(self.weights)} of the weights{macs} on arrays"]
         if self.dynamic:
@@ -160,7 +161,7 @@ class Coverage(Record):
 
 
 def _waiting(network: Network, timed: Collection[str]) -> tuple[str, ...]:
-    """Barriers, layers on the host among them, of which some input's pixels are not all there at once."""
+    """Return the barriers, layers on the host among them, with an input whose pixels come one by one."""
     at_once: set[str] = set()
     waiting: list[str] = []
     for node in network.canonical_nodes:

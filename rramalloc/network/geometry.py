@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MAX_EXTENT = 2**31 - 1
+MAX_EXTENT = 2**31 - 1  # of a size in a file: 32 bits, so products of two stay within 64
 MAX_PIXELS = 2**24
 """Largest grid of one tensor, 4096 x 4096: bounds the memory that the window tables take."""
 
 Pair = tuple[int, int]
+"""Height and width."""
 
 
 class Shape(NamedTuple):
@@ -24,7 +25,7 @@ class Shape(NamedTuple):
         return self.height * self.width
 
     def as_tuple(self) -> tuple[int, int, int]:
-        """As a plain tuple, for files."""
+        """Return (channels, height, width), for files."""
         return (self.channels, self.height, self.width)
 
     def __str__(self) -> str:
@@ -40,7 +41,7 @@ class Pads(NamedTuple):
     right: int
 
     def along(self, axis: int) -> Pair:
-        """(before, after) along height (0) or width (1)."""
+        """Return (before, after) along height (0) or width (1)."""
         return (self[axis], self[axis + 2])
 
 
@@ -53,18 +54,18 @@ class Geometry(NamedTuple):
     dilation: Pair
 
     def span(self, axis: int) -> int:
-        """Input pixels from the first to the last one of a window along an axis."""
+        """Return the input pixels from the first to the last one of a window along an axis."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
     def windows(self, axis: int, extent: int, *, ceil_mode: bool = False) -> int:
-        """Output pixels along an axis for an input of `extent` pixels."""
+        """Return the output pixels along an axis for an input of `extent` pixels."""
         return pooled_extent(
             extent, self.span(axis), self.stride[axis], self.pads.along(axis), ceil_mode=ceil_mode
         )
 
 
 def pooled_extent(extent: int, span: int, stride: int, pads: Pair, *, ceil_mode: bool) -> int:
-    """Output pixels along one axis; ceil_mode drops a last window that starts beyond input + leading pad.
+    """Return the output pixels along an axis; ceil_mode drops a window that starts in the trailing padding.
 
     Source: docs/sources/interface.md, network JSON.
     """

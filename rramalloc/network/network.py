@@ -126,7 +126,7 @@ class Network(Result):
         return network
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields alone, so that what is sent to other processes is small."""
+        """Return the fields without cached properties: networks are sent to other processes."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
@@ -136,7 +136,7 @@ class Network(Result):
 
     @cached_property
     def consumers(self) -> Mapping[str, list[str]]:
-        """Names of the nodes that read each node, once per input that they take of it."""
+        """Names of the nodes that read each node, once for each of their inputs."""
         consumers: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in node.inputs:
@@ -152,7 +152,7 @@ class Network(Result):
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """For every node the first one that differs from it in name and producers alone."""
+        """Name of the first node that is equal to each node but for its name and producers."""
         first: dict[object, str] = {}
         return {
             node.name: first.setdefault(
@@ -167,7 +167,7 @@ class Network(Result):
         }
 
     def input_shape(self, node: Node) -> Shape:
-        """Shape of a node's first input."""
+        """Return the shape of a node's first input."""
         return self.shapes[node.inputs[0]]
 
     @cached_property
@@ -207,7 +207,7 @@ class Network(Result):
         return document
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per node: name, op, inputs, and its output's channels, height and width."""
+        """Return a row for each node: name, op, inputs, and its output's channels, height and width."""
         import pandas as pd
 
         rows = [(node.name, node.op, ", ".join(node.inputs), *self.shapes[node.name]) for node in self.nodes]
@@ -218,7 +218,7 @@ class Network(Result):
 
 
 def names_like(option: str, pattern: str, names: Collection[str], kind: str) -> list[str]:
-    """Return the name that a pattern is, or else those that it matches.
+    """Return [pattern] if it is a name, else the names that it matches.
 
     Raises SpecError, naming the option and the kind of what has the names, if there is none.
     """
@@ -256,9 +256,9 @@ def topological(
 def sorted_by_needs(
     needs: Sequence[Collection[int]], keys: Sequence[Any], place: Callable[[int], str]
 ) -> list[int]:
-    """Items after those that they need; among ready ones that with the smallest key, all different, first.
+    """Return a topological order of items; of ready ones the one with the smallest key comes first.
 
-    place: what messages call an item. Raises NetworkError for a cycle.
+    keys: all different; place: what messages call an item. Raises NetworkError for a cycle.
     """
     consumers: list[list[int]] = [[] for _ in needs]
     for index, producers in enumerate(needs):
@@ -321,7 +321,7 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
 
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:
-    """Return the linear layer onto all gates that a recurrence needs before it, None if that is its input."""
+    """Return the input projection of a recurrence, a linear layer onto all gates; None if it has one."""
     if source.channels == node.outputs:
         return None
     stem, shared = f"{node.name[:MAX_NAME]}/projection", f"{node.shares}/projection"
@@ -364,7 +364,7 @@ def _place(where: str, node: Node) -> str:
 
 
 def _dump(node: Node, *, everything: bool) -> dict[str, Any]:
-    """Fields as JSON; everything: with those that no time depends on."""
+    """Return the fields of a node as JSON; everything: also those that no time depends on."""
     fields: dict[str, Any] = {"name": node.name, "op": node.op}
     if not isinstance(node, Input):
         fields["inputs"] = list(node.inputs)

@@ -130,11 +130,11 @@ class Conv(_Convolution):
     op: Literal["conv"] = "conv"
 
     def weight_count(self, channels: int) -> int:
-        """Weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
+        """Return the weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
         return self.kernel[0] * self.kernel[1] * (channels // self.groups) * self.out_channels
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2."""
+        """Return the grid of windows with `out_channels`."""
         _check_groups(self.groups, inputs[0].channels, self.out_channels)
         return _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
 
@@ -169,11 +169,11 @@ class ConvTranspose(_Convolution):
         return high, wide
 
     def weight_count(self, channels: int) -> int:
-        """Weights without biases for an input of `channels`: K_h * K_w * C_in * C_out / groups."""
+        """Return the weights without biases for an input of `channels`: K_h * K_w * C_in * C_out / groups."""
         return self.kernel[0] * self.kernel[1] * channels * (self.out_channels // self.groups)
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """(H - 1) * stride + span - pads + output_padding along each axis."""
+        """Return (H - 1) * stride + span - pads + output_padding along each axis."""
         _check_groups(self.groups, inputs[0].channels, self.out_channels)
         extents = []
         for axis, extent in enumerate((inputs[0].height, inputs[0].width)):
@@ -215,11 +215,11 @@ class Linear(_PixelLayer):
         return self.out_features
 
     def weight_count(self, channels: int) -> int:
-        """Weights without biases for an input of `channels`."""
+        """Return the weights without biases for an input of `channels`: C_in * C_out."""
         return channels * self.out_features
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2."""
+        """Return the input's grid with `out_features` channels."""
         return inputs[0]._replace(channels=self.out_features)
 
 
@@ -243,7 +243,7 @@ class Recurrent(_PixelLayer):
         return self.gates * self.hidden
 
     def weight_count(self, channels: int) -> int:
-        """Weights without biases, which act on the state: hidden * gates * hidden."""
+        """Return the weights without biases, which multiply the state: hidden * gates * hidden."""
         return self.hidden * self.outputs
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
@@ -281,7 +281,7 @@ class Pool(_Digital):
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/interface.md, network JSON (`ceil_mode` drops a window beyond the input)."""
+        """Return the pooled grid; source: docs/sources/interface.md, network JSON (`ceil_mode`)."""
         return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
 
 
@@ -291,7 +291,7 @@ class GlobalPool(_Digital):
     op: Literal["global_avgpool", "global_maxpool"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2."""
+        """Return a single pixel."""
         return Shape(inputs[0].channels, 1, 1)
 
 
@@ -301,7 +301,7 @@ class Flatten(_Digital):
     op: Literal["flatten"] = "flatten"
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2."""
+        """Return a single pixel of all values."""
         return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
 
 
@@ -312,7 +312,7 @@ class Concat(_Digital):
     op: Literal["concat"] = "concat"
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2; a 1 x 1 input is broadcast."""
+        """Return the common grid, 1 x 1 inputs are broadcast, with all channels."""
         return Shape(sum(shape.channels for shape in inputs), *_common_grid(inputs))
 
 
@@ -323,7 +323,7 @@ class Elementwise(_Digital):
     op: Literal["add", "mul"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/model.md 2."""
+        """Return the common grid; 1 x 1 grids and single channels are broadcast."""
         grid = _common_grid(inputs)
         channels = {shape.channels for shape in inputs} - {1} or {1}
         if len(channels) > 1:
@@ -338,7 +338,7 @@ class Pixelwise(_Digital):
     op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
-        """Source: docs/sources/interface.md, network JSON."""
+        """Return the input's shape."""
         return inputs[0]
 
 
@@ -367,7 +367,7 @@ class Upsample(_Digital):
     coordinates: Literal["asymmetric", "half_pixel", "align_corners"] = "asymmetric"
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
-        """First and last source row (axis 0) or column (1) that each of the output needs.
+        """Return the first and the last source row (axis 0) or column (1) that each output one needs.
 
         A position on a source pixel needs that pixel alone: the weights of its neighbours are 0.
         """
@@ -410,7 +410,7 @@ class Take(_Digital):
     columns: Runs | None = None
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
-        """First and last source row (axis 0) or column (1) that each of the output needs; (0, -1): none."""
+        """Return the first and last source row (axis 0) or column (1) of each output one; (0, -1): none."""
         runs = (self.rows, self.columns)[axis]
         if runs is None:
             return [(index, index) for index in range(source[1 + axis])]
@@ -435,7 +435,7 @@ class Take(_Digital):
 
 
 class Regrid(_Digital):
-    """The pixels in raster order on another grid; an output row waits for whole input rows.
+    """The same pixels in raster order on another grid; an output row waits for whole input rows.
 
     grid: height and width, of as many pixels as the input has.
     """
@@ -444,7 +444,7 @@ class Regrid(_Digital):
     grid: SizePair
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
-        """First and last source row that each output row has pixels of; each column may have any."""
+        """Return the first and the last source row with pixels of each output row; a column may need any."""
         if axis == 1:
             return [(0, source.width - 1)] * self.grid[1]
         ends = range(0, source.pixels, self.grid[1])

@@ -1,9 +1,9 @@
 """Pixels that a node needs (docs/sources/model.md 2).
 
-`last_needed` pulls a table of a node's input rows or columns through the node: every output row or column
-gets the maximum over those it needs, -1 for none. `last_user` is the adjoint: it pushes an int32 table over
-the pixels (height, width) of the output back to the input. A transposed convolution pulls as the convolution
-pushes that it is the transpose of, and pushes as that pulls.
+`last_needed` maps a table of a node's input rows or columns to its output: every output row or column gets
+the maximum over those it needs, -1 for none. `last_user` is the adjoint: it maps an int32 table over the
+pixels (height, width) of the output to the input. For a transposed convolution each is the other one of the
+convolution that it transposes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Table = npt.NDArray[np.int32]
 
 
 def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
-    """Maximum of `table`, one value per input row (axis 0) or column (1), over what each output row needs.
+    """Return for each output row (axis 0) or column (1) the maximum of `table` over the inputs that it needs.
 
-    The pixels that an output pixel needs are a product of rows and columns, so each axis is pulled alone.
+    table: a value per input row or column. An output pixel needs a product of rows and columns, so each axis
+    is handled separately.
     """
     extent = (output.height, output.width)[axis]
     if isinstance(node, Windowed):
@@ -41,7 +42,7 @@ def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shap
 
 
 def last_user(node: Node, table: Table, source: Shape) -> Table:
-    """Maximum of `table` over the output pixels that need each input pixel; shape of the input grid."""
+    """Return for each input pixel the maximum of `table` over the output pixels that need it."""
     if isinstance(node, Windowed | ConvTranspose):
         for axis, extent in enumerate((source.height, source.width)):
             if isinstance(node, ConvTranspose):
@@ -56,7 +57,7 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
             table = np.moveaxis(table, axis, 0)
             result = np.full((extent, table.shape[1]), -1, dtype=np.int32)
             pixel, last = np.array(node.needed(axis, source), dtype=np.int64).T
-            while (users := np.flatnonzero(pixel <= last)).size:  # mostly at most four turns
+            while (users := np.flatnonzero(pixel <= last)).size:  # a turn for each row of a range
                 np.maximum.at(result, pixel[users], table[users])
                 pixel = pixel + 1
             table = np.ascontiguousarray(np.moveaxis(result, 0, axis))
@@ -67,7 +68,7 @@ def last_user(node: Node, table: Table, source: Shape) -> Table:
 
 
 def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Ints, Ints]:
-    """First and last input hit by each output along an axis; the hits are `dilation` apart."""
+    """Return the first and the last input that each output reads along an axis, `dilation` apart."""
     dilation = geometry.dilation[axis]
     start = np.arange(output, dtype=np.int64) * geometry.stride[axis] - geometry.pads.along(axis)[0]
     first = np.maximum(0, -(start // dilation))
@@ -76,9 +77,9 @@ def _inputs_of_outputs(geometry: Geometry, axis: int, source: int, output: int) 
 
 
 def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) -> tuple[Ints, Ints, int]:
-    """First and last output that hits each input along an axis, and the step between such outputs.
+    """Return the first and the last output that read each input along an axis, and the step between them.
 
-    Output o hits input x where o * stride = x + pad - k * dilation for a kernel position k.
+    Output o reads input x if o * stride = x + pad - k * dilation for a kernel position k.
     """
     stride, dilation = geometry.stride[axis], geometry.dilation[axis]
     end = np.arange(source, dtype=np.int64) + geometry.pads.along(axis)[0]
@@ -93,9 +94,9 @@ def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) 
 
 
 def _range_maximum(table: Table, axis: int, first: Ints, last: Ints, step: int) -> Table:
-    """Maximum over first, first + step, ..., last along an axis for every entry; -1 where last < first.
+    """Return the maximum over first, first + step, ..., last along an axis, -1 where last < first.
 
-    A range of n entries is covered by two overlapping ranges of 2**k <= n entries.
+    A range of n entries is covered by two overlapping ranges of 2**k <= n entries (a sparse table).
     """
     table = np.moveaxis(table, axis, 0)
     result = np.full((len(first), table.shape[1]), -1, dtype=np.int32)

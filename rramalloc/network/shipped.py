@@ -11,14 +11,14 @@ from rramalloc.files import JSON_LIMIT_BYTES, read_text
 
 @cache
 def _folder() -> Path:
-    """Inside an installed package, or beside it in a checkout."""
+    """Return the folder of the networks: inside an installed package, beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "networks"
     return installed if installed.is_dir() else package.parent / "networks"
 
 
 def shipped_names() -> tuple[str, ...]:
-    """Names of all shipped networks, sorted."""
+    """Return the names of all shipped networks, sorted."""
     return tuple(sorted(path.stem for path in _folder().glob("*.json")))
 
 
