@@ -107,6 +107,14 @@ def test_every_command_has_a_page() -> None:
         assert f"rramalloc {name}" in page, name
 
 
+def test_every_package_that_is_installed_has_its_reason() -> None:
+    asked = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    answer = text_of(DOCS / "questions.md").rpartition("## ")[2]
+    for requirement in asked["dependencies"]:
+        name = re.split("[<>=]", requirement)[0]
+        assert f"`{name}`" in answer, name
+
+
 def test_format_pages_have_every_field_of_every_schema(hooks: ModuleType) -> None:
     pages = hooks.format_pages()
     assert tuple(pages) == schema_names()
