@@ -10,7 +10,7 @@ polarities of a weight lie on neighbouring wordlines there are two rows for each
 and with mappings that cut between channels (2 * channel + polarity) * positions + position. Where a copy
 computes a block of ph x pw windows in a step, its shifted kernels stand side by side in that matrix:
 
-    position = u_y * U_w + u_x             (u_y, u_x): input pixel that the block reads, U as in model.md 10
+    position = u_y * U_w + u_x             (u_y, u_x): input pixel that the block reads, U of the model
     output   = (w_y * pw + w_x) * outputs + output             (w_y, w_x): window in its block
 
 Groups stand one after the other on the diagonal of the stage's matrix. Blocks are numbered such that equal
