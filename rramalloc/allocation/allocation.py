@@ -157,20 +157,34 @@ def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dic
     }
 
 
+def kind_words(used: dict[str, int]) -> str:
+    """Return the arrays of every kind in words: "small 2, large 1"."""
+    return ", ".join(f"{name} {number:,}" for name, number in used.items())
+
+
 class LayerModes(EnergyArea):
     """Modes of the layers of an allocation, for rows that are about many of them.
 
     replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
-    step; None, and left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
+    step; None, and left out of files, unless mapping is "sdk" (docs/sources/model.md 10); kind: of the arrays
+    of each layer, by_kind: arrays used of every kind; None, and left out of files, where the hardware has one
+    kind (18).
     """
 
     replication: dict[Name, Count]
     block: dict[Name, Block] | None = Field(None, exclude_if=absent)
+    kind: dict[Name, str] | None = Field(None, exclude_if=absent)
+    by_kind: dict[Name, Annotated[int, Field(ge=0)]] | None = Field(None, exclude_if=absent)
+
+    @property
+    def kinds(self) -> str | None:
+        """The arrays used of every kind, in words: "small 2, large 1"."""
+        return None if self.by_kind is None else kind_words(self.by_kind)
 
     @property
     def allocation(self) -> dict[str, Any]:
         """Document that `simulate` takes as an allocation, and that a bare allocation file holds."""
-        modes = {"replication": self.replication, "block": self.block}
+        modes = {"replication": self.replication, "kind": self.kind, "block": self.block}
         return {name: by_layer for name, by_layer in modes.items() if by_layer is not None}
 
     def save_allocation(self, path: str | os.PathLike[str]) -> None:

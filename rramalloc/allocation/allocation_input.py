@@ -25,7 +25,7 @@ from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, O
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import CrossbarLike, Hardware
-from rramalloc.hardware.kinds import one_kind_only
+from rramalloc.hardware.kinds import Kind, one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import smallest_block
@@ -117,7 +117,7 @@ class AllocationInput:
 
         Raises SpecError for a block that its layer cannot have, or that the mapping of the options cannot.
         """
-        blocks = graph.in_modes(self.modes(graph))
+        blocks = graph.in_modes(self.modes(graph, self.hardware.kinds))
         if blocks.blocks != graph.blocks and self.options.mapping not in ("sdk", "im2col"):
             raise SpecError(
                 self.where,
@@ -126,16 +126,16 @@ class AllocationInput:
             )
         return blocks
 
-    def modes(self, graph: StageGraph) -> ModeOfEach:
+    def modes(self, graph: StageGraph, known: Sequence[Kind] | None) -> ModeOfEach:
         """Return the mode of every stage: its block and the kind of its arrays.
 
-        Raises SpecError for a block or a kind that is not there, and where kinds must be named.
+        known: the kinds of the hardware, None where it has one. Raises SpecError for a block or a kind that
+        is not there, and where kinds must be named.
         """
-        blocks, known = blocks_by_name(graph, self.blocks, self.where), self.hardware.kinds
+        blocks = blocks_by_name(graph, self.blocks, self.where)
         if known is None:
             if self.kinds:
-                words = f"kind: hardware {self.hardware.name[:60]!r} has no [[kinds]]: leave kind out"
-                raise SpecError(self.where, words)
+                raise SpecError(self.where, "kind: the hardware has no [[kinds]]: leave kind out")
             return tuple(Mode(*block) for block in blocks)
         number = {kind.name: place for place, kind in enumerate(known)}
         for name, kind in self.kinds.items():

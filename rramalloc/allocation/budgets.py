@@ -15,10 +15,10 @@ _MULTIPLE = re.compile(r"[xX][0-9]{1,10}(\.[0-9]{0,9})?")  # "x1.5"; few digits 
 _MOST = 1000  # budgets of one call: each is a search of its own
 
 
-def budgets(given: int | str | Sequence[int | str], minimum: int) -> tuple[int, ...]:
+def budgets(given: int | str | Sequence[int | str], minimum: int | None) -> tuple[int, ...]:
     """Budgets in the order given, each once: 2048, "2048", "x2" (twice `minimum`), "512,x1.5", or a list.
 
-    A multiple is rounded down. Raises SpecError, also for more than 1000 of them; whether a budget is
+    A multiple is rounded down; minimum: None where there is none. Raises SpecError, also for more than 1000 of them; whether a budget is
     enough is not looked at.
 
     >>> budgets(["1024", "x2,x1.5"], minimum=902)
@@ -31,13 +31,16 @@ def budgets(given: int | str | Sequence[int | str], minimum: int) -> tuple[int, 
     return tuple(dict.fromkeys(budget(text, minimum) for text in texts))
 
 
-def budget(given: int | str, minimum: int) -> int:
+def budget(given: int | str, minimum: int | None) -> int:
     """One budget: a number, or "x2" for twice `minimum`, rounded down. Raises SpecError."""
     if isinstance(given, int) and not isinstance(given, bool):
         return given
     text = given.strip() if isinstance(given, str) else ""
     factor = multiple(text)
     if factor is not None:
+        if minimum is None:
+            words = f"a hardware with kinds has no minimum, of which {brief(given)} would be a multiple"
+            raise SpecError("arrays", f"{words}: give a number, or those of kinds such as small=512,large=64")
         return int(factor * minimum)
     if not _NUMBER.fullmatch(text):
         reason = f"must be a number such as 2048, or x2 for twice the minimum, got {brief(given)}"

@@ -186,9 +186,30 @@ class Case:
         changed = replace(self, hardware=with_arrays_of_kinds(self.hardware, arrays))
         return (changed.with_stages(self.stages) if "stages" in self.__dict__ else changed), MAX_ARRAYS
 
-    def budgets(self, given: int | str | Sequence[int | str]) -> tuple[int, ...]:
-        """Return the budgets of a list, each once. Raises SpecError."""
-        return budgets(given, self.minimum)
+    def with_budgets(
+        self, given: ArraysLike | Sequence[int | str] | None
+    ) -> tuple[Case, tuple[int, ...]]:
+        """Return the case and the budgets of a list, each once; None or numbers of kinds are a single one.
+
+        Raises SpecError, UnsupportedError.
+        """
+        if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 1:
+            given = given[0]
+        if given is None or isinstance(given, MappingOf) or (isinstance(given, str) and "=" in given):
+            case, arrays = self.with_numbers(given)
+            return case, (arrays,)
+        if self.hardware.kinds is None:
+            return self, budgets(given, self.minimum)
+        return self, budgets(given, None)
+
+    def most_arrays(self, arrays: int) -> int:
+        """Return the most arrays that a budget and the numbers or the area of kinds leave."""
+        if self.hardware.kinds is None:
+            return arrays
+        resources, budget = self._kinds_within(arrays)
+        kinds = zip(self.hardware.kinds, resources.weights, strict=True)
+        each = (kind.arrays or budget // weight for kind, weight in kinds)
+        return min(arrays, sum(each), budget // min(resources.weights))
 
     def problem(self, arrays: int, *, advise: bool = True) -> Problem:
         """Return the search problem within a budget and the arrays of the chips.

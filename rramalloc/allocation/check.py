@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rramalloc.choices import Handoff
 from rramalloc.errors import SolverError
+from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Answer, Problem
@@ -54,6 +55,27 @@ class CheckedTiming:
         return {graph.names[stage]: graph.blocks[stage] for stage in graph.network_order}
 
     @property
+    def kind(self) -> dict[str, str] | None:
+        """Kind of the arrays of every layer on arrays, in network order; None where there is one kind."""
+        graph, hardware = self.timing.graph, self.problem.storage.hardware
+        if hardware is None or hardware.kinds is None:
+            return None
+        names = [kind.name for kind in hardware.kinds]
+        stored = [stage for stage in graph.network_order if graph.weighted[stage]]
+        return {graph.names[stage]: names[graph.modes[stage].kind] for stage in stored}
+
+    @property
+    def by_kind(self) -> dict[str, int] | None:
+        """Arrays used of every kind; None where there is one."""
+        hardware = self.problem.storage.hardware
+        if hardware is None or hardware.kinds is None:
+            return None
+        used = [0] * len(hardware.kinds)
+        for mode, taken in zip(self.timing.graph.modes, self.taken.tolist(), strict=True):
+            used[mode.kind] += taken
+        return {kind.name: count for kind, count in zip(hardware.kinds, used, strict=True)}
+
+    @property
     def has_shifted_kernels(self) -> bool:
         """Whether a copy of any stage computes more than the smallest block."""
         graph = self.timing.graph
@@ -70,12 +92,23 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.storage.taken(modes, timing.replication)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
-    for axis in problem.resources.axes:
-        each = zip(modes, taken.tolist(), strict=True)
+    _recheck_kinds(problem, modes, taken.tolist(), method)
+    return CheckedTiming(timing, fixed, taken)
+
+
+def _recheck_kinds(problem: Problem, modes: ModeOfEach, taken: Sequence[int], method: str) -> None:
+    """Raise SolverError for more arrays of a kind than there are, or for more area than is allowed."""
+    resources = problem.resources
+    for axis in resources.axes:
+        each = zip(modes, taken, strict=True)
         used = sum(axis.per_array[mode.kind] * arrays for mode, arrays in each)
         if used > axis.limit:
             raise SolverError(f"{method} used {used} {axis.name}, the limit is {axis.limit}")
-    return CheckedTiming(timing, fixed, taken)
+    if len(resources.weights) > 1:
+        cost = sum(arrays * resources.weights[mode.kind] for mode, arrays in zip(modes, taken, strict=True))
+        if cost > problem.budget:
+            words = f"{method} took {cost / resources.per_unit:,.10g} {resources.unit}"
+            raise SolverError(f"{words}, the limit is {problem.budget / resources.per_unit:,.10g}")
 
 
 def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:

@@ -240,12 +240,14 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
     if missing:
         words = f"start: says nothing of {len(missing)} layers on arrays: {', '.join(missing)[:200]}"
         raise SpecError(where, f"{words}; give the copies of each, or optimize without --start")
-    blocks = blocks_by_name(graph, given.blocks, where)
+    hardware = problem.storage.hardware
+    modes = given.modes(graph, None if hardware is None else hardware.kinds)
+    blocks = tuple(mode.block for mode in modes)
     if blocks != graph.blocks and not problem.chooses_blocks:
         raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
     copies = replication_by_name(graph.in_blocks(blocks), given.replication, where)
     for stage, name in enumerate(graph.names):
-        low, whole = int(problem.smallest[stage]), problem.divided(stage, Mode(*blocks[stage]))
+        low, whole = int(problem.smallest[stage]), problem.divided(stage, modes[stage])
         if whole % int(copies[stage]):
             words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {whole}"
             raise SpecError(where, f"start: {words}")
@@ -253,7 +255,10 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         if copies[stage] < low or (high is not None and copies[stage] > high):
             wanted = f"{low}..{'' if high is None else high}"
             raise SpecError(where, f"start: {name[:60]!r} has {copies[stage]} copies, --copies says {wanted}")
-    choice = problem.choice(copies, graph.in_blocks(blocks).modes)
+    choice = problem.choice(copies, modes)
+    if hardware is not None and hardware.kinds is not None and not problem.holds(copies, modes):
+        words = "start: takes more arrays than the kinds have, or more area than --at-most allows"
+        raise SpecError(where, f"{words}: raise them, or begin with a smaller one")
     if choice.arrays > problem.budget:
         taken = problem.arrays_of_stages(copies, choice.modes)
         most = graph.names[int(taken.argmax())]
@@ -306,9 +311,9 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     objective = objective_of(problem, request)
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
-    if problem.storage.hardware is not None and problem.storage.hardware.kinds is not None:
-        raise one_kind_only(problem.storage.hardware, f"method {request.method!r}")
-    method = request.own or method_named(request.method)
+    method, hardware = request.own or method_named(request.method), problem.storage.hardware
+    if method.kinds == "one" and hardware is not None and hardware.kinds is not None:
+        raise one_kind_only(hardware, f"method {request.method!r}")
     if method.sees_digital:
         answer = method.solve(problem, stop, request.seed)
     else:
@@ -433,11 +438,8 @@ def arrays_of(case: Case, arrays: int, problem: Problem, checked: CheckedTiming)
     kinds = case.hardware.kinds
     if kinds is None:
         return Arrays(budget=arrays, used=checked.used, minimum=problem.minimum)
-    used = [0] * len(kinds)
-    for mode, taken in zip(checked.timing.graph.modes, checked.taken.tolist(), strict=True):
-        used[mode.kind] += taken
-    each = zip(kinds, used, strict=True)
-    by_kind = {kind.name: KindOfArrays(budget=kind.arrays, used=count) for kind, count in each}
+    used = checked.by_kind or {}
+    by_kind = {kind.name: KindOfArrays(budget=kind.arrays, used=used[kind.name]) for kind in kinds}
     most = min(arrays, sum(kind.arrays or MAX_ARRAYS for kind in kinds))
     budget = None if most >= MAX_ARRAYS else most
     return Arrays(budget=budget, used=checked.used, minimum=None, by_kind=by_kind)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Method:
     compared: whether a comparison runs it unless methods are named; mapping: the only one that it is for,
     empty for all; sees_digital: whether stages without arrays, which take time, are among those it is given.
     They leave nothing to choose; it is timed with them in any case. repaired: whether copies of an answer
-    that takes more arrays than there are are taken away, rather than it being an error.
+    that takes more arrays than there are are taken away, rather than it being an error. kinds: whether it is
+    for hardware with one kind of arrays, with several, or any.
     """
 
     name: str
@@ -41,10 +43,13 @@ class Method:
     mapping: str = ""
     sees_digital: bool = False
     repaired: bool = True
+    kinds: Literal["one", "several", "any"] = "one"
 
-    def covers(self, options: MappingOptions) -> bool:
-        """Whether it is for networks that are mapped like this."""
-        return self.mapping in ("", options.mapping)
+    def covers(self, options: MappingOptions, *, several_kinds: bool = False) -> bool:
+        """Whether it is for networks that are mapped like this, on hardware with one kind of arrays or
+        several."""
+        kinds = "several" if several_kinds else "one"
+        return self.mapping in ("", options.mapping) and self.kinds in ("any", kinds)
 
 
 MethodLike = str | Method | Solve

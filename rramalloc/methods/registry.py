@@ -24,6 +24,7 @@ METHODS = {
     "balance": "rramalloc.methods.balance:BALANCE",
     "bottleneck": "rramalloc.methods.bottleneck:BOTTLENECK",
     "cim-mlc": "rramalloc.methods.cim_mlc:CIM_MLC",
+    "fullest-kind": "rramalloc.methods.fullest_kind:FULLEST_KIND",
     "gain": "rramalloc.methods.gain:GAIN",
     "genetic": "rramalloc.methods.genetic:GENETIC",
     "interval": "rramalloc.methods.searches:INTERVAL",
@@ -37,6 +38,7 @@ METHODS = {
     "recurrence": "rramalloc.methods.tight_recurrence:RECURRENCE",
     "sdk": "rramalloc.methods.sdk:SDK",
     "sequential": "rramalloc.methods.searches:SEQUENTIAL",
+    "single-kind": "rramalloc.methods.single_kind:SINGLE_KIND",
     "uniform": "rramalloc.methods.uniform:UNIFORM",
     "vw-sdk": "rramalloc.methods.vw_sdk:VW_SDK",
 }

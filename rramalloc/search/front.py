@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.errors import BudgetError
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.archive import NEVER, Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
@@ -188,6 +189,7 @@ _APART = 32
 """Steps searched in one round are this part of all steps apart."""
 _LEVELS = 48  # budgets, with equal ratios, at which a front over modes is looked for
 _WORK_PER_LEVEL = 2  # units of work for each of them at least
+_LEVELS_PART = 0.9  # of the progress shown, when all of them are searched
 _LIMITS = 5  # step lengths up to which copies are looked for
 _PIECES = 24  # ranges of step lengths for bounds
 _BUDGETS = 64  # budgets that are bounded
@@ -260,12 +262,14 @@ def front_of(
         ]
         return Front(tuple(undominated(points)), 1)
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
-        return of_arrays(along, stop, seed, on_progress)
+        front = of_arrays(along, stop, seed, on_progress)
+        points = tuple(point._replace(across=across.in_unit(point.across)) for point in front.points)
+        return replace(front, points=points)
     return _PairFront(across, along, stop, seed).run(on_progress)
 
 
 def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None = None) -> Front:
-    """Return the front of arrays and a time."""
+    """Return the front of arrays and a time; of several kinds of arrays `across` is their cost."""
     problem, moves = along.problem, along.unit == "ns" and along.by_step is not None
     if not problem.one_block and (moves or not isinstance(along, Interval)):
         return _of_budgets(along, stop, seed, on_progress)
@@ -290,49 +294,101 @@ def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress
 def _of_intervals(along: Interval) -> Front:
     """Try every interval: the cheapest modes for it, which with copies alone have the shortest step too."""
     problem, menu = along.problem, Menu.of(along.problem)
-    points = list[Point]()
-    stages = len(menu.stages)
-    for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]])[::-1].tolist():
-        state, arrays = menu.cheapest(length)
+    points, bounds = list[Point](), list[tuple[int, float]]()
+    for length in menu.lengths[::-1].tolist():
+        state, least = menu.cheapest(length)
+        if least > problem.budget:
+            continue
         found = menu.choice(problem, state)
-        if arrays > problem.budget:
-            continue
-        value = along.value(found)
-        if points and value >= points[-1].value * (1 - SAME_SUM):
-            continue
-        if points and points[-1].across == arrays:
-            points.pop()
-        points.append(Point(found, arrays, value, value))
-    return Front(tuple(points), 1)
+        value, fits = along.value(found), problem.holds(found.copies, found.modes)
+        is_least = fits and found.arrays <= least
+        bounds.append((least, value if is_least else along.in_unit(length)))
+        if fits:
+            points.append(Point(found, found.arrays, value, 0.0))
+    kept = undominated(points)
+    ends = [point.across for point in kept[1:]] + [math.inf]
+    bounded = [
+        point._replace(lower_bound=min(point.value, min(low for least, low in bounds if least < end)))
+        for point, end in zip(kept, ends, strict=True)
+    ]
+    return Front(tuple(bounded), 1)
 
 
 def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
-    """Search at budgets of equal ratios; a point is bounded by the search with the next larger budget."""
-    problem = along.problem
+    """Search at budgets of equal ratios, then just below the points found as long as work is left.
+
+    A point is bounded by the searches with a budget as large as the next point's less one, or larger.
+    """
+    problem, front = along.problem, _ByBudgets(along, stop, seed)
     least, most = problem.minimum, problem.budget
     levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
-    points, bounds = list[Point](), list[tuple[int, float]]()
     for number, budget in enumerate(reversed(levels)):
-        within = type(along)(replace(problem, budget=budget))
-        share = stop.nested(max(_WORK_PER_LEVEL, stop.work // len(levels)))
-        answer = within.solve(share, seed)
-        stop.charge(share.spent_s)
-        found = answer.choice
-        points.append(Point(found, found.arrays, along.value(found), 0.0))
-        bounds.append((budget, within.bound(answer, share)))
+        front.search(budget, max(_WORK_PER_LEVEL, stop.work // len(levels)))
         if on_progress is not None:
-            on_progress(len(points), (number + 1) / len(levels))
+            on_progress(len(front.points), _LEVELS_PART * (number + 1) / len(levels))
         if stop.out_of_time:
             break
-    kept = undominated(points)
-    untils = [round(point.across) - 1 for point in kept[1:]] + [most]
-    shown = [
-        point._replace(
-            lower_bound=min(point.value, max(bound for budget, bound in bounds if budget >= until))
-        )
-        for point, until in zip(kept, untils, strict=True)
-    ]
-    return Front(tuple(shown), 1)
+    while (open_budgets := front.open_budgets()) and stop.spent_s < stop.work_s and not stop.out_of_time:
+        for budget in open_budgets:
+            left = math.ceil((stop.work_s - stop.spent_s) / SECONDS_PER_WORK)
+            if left <= 0 or stop.out_of_time:
+                break
+            front.search(budget, min(left, max(_WORK_PER_LEVEL, stop.work // len(levels))))
+        if on_progress is not None:
+            on_progress(len(front.points), max(_LEVELS_PART, min(1.0, stop.spent_s / stop.work_s)))
+    return Front(tuple(front.bounded()), 1)
+
+
+@dataclass(eq=False)
+class _ByBudgets:
+    """What searches at single budgets found, and the bound of each."""
+
+    along: TimeObjective
+    stop: Work
+    seed: int
+    points: list[Point] = field(default_factory=list)
+    bounds: dict[int, float] = field(default_factory=dict)
+
+    def search(self, budget: int, work: int) -> None:
+        """Search the least value within a budget."""
+        share = self.stop.nested(work)
+        try:
+            within = type(self.along)(replace(self.along.problem, budget=budget))
+            answer = within.solve(share, self.seed)
+        except BudgetError:  # of what is limited beside the budget more is needed
+            self.bounds[budget] = math.inf
+            return
+        self.stop.charge(share.spent_s)
+        found = answer.choice
+        self.points.append(Point(found, found.arrays, self.along.value(found), 0.0))
+        self.bounds[budget] = within.bound(answer, share)
+
+    def bounded(self) -> list[Point]:
+        """Return the points that no other one dominates, rising, each with its bound."""
+        kept = undominated(self.points)
+        untils = [round(point.across) - 1 for point in kept[1:]] + [self.along.problem.budget]
+        return [
+            point._replace(
+                lower_bound=min(
+                    point.value, max(bound for budget, bound in self.bounds.items() if budget >= until)
+                )
+            )
+            for point, until in zip(kept, untils, strict=True)
+        ]
+
+    def open_budgets(self) -> list[int]:
+        """Return the budgets just below the next point of points that are not proven, the largest first.
+
+        Where one was searched already, more work is not given to it.
+        """
+        kept = self.bounded()
+        untils = [round(point.across) - 1 for point in kept[1:]]
+        each = zip(kept, untils, strict=False)
+        return [
+            until
+            for point, until in each
+            if point.lower_bound < point.value * (1 - SAME_SUM) and until not in self.bounds
+        ][::-1]
 
 
 def undominated(points: Iterable[Point]) -> list[Point]:
@@ -444,8 +500,7 @@ class _FrontSearch:
     def run(self) -> None:
         self.archive = Archive(self.problem)
         menu, bounder, number = Menu.of(self.problem), Bounder(self.problem), 0
-        stages = len(menu.stages)
-        for length in np.unique(menu.stairs.length[: menu.stairs.first[stages]]).tolist():
+        for length in menu.lengths.tolist():
             copies = menu.cheapest(length)[0].copies
             if self.problem.fits(copies):
                 self.archive.offer(copies, makespan_of(self.problem.graph, copies))

@@ -593,6 +593,13 @@ class Menu:
         blocks = tuple(self.block(number) for number in state.block.tolist())
         return problem.choice(state.copies.copy(), blocks)
 
+    @cached_property
+    def lengths(self) -> Ints:
+        """Every length of a stage on its staircases, the shortest first."""
+        if self.axes:
+            return np.unique(np.concatenate([own.length for some in self.alike for own in some]))
+        return np.unique(self.stairs.length[: self.stairs.first[len(self.stages)]])
+
     def smallest_interval(self, problem: Problem) -> int:
         """Shortest length of all stages with which the cheapest modes fit the budget, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rramalloc.commands.compare.comparison import Comparison, Row
 
 COMPARE: Help = {
-    "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum. May be repeated."),
+    "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
     "methods": ("A,B,...", "Methods; all that are compared if left out."),
     "objective": (None, "What methods are judged by."),
     "inputs": ("N", "Judge by the time of so many inputs that stream."),
@@ -44,7 +44,7 @@ COMPARE: Help = {
 def compare(
     network: str,
     *,
-    arrays: list[str],
+    arrays: list[str] | None = None,
     objective: ComparedObjective = "latency",
     inputs: int = 1,
     methods: str | None = None,
@@ -91,6 +91,8 @@ def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> Non
     elif output_format == "csv":
         measured = any("edp" in row.model_dump() for row in comparison.rows)
         fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
+        if comparison.hardware.kinds is not None:
+            fields.append("kinds")
         print_csv(fields, [[getattr(row, field) for field in fields] for row in comparison.rows])
     else:
         rows = [_cells(row) for row in comparison.rows]
@@ -117,6 +119,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "ratio": f"{row.ratio:.3f}",
         "interval": row.interval,
         "used": row.used,
+        "kinds": row.kinds,
         "recurrence": row.recurrence,
         "published": row.published,
         "latency": None if row.latency_ns is None else duration(row.latency_ns),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.case import Case, searched
+from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.check import CheckedTiming, check_answer
 from rramalloc.allocation.optimize import Request, check_inputs, objective_of, propose
 from rramalloc.allocation.simulation import published_steps
@@ -44,7 +44,7 @@ CompareProgress = Callable[[int, str, int, int], None]
 
 def compare(
     network: NetworkLike,
-    arrays: int | str | Sequence[int | str],
+    arrays: ArraysLike | Sequence[int | str] | None = None,
     *,
     objective: ComparedObjective = "latency",
     inputs: int = 1,
@@ -59,7 +59,8 @@ def compare(
     """Compare all methods side by side on one network at one budget or several, every allocation simulated
     exactly.
 
-    arrays: 2048, "x2" (twice the minimum) or a list of such; objective: latency, energy or edp, by which
+    arrays: 2048, "x2" (twice the minimum) or a list of such, None for those of the chip or of its kinds,
+    {"small": 512} of kinds; objective: latency, energy or edp, by which
     methods are judged; inputs: how many stream, whose time the latency then is; methods: names, None for
     all that are compared by default; seeds: runs of each method that depends on its seed, whose median is
     reported; work and time_limit_s: of every single run; clock: measure time too; progress: show a line
@@ -73,26 +74,32 @@ def compare(
     check_inputs(inputs, objective)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
-    case = Case.of(network, given)
+    case, sizes = Case.of(network, given).with_budgets(arrays)
+    for size in sizes:
+        case.check_numbers(size)
+    several = case.hardware.kinds is not None
+    chosen = competitors(methods, case.mapping, several_kinds=several)
     options = CompareOptions(
-        **dict(case.mapping), methods=competitors(methods, case.mapping), seed=seed, seeds=seeds,
+        **dict(case.mapping), methods=chosen, seed=seed, seeds=seeds,
         work=limits.work, time_limit_s=limits.time_limit_s, latency_table=case.measured,
         copies=dict(case.copies) or None, inputs=inputs if inputs > 1 else None,
         at_most=dict(case.at_most) or None, copies_divide=case.divide,
     )  # fmt: skip
-    sizes = case.budgets(arrays)
     with followed(on_progress, progress, of_comparison) as callback:
         return _compared(case, sizes, objective, options, ending or CancelToken(), callback, clock)
 
 
-def competitors(methods: Sequence[str] | None, mapping: MappingOptions) -> tuple[str, ...]:
+def competitors(
+    methods: Sequence[str] | None, mapping: MappingOptions, *, several_kinds: bool = False
+) -> tuple[str, ...]:
     """Return the methods that compete, each once, `auto` first; None: all that are compared by default.
 
-    Raises SpecError, UnknownNameError.
+    several_kinds: whether the hardware has several kinds of arrays. Raises SpecError, UnknownNameError.
     """
     if methods is None:
         every = [method_named(name) for name in METHODS]
-        methods = [each.name for each in every if each.compared and each.covers(mapping)]
+        compared = [each for each in every if each.compared]
+        methods = [each.name for each in compared if each.covers(mapping, several_kinds=several_kinds)]
     for name in methods:
         method_named(name)
     if not methods:
@@ -111,10 +118,11 @@ def _compared(
     skipped: list[Skipped] = []
     total = len(methods) * len(objectives)
     for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):
+        shown = case.most_arrays(budget)
         ready: dict[str, CheckedRuns] = {}
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
-                on_progress(budget, method, number, total)
+                on_progress(shown, method, number, total)
             begun_s, proposed = now_s(), None
             try:
                 request = Request(objective=objective, method=method)
@@ -124,8 +132,8 @@ def _compared(
             except (UnsupportedError, SolverError, PluginError) as error:
                 if proposed is not None and method in METHODS:
                     raise  # what a method of this package proposes must survive the check
-                skipped.append(Skipped(arrays=budget, method=method, reason=str(error)))
-        rows += rows_of(network, budget, judged, ready, _stop(options, cancel))
+                skipped.append(Skipped(arrays=shown, method=method, reason=str(error)))
+        rows += rows_of(network, shown, judged, ready, _stop(options, cancel))
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -141,6 +149,7 @@ def _compared(
         coverage=coverage,
         warnings=(
             *case.warnings(max(arrays)),
+            *_of_one_kind(case, methods),
             *_limits(options),
             *_surprises(rows, methods),
         ),
@@ -181,6 +190,15 @@ def _limits(options: CompareOptions) -> list[str]:
     of_time = [] if options.time_limit_s is None else [f"the time limit of {options.time_limit_s:g} s"]
     of_work = [] if options.work == DEFAULT_WORK else [f"the work of {options.work} units"]
     return [f"{each} is of every single run, not of all together" for each in of_time + of_work]
+
+
+def _of_one_kind(case: Case, methods: Sequence[str]) -> list[str]:
+    """Return a note of the methods that know of one kind of arrays, where all that know of several ran."""
+    if case.hardware.kinds is None or methods != competitors(None, case.mapping, several_kinds=True):
+        return []
+    one = competitors(None, case.mapping)
+    left = [name for name in one if name not in methods]
+    return [f"not compared, as they know of one kind of arrays: {', '.join(left)}"]
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:

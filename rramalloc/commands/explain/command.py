@@ -11,6 +11,7 @@ from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
+from rramalloc.errors import SpecError
 
 _TABLE = table_of(
     "layer=name, block, replication, arrays, batches, cycles, busy, critical, waiting, slack, "
@@ -27,6 +28,7 @@ EXPLAIN: Help = {
     "objective": (None, "What faster means; the allocation's, or latency."),
     "speedup": ("X", "Also find the arrays, or the change of the hardware, that are X times as fast."),
     "what_if": ("FIELD=VALUE", "Try this change of the hardware, not those of the list; can be repeated."),
+    "no_what_if": (None, "Try no change of the hardware, which saves several searches."),
     "work": ("N", "Most units of every search, 0.05 s of a core each."),
 }
 
@@ -48,6 +50,7 @@ def explain(
     objective: ExplainedObjective | None = None,
     speedup: float | None = None,
     what_if: list[str] | None = None,
+    no_what_if: bool = False,
     seed: int = 0,
     work: int = 100,
     time_limit_s: float | None = None,
@@ -61,6 +64,10 @@ def explain(
     Example: rramalloc explain alexnet --arrays 400 --speedup 2
     """
     given = locals()
+    if no_what_if:
+        if what_if:
+            raise SpecError("what_if", "is given beside --no-what-if, which tries no change: leave one out")
+        given["what_if"] = ()
     from rramalloc.commands.explain.explain import explain as run_explain
     from rramalloc.search.work import Work
 

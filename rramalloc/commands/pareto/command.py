@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from rramalloc.commands.pareto.pareto_front import ParetoFront
 
 _TABLE = table_of(
-    "against=against_value, arrays, makespan, interval, latency_ns, energy_pj, EDP=edp, area_um2, "
+    "against=against_value, arrays, kinds, makespan, interval, latency_ns, energy_pj, EDP=edp, area_um2, "
     "value, lower_bound, gap",
     spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
 )
 PARETO: Help = {
-    "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum."),
+    "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
     "objective": (None, "What is put against arrays."),
     "against": (None, "Another quantity instead of arrays."),
     "work": ("N", "Effort for all points at most, in units of 0.05 s of a core."),
@@ -35,7 +35,7 @@ PARETO: Help = {
 def pareto(
     network: str,
     *,
-    arrays: str,
+    arrays: str | None = None,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
     baselines: str | None = None,

@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.case import Case
+from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, propose
 from rramalloc.choices import (
@@ -41,7 +41,7 @@ _BASELINE_BUDGETS = 16  # budgets along the front at which the quick methods are
 
 def pareto(
     network: NetworkLike,
-    arrays: int | str,
+    arrays: ArraysLike | None = None,
     *,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
@@ -57,13 +57,15 @@ def pareto(
     """Find all non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a
     bound.
 
+    arrays: None for those of the chip or of its kinds, {"small": 512} of kinds, whose points are of the area
+    where the hardware gives it for every kind, else of the arrays in total;
     objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
     need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
     units of search for the whole front; progress: show a line in a notebook; stop: replaces work and
     time_limit_s; the others are those of CaseArguments.
     Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError; SolverError if a point does
     not survive the check.
-    Source: docs/sources/model.md 8, objective `pareto`.
+    Source: docs/sources/model.md 8 and 18.
     """
     check_known("objective", objective, FRONT_OBJECTIVES)
     check_known("against", against, FRONT_AGAINST)
@@ -78,12 +80,17 @@ def pareto(
         words = "fronts take a limit of area_um2 alone: put another quantity on an axis, with --against"
         raise SpecError("at_most", words)
     with followed(on_progress, progress, of_front) as callback:
-        most = case.budget(arrays)
+        case, most = case.with_numbers(arrays)
+        case.check_numbers(most)
         problem = case.problem(most)
         across, along = QUANTITIES[against](problem), QUANTITIES[objective](problem)
+        if against == "arrays" and across.unit == "um2":  # what several kinds of arrays cost
+            against = "area"
+            if objective == "area":
+                raise SpecError("against", "kinds of arrays are counted by their area, the objective itself")
         front = front_of(across, along, ending, seed, callback)
         each = zip(front.points, front.proven, strict=True)
-        points = tuple(_checked(across, along, point, proven=proven) for point, proven in each)
+        points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in each)
         asked = [Request(method=method, seed=seed) for method in baselines]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError(
@@ -109,8 +116,8 @@ def pareto(
         against=against,
         against_unit=across.unit,
         seed=seed,
-        budget=most,
-        minimum=problem.minimum,
+        budget=case.most_arrays(most),
+        minimum=problem.minimum if case.hardware.kinds is None else None,
         proven=sum(point.proven for point in points),
         resolution=front.resolution,
         seconds=round(ending.spent_s, 6),
@@ -124,10 +131,10 @@ def pareto(
     )
 
 
-def _checked(across: Quantity, along: Quantity, point: Point, *, proven: bool) -> FrontPoint:
-    """Simulate a point again and check it with code that no search shares."""
+def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, proven: bool) -> FrontPoint:
+    """Simulate a point again and check it with code that no search shares. most: arrays allowed."""
     problem, found = along.problem, point.found
-    checked = check_answer(problem, Answer(found, 1, ""), problem.budget, "pareto")
+    checked = check_answer(problem, Answer(found, 1, ""), most, "pareto")
     timing = checked.timing
     value, absolute = along.value_of(timing), Absolute.of(checked.problem.step_time, timing)
     bound = within(value, point.lower_bound)

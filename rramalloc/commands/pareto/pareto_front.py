@@ -78,7 +78,7 @@ class ParetoFront(ResultRecord):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
 
     against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
-    stored once; unit: of values and bounds; proven: points that are; resolution:
+    stored once, None where kinds of arrays differ; unit: of values and bounds; proven: points that are; resolution:
     arrays within which only one point is kept, 1 unless the range is very wide; seconds: work counted in
     seconds of a reference core; coverage: how much of the network the front is about.
     """
@@ -98,7 +98,7 @@ class ParetoFront(ResultRecord):
     against_unit: Unit = "arrays"
     seed: int
     budget: Count
-    minimum: Count
+    minimum: Count | None
     proven: int
     resolution: Count
     seconds: float
@@ -118,7 +118,8 @@ class ParetoFront(ResultRecord):
         return FrontPlots(self)
 
     def _headline(self) -> tuple[str, str]:
-        words = f"{counted(len(self.points), 'point')} from {self.minimum:,} to {self.budget:,} arrays"
+        least = self.points[0].arrays if self.minimum is None else self.minimum
+        words = f"{counted(len(self.points), 'point')} from {least:,} to {self.budget:,} arrays"
         return (
             self.network.name,
             f"{words}, {self.proven:,} proven{self.coverage.extent if self.coverage else ''}",
