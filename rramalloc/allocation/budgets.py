@@ -18,7 +18,8 @@ _MOST = 1000  # budgets of one call: each is a search of its own
 def budgets(given: int | str | Sequence[int | str], minimum: int | None) -> tuple[int, ...]:
     """Budgets in the order given, each once: 2048, "2048", "x2" (twice `minimum`), "512,x1.5", or a list.
 
-    A multiple is rounded down; minimum: None where there is none. Raises SpecError, also for more than 1000 of them; whether a budget is
+    A multiple is rounded down; minimum: None where there is none.
+    Raises SpecError, also for more than 1000 of them; whether a budget is
     enough is not looked at.
 
     >>> budgets(["1024", "x2,x1.5"], minimum=902)

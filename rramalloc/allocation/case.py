@@ -155,10 +155,15 @@ class Case:
         """Arrays with every stage stored once, and classifiers where [counting] says so."""
         return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
 
+    def of_one_kind(self, reader: str) -> Case:
+        """Itself. Raises UnsupportedError on a hardware with kinds, of which `reader` does not know."""
+        if self.hardware.kinds is not None:
+            raise one_kind_only(self.hardware, reader)
+        return self
+
     def budget(self, given: int | str | None) -> int:
         """Return the arrays that may be used; None: the chip's. Raises SpecError, UnsupportedError."""
-        if self.hardware.kinds is not None:
-            raise one_kind_only(self.hardware, "this command")
+        self.of_one_kind("this command")
         if isinstance(given, str):
             return budget(given, self.minimum)
         if given is not None:
@@ -186,9 +191,7 @@ class Case:
         changed = replace(self, hardware=with_arrays_of_kinds(self.hardware, arrays))
         return (changed.with_stages(self.stages) if "stages" in self.__dict__ else changed), MAX_ARRAYS
 
-    def with_budgets(
-        self, given: ArraysLike | Sequence[int | str] | None
-    ) -> tuple[Case, tuple[int, ...]]:
+    def with_budgets(self, given: ArraysLike | Sequence[int | str] | None) -> tuple[Case, tuple[int, ...]]:
         """Return the case and the budgets of a list, each once; None or numbers of kinds are a single one.
 
         Raises SpecError, UnsupportedError.

@@ -66,7 +66,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import ExactTiming, blocks_by_name, replication_by_name
+from rramalloc.timing.simulate import ExactTiming, replication_by_name
 from rramalloc.version import __version__
 
 

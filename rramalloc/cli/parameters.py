@@ -168,9 +168,9 @@ PANELS = {
     "input_shapes input_values allow_partial allocation placement handoff strategies allocations device "
     "auxiliary layer threads table "
     "filter stride input_size padding dilation groups names images adc_bits noise",
-    "Goal": "minimise choose zip objective copies copies_divide at_most against speedup what_if no_what_if target "
-    "target_ns target_interval target_throughput reload inputs placed bits bits_layers sensitivity align "
-    "align_outputs rule th1 to check",
+    "Goal": "minimise choose zip objective copies copies_divide at_most against speedup what_if "
+    "no_what_if target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
+    "sensitivity align align_outputs rule th1 to check",
     "Search": "start method methods baselines units simulator tool_paths seed seeds work time_limit_s "
     "gap evaluations jobs most_candidates timeout_s store scheduler clock width least most",
     "Output": "output_format output figure convergence bits_network rows plot status load performance "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.records import Record, brief, check_known, fault, is_whole
+from rramalloc.records import Record, absent, brief, check_known, fault, is_whole
 
 if TYPE_CHECKING:
     from rramalloc.hardware.hardware import Hardware
@@ -32,10 +32,10 @@ class Kind(Record):
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")]
-    arrays: Annotated[int, Field(ge=1, le=MOST_ARRAYS)] | None = None
-    crossbar: Values | None = None
-    timing: Values | None = None
-    energy: Values | None = None
+    arrays: Annotated[int, Field(ge=1, le=MOST_ARRAYS)] | None = Field(None, exclude_if=absent)
+    crossbar: Values | None = Field(None, exclude_if=absent)
+    timing: Values | None = Field(None, exclude_if=absent)
+    energy: Values | None = Field(None, exclude_if=absent)
 
     def of(self, hardware: Hardware) -> Hardware:
         """Return the hardware with the values of this kind alone.

@@ -57,7 +57,9 @@ def fullest_modes(problem: Problem) -> ModeOfEach:
     for stage, (own, plain) in enumerate(zip(problem.alternatives.each, problem.graph.modes, strict=True)):
         least = min((each.sensitivity for each in own), default=0)
         some = [each.mode.in_block(plain.block) for each in own if each.sensitivity == least]
-        ranks = [(-_utilisation(problem, stage, mode), problem.arrays_of_stage(stage, mode, 1)) for mode in some]
+        ranks = [
+            (-_utilisation(problem, stage, mode), problem.arrays_of_stage(stage, mode, 1)) for mode in some
+        ]
         modes.append(some[ranks.index(min(ranks))] if some else plain)
     return tuple(modes)
 
@@ -79,7 +81,7 @@ def _fed(
     """Give one copy after the other to the slowest stage as long as it fits; of equals to the first."""
 
     def length(stage: int) -> int:
-        """Steps or ticks of all batches of a stage."""
+        """Return the steps or ticks of all batches of a stage."""
         batches = -(-problem.total(stage, modes[stage]) // int(copies[stage]))
         return batches * problem.ticks(stage, modes[stage], int(copies[stage]))
 

@@ -263,8 +263,8 @@ def front_of(
         return Front(tuple(undominated(points)), 1)
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
         front = of_arrays(along, stop, seed, on_progress)
-        points = tuple(point._replace(across=across.in_unit(point.across)) for point in front.points)
-        return replace(front, points=points)
+        each = (point._replace(across=across.in_unit(point.across)) for point in front.points)
+        return replace(front, points=tuple(each))
     return _PairFront(across, along, stop, seed).run(on_progress)
 
 

@@ -31,10 +31,13 @@ from rramalloc.timing.stage_graph import StageGraph
 
 MODES_ONLY = ("sdk", "vw-sdk")
 """For mapping `sdk` alone: test_windows.py."""
+KINDS_ONLY = ("single-kind", "fullest-kind")
+"""For several kinds of arrays: tests/commands/compare/test_kinds.py."""
+
 SLOW = ("milp",)
 """A solver for every example; tested on its own."""
 SEARCHES = ("auto", "interval", "recurrence", "milp")
-BASELINES = [name for name in METHODS if name not in (*SEARCHES, *MODES_ONLY)]
+BASELINES = [name for name in METHODS if name not in (*SEARCHES, *MODES_ONLY, *KINDS_ONLY)]
 CHAINS_ONLY = ("published",)
 EVERY = pytest.mark.parametrize("name", [name for name in METHODS if name not in (*SLOW, *MODES_ONLY)])
 LITTLE = 2

@@ -35,8 +35,8 @@ _BOUND = Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 _SHOWN = tuple(
-    "arrays method makespan ratio gap interval used kinds recurrence published latency_ns energy_pj edp area_um2 "
-    "seconds clock_s best worst repaired proof".split()
+    "arrays method makespan ratio gap interval used kinds recurrence published latency_ns energy_pj edp "
+    "area_um2 seconds clock_s best worst repaired proof".split()
 )
 
 

@@ -36,6 +36,7 @@ from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
 """Quick methods in common use, drawn next to the front."""
+_NO_BASELINES = "no methods are put beside a front of several kinds of arrays"
 _BASELINE_BUDGETS = 16  # budgets along the front at which the quick methods are evaluated
 
 
@@ -91,11 +92,13 @@ def pareto(
         front = front_of(across, along, ending, seed, callback)
         each = zip(front.points, front.proven, strict=True)
         points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in each)
-        asked = [Request(method=method, seed=seed) for method in baselines]
+        several = case.hardware.kinds is not None
+        asked = [Request(method=method, seed=seed) for method in baselines if not several]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError(
                 "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
             )
+        left_out = [_NO_BASELINES] if several and baselines else []
         beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()
     return ParetoFront(
         rramalloc_version=__version__,
@@ -127,6 +130,7 @@ def pareto(
         warnings=(
             *case.warnings(most),
             *_warnings(front),
+            *left_out,
         ),
     )
 

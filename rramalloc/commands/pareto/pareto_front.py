@@ -78,9 +78,9 @@ class ParetoFront(ResultRecord):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
 
     against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
-    stored once, None where kinds of arrays differ; unit: of values and bounds; proven: points that are; resolution:
-    arrays within which only one point is kept, 1 unless the range is very wide; seconds: work counted in
-    seconds of a reference core; coverage: how much of the network the front is about.
+    stored once, None where there are several kinds of arrays; unit: of values and bounds; proven: points that
+    are; resolution: arrays within which only one point is kept, 1 unless the range is very wide; seconds:
+    work counted in seconds of a reference core; coverage: how much of the network the front is about.
     """
 
     rows_in = "points"

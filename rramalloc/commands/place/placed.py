@@ -82,7 +82,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
     measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
     """
-    hardware = case.hardware
+    hardware = case.of_one_kind("--placed").hardware
     check_transfer(hardware)
     if hardware.timing is None and case.measured is None:
         reason = "has no [timing] and there is no latency table: transfer is compared with the time of a step"

@@ -83,7 +83,7 @@ def optimize_reload(
     seed, limits = searched(given)
     check_range("gap", gap, 0, 1)
     check_range("inputs", inputs, 1, MOST_INPUTS)
-    case = Case.of(network, given)
+    case = Case.of(network, given).of_one_kind("--reload")
     source, machine, options = case.network, case.hardware, case.mapping
     write = _checked(case)
     budget = case.budget(arrays)

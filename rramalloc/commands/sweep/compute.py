@@ -50,14 +50,17 @@ def results_of(point: SweepPoint) -> Found:
     try:
         check_method(objective, point.method)
         case = _case(point.case)
-        found["minimum"] = case.minimum
-        found["arrays"] = case.budget(point.arrays)
-        problem = _problem(case, found["arrays"])
+        if case.hardware.kinds is None:
+            found["minimum"] = case.minimum
+        case, budget = case.with_numbers(point.arrays)
+        case.check_numbers(budget)
+        found["arrays"] = case.most_arrays(budget)
+        problem = _problem(case, budget)
         check_inputs(point.inputs, objective)
         request = Request(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
         stop = Work(work=point.work, cores=1)
         answer = propose(problem, request, stop)
-        allocation = checked_allocation(case, found["arrays"], problem, request, stop, answer)
+        allocation = checked_allocation(case, budget, problem, request, stop, answer)
         utilisation = utilisation_of_all(problem, answer.choice, case.hardware)
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return found | failure(error)

@@ -173,7 +173,7 @@ def tune(
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
     if options.mapping == "sdk":
         raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
-    case = Case(source, machine, options)
+    case = Case(source, machine, options).of_one_kind("tune")
     size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)

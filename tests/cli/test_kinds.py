@@ -1,0 +1,99 @@
+"""Several kinds of arrays on the command line: what shows them, and what knows of one kind and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands.sweep.tiny import rows_of
+from commands.tune.toys import OwnClocks
+from laws.kinds import DOCUMENT, HAND, hardware
+from program import run
+
+import rramalloc
+from rramalloc.errors import RramallocError, SpecError, UnsupportedError
+from rramalloc.hardware.loader import as_hardware, hardware_text
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network, a hardware with two kinds, and an allocation on it, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("pair.json").write_text(json.dumps(DOCUMENT))
+    Path("kinds.toml").write_text(hardware_text(hardware(2, 1, timing={"step_ns": 10.0})))
+    rramalloc.optimize("pair.json", hardware="kinds.toml", progress=False).save("a.json")
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "place pair.json --allocation a.json",
+        "verify pair.json --allocation a.json",
+        "export pair.json --allocation a.json --to json",
+        "optimize pair.json --hardware kinds.toml --arrays 3 --reload",
+        "optimize pair.json --hardware kinds.toml --arrays 3 --placed",
+        "evaluate pair.json --hardware kinds.toml --arrays 3",
+        "optimize pair.json --hardware kinds.toml --method gain",
+    ],
+)
+def test_what_knows_of_one_kind_says_so(words: str) -> None:
+    refused = run(*words.split())
+    assert refused.code == 1, refused.err
+    assert "several kinds of arrays" in refused.err
+    assert "Traceback" not in refused.err
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare pair.json --hardware kinds.toml",
+        "pareto pair.json --hardware kinds.toml --arrays small=4,large=4",
+    ],
+)
+def test_tables_have_the_arrays_of_every_kind(words: str) -> None:
+    shown = run(*words.split(), "-q")
+    assert shown.code == 0, shown.err
+    assert "small 1, large 1" in shown.out
+
+
+@pytest.mark.usefixtures("files")
+def test_an_allocation_of_kinds_is_a_start() -> None:
+    begun = run("optimize", "pair.json", "--hardware", "kinds.toml", "--start", "a.json", "--work", 0, "-q")
+    assert begun.code == 0, begun.err
+    assert "small 1 of 2, large 1 of 1" in begun.out
+    bare = {"copies": {"a": 1, "b": 1}, "kind": {"a": "small", "b": "small"}}
+    with pytest.raises(SpecError, match="takes more arrays than the kinds have"):
+        rramalloc.optimize(HAND, hardware="kinds.toml", start=bare)
+    with pytest.raises(SpecError, match="no \\[\\[kinds\\]\\]"):
+        rramalloc.optimize(HAND, 9, start=bare)
+
+
+def test_one_kind_is_an_error_and_two_equal_ones_are_one_with_their_sum() -> None:
+    document = hardware(2, 1).to_dict()
+    with pytest.raises(RramallocError, match="a single kind is the hardware itself"):
+        as_hardware(document | {"kinds": document["kinds"][:1]})
+    del document["kinds"]
+    alone = as_hardware(document)
+    for arrays in (3, 4, 7, 12):  # by area: a layer that lies on one kind may leave arrays of the other empty
+        kinds = [{"name": "one"}, {"name": "other"}]
+        most = {"area_um2": 100.0 * arrays}
+        two = rramalloc.optimize(HAND, hardware=document | {"kinds": kinds}, at_most=most)
+        one = rramalloc.optimize(HAND, arrays, hardware=alone)
+        assert (two.makespan, two.interval, two.gap) == (one.makespan, one.interval, 0.0)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_sweep_has_points_of_kinds() -> None:
+    first, second = rows_of("pair.json", hardware=["kinds.toml"], arrays=[3, "x2"], work=1)
+    assert [first[name] for name in ("makespan", "used", "arrays", "minimum")] == [5, 2, 3, None]
+    assert "those of kinds such as small=512" in second["error"]
+
+
+def test_tune_says_so() -> None:
+    with pytest.raises(UnsupportedError, match="several kinds of arrays, of which tune does not know"):
+        rramalloc.tune(HAND, 3, OwnClocks((1, 1), (0, 0)), hardware=hardware(2, 1))
