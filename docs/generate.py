@@ -26,6 +26,8 @@ class Page(NamedTuple):
     file: str
 
 
+_PLUGIN = ("rramalloc", "plugin")
+"""The module for methods and exports of others, an attribute that is no name of `__all__`."""
 GUIDES = (
     Page("Allocate", 130, "Parallel windows", "modes.md"),
     Page("Allocate", 140, "Own clocks", "clocks.md"),
@@ -37,6 +39,7 @@ GUIDES = (
     Page("Compare and publish", 340, "Methods and sources", "methods.md"),
     Page("Compare and publish", 350, "Neighbouring tools", "neighbours.md"),
     Page("Compare and publish", 390, '"Notebook: explore the design space"', "notebooks/design_space.md"),
+    Page("Hand over to a tool", 490, "Methods and exports of your own", "plugin.md"),
     Page("Networks and files", 720, "What ships", "shipped.md"),
     Page("Networks and files", 790, '"Notebook: allocate your own model"', "notebooks/own_model.md"),
 )
@@ -46,7 +49,7 @@ GUIDES = (
 def stub() -> str:
     """Return the text of `rramalloc/__init__.pyi`."""
     pairs = (home.split(":") for home in homes().values())
-    imports = sorted(f"from {module} import {name} as {name}" for module, name in pairs)
+    imports = sorted(f"from {module} import {name} as {name}" for module, name in (*pairs, _PLUGIN))
     names = "".join(f'    "{name}",\n' for name in homes())
     docstring = '"""Public names of the package, written by docs/generate.py."""'
     return "\n".join([docstring, "", *imports, "", f"__all__ = [\n{names}]\n"])

@@ -1,5 +1,6 @@
 """Public names of the package, written by docs/generate.py."""
 
+from rramalloc import plugin as plugin
 from rramalloc.allocation.allocation import Allocation as Allocation
 from rramalloc.allocation.inspection import Inspection as Inspection
 from rramalloc.allocation.simulation import Simulation as Simulation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from inspect import isfunction
 from pkgutil import resolve_name
 from typing import Any
@@ -54,6 +55,8 @@ def public(name: str) -> Any:
     """Return what a public name stands for, a call with its arguments checked. Raises AttributeError."""
     if name == "__all__":
         return [*homes()]
+    if name == "plugin":
+        return import_module("rramalloc.plugin")
     if name not in homes():
         raise AttributeError(f"module 'rramalloc' has no attribute {name!r}")
     value = resolve_name(homes()[name])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from rramalloc.commands.export.bundle import Bundle
+from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark
 from rramalloc.commands.export.subject import Subject
 from rramalloc.errors import UnknownNameError
 from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
@@ -28,20 +28,44 @@ def target_names() -> tuple[str, ...]:
     return (*own, *sorted(set(foreign(GROUP)) - set(own)))
 
 
-def target_function(name: str) -> Target:
-    """Return what makes the files of that target; imported only now. Raises UnknownNameError, PluginError."""
+def target_function(given: str | Target) -> Target:
+    """Return what makes the files of a target; imported only now. Raises UnknownNameError, PluginError.
+
+    given: the name of the target, or a function of the caller's.
+    """
+    if not isinstance(given, str):
+        return _checked(given, f"export target {target_name(given)!r}, which was given as a function,")
+    name = given
     if name not in target_names():
         raise UnknownNameError("export target", name, target_names())
     if (_OWN / f"{name}.py").exists():
         own: Target = import_module(f"rramalloc.commands.export.targets.{name}").export
         return own
-    other: Target = load_foreign(GROUP, name, "export target")
+    return _checked(load_foreign(GROUP, name, "export target"), entry_point(GROUP, name, "export target"))
+
+
+def target_name(given: str | Target) -> str:
+    """Return the name of a target, or that of a function."""
+    if isinstance(given, str):
+        return given
+    function = getattr(given, "func", given)  # that of a functools.partial
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _checked(target: Target, what: str) -> Target:
+    """Return a target of others, of which only files are taken; `what` says in words whose it is."""
 
     def made(subject: Subject) -> Bundle:
-        with plugin_errors(entry_point(GROUP, name, "export target")):
-            bundle: object = other(subject)
+        with plugin_errors(what):
+            bundle: object = target(subject)
             if not isinstance(bundle, Bundle):
                 raise TypeError(f"it returned a {type(bundle).__name__}, a Bundle is needed")
+            if not bundle.files or not all(isinstance(file, ExportedFile) for file in bundle.files):
+                raise TypeError("its files must be ExportedFile, one or more")
+            if not all(isinstance(each, Remark) for each in bundle.remarks):
+                raise TypeError("its remarks must be Remark")
+            if len({file.name for file in bundle.files}) < len(bundle.files):
+                raise ValueError("two of its files have the same name")
             return bundle
 
     return made

@@ -8,7 +8,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.choices import AllocationArguments
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
-from rramalloc.commands.export.discovery import target_function, target_names
+from rramalloc.commands.export.discovery import Target, target_function, target_name, target_names
 from rramalloc.commands.export.subject import LISTED, Subject
 from rramalloc.commands.place.placement import PlacementLike, as_placement
 from rramalloc.errors import PluginError, UnsupportedError
@@ -19,7 +19,7 @@ from rramalloc.network.network import Network
 def export(
     network: NetworkLike,
     allocation: AllocationLike,
-    target: str,
+    target: str | Target,
     *,
     placement: PlacementLike | None = None,
     **given: Unpack[AllocationArguments],
@@ -32,7 +32,7 @@ def export(
     ----------
     network : a Network, a file, or the name of a shipped network
     allocation : an Allocation, its file, or copies by layer name
-    target : the tool, or csv, json; `discovery.target_names` lists them
+    target : the tool, or csv, json, or a function of yours from a Subject to a Bundle (docs/plugin.md)
     placement : of the allocation, for csv and json
     given : as in AllocationArguments, instead of what the placement or the allocation says
 
@@ -84,21 +84,22 @@ def export_check(
     return ExportCheck(network=NetworkId.of(source), tools=tuple(tools))
 
 
-def export_subject(subject: Subject, target: str) -> Export:
+def export_subject(subject: Subject, target: str | Target) -> Export:
     """Return the files of one target. Raises UnknownNameError, and as the target UnsupportedError."""
     make = target_function(target)
+    name = target_name(target)
     try:
         bundle = make(subject)
         if not bundle.blocks:
-            subject.refuse_modes(target)
+            subject.refuse_modes(name)
     except UnsupportedError:
         if not subject.is_plain:
             make(subject.plain)  # what it refuses with any mapping and bits comes first
         raise
     if subject.placement is not None and not bundle.places:
         remedies = "leave --placement out", "use --to csv or json"
-        raise UnsupportedError("placement", f"{target} places arrays itself", remedies)
-    return Export.of(target, NetworkId.of(subject.network), bundle)
+        raise UnsupportedError("placement", f"{name} places arrays itself", remedies)
+    return Export.of(name, NetworkId.of(subject.network), bundle)
 
 
 def subject_of(
