@@ -659,33 +659,23 @@ class Menu:
         It is 2**60 if a stage must take longer, or something take more than its limit.
         """
         if self.axes:
-            options = self._options(length)
-            chosen, arrays = cheapest_options(options, self.axes)
+            alike = self._steps_of_alike(length)
+            chosen, arrays = cheapest_options(_options_of(alike, self.axes), self.axes)
             if not chosen:
                 return self.smallest if length < 2**60 else self.with_length(
-                    np.full(len(options), length)
+                    np.full(len(alike), length)
                 ), arrays
-            stairs = [own[at] for own, at in zip(self.alike, chosen, strict=True)]
-            modes = [(own.block[step], own.copies[step]) for own in stairs for step in [own.step(length)]]
+            each = [some[at] for some, at in zip(alike, chosen, strict=True)]
+            modes = [(own.block[step], own.copies[step]) for own, step in each]
             return State(*np.array(modes, dtype=np.int64).T.copy()), arrays
         steps = self._steps(np.full(len(self.stages), length))
         longer = (self.stairs.length[steps] > length).any()
         return self._state(steps), 2**60 if longer else int(self.stairs.arrays[steps].sum())
 
-    def _options(self, length: int) -> list[list[Option]]:
-        """Return the least cost of every stage and each of its kinds and sensitivities that takes no longer.
-
-        One that must take longer is of no use.
-        """
-        every = list[list[Option]]()
-        for some in self.alike:
-            options = list[Option]()
-            for own in some:
-                step = own.step(length)
-                useless = (2**60, *(2**60 for _ in self.axes))
-                options.append(useless if step == len(own.arrays) else own.option(step, self.axes))
-            every.append(options)
-        return every
+    def _steps_of_alike(self, length: int) -> list[list[tuple[_AlikeStair, int]]]:
+        """Return the first step that takes no longer on the staircases of every stage that have one."""
+        every = [[(own, own.step(length)) for own in some] for some in self.alike]
+        return [[(own, step) for own, step in some if step < len(own.arrays)] for some in every]
 
     def with_length(self, length: Ints) -> State:
         """Return the cheapest modes for at most this length of every stage, or its shortest; bits priced."""
@@ -720,7 +710,7 @@ class Menu:
         menu = cls._joined(stages, axes, tuple(0.0 for _ in axes))
         if not axes:
             return menu
-        options = menu._options(menu.smallest_interval(problem))
+        options = _options_of(menu._steps_of_alike(menu.smallest_interval(problem)), axes)
         return cls._joined(stages, axes, prices_of_limits(options, axes)[0])
 
     @classmethod
@@ -778,6 +768,12 @@ class _AlikeStair(NamedTuple):
         cost = self.arrays[step : step + 1]
         kind, parts = np.array([self.kind]), np.array([self.sensitivity])
         return int(cost[0]), *(int(axis.amounts(kind, cost // self.weight, parts)[0]) for axis in axes)
+
+
+def _options_of(
+    steps: Sequence[Sequence[tuple[_AlikeStair, int]]], axes: Sequence[Axis]
+) -> list[list[Option]]:
+    return [[own.option(step, axes) for own, step in some] for some in steps]
 
 
 class _Kept(NamedTuple):

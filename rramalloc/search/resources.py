@@ -14,6 +14,7 @@ every axis. Source: docs/sources/model.md 16, 17 and 18.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
 from rramalloc.rounding import SAME_SUM
+from rramalloc.search.knapsack import Options, cheapest, dual
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit
 
@@ -32,13 +34,10 @@ PARTS = 2**44
 """Parts of the limit in which sensitivities are counted: sums of 2**14 stages stay within 64 bits."""
 MOST_PARTS = PARTS + 2**15
 """Parts that a sum may have: 2e-9 above the limit, for the rounding of every stage and of sums."""
-_MOST_STATES = 2**14
+_MOST_SUMS = 2**14
 """Sums kept of a stage; where there are more the least sum is bounded by prices, not known."""
-_MOST_STATES_OF_SEVERAL = 2**9
+_MOST_SUMS_OF_SEVERAL = 2**9
 """The same where several axes are limited: to compare them takes the square."""
-_ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after these
-_HALVINGS = 60  # bisection of the price: more than the 53 bits of a double
-_DEAREST = 2.0**60  # arrays for the limit: no stage takes so many
 _EXCESS = 2.0  # factor of the price for what is above the limit: at the price itself nothing is gained
 _LEAST_EXCESS = 0.1  # least price of the excess, in budgets for the limit
 
@@ -153,95 +152,30 @@ Option = tuple[int, ...]
 def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[list[int], int]:
     """Return the options with the least cost in sum within all limits, one a stage, and a bound of the sum.
 
-    No options and 2**60 if none keep to the limits. All sums are kept that no other one undercuts in cost and
-    on every axis (Nemhauser and Ullmann, Management Science 15, 1969).
+    No options and 2**60 if none keep to the limits.
     """
-    tables = [np.array(some, dtype=np.int64).reshape(len(some), 1 + len(axes)) for some in options]
-    if not all(len(own) for own in tables):
+    if not all(options):
         return [], 2**60
-    least = np.array([own[:, 1:].min(axis=0) for own in tables]).reshape(len(tables), len(axes))
-    spare, exact, history = np.array([axis.limit for axis in axes]) - least.sum(axis=0), True, list[Ints]()
-    if (spare < 0).any():
+    table = Options.of(options, [axis.limit for axis in axes])
+    chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else _MOST_SUMS_OF_SEVERAL)
+    if not len(chosen):
         return [], 2**60
-    sums = np.zeros((1, 1 + len(axes)), dtype=np.int64)
-    for own, fewest in zip(tables, least, strict=True):
-        beyond = np.column_stack([own[:, 0], own[:, 1:] - fewest])
-        sums = (sums[:, None, :] + beyond).reshape(-1, 1 + len(axes))
-        kept = _undominated(sums, np.flatnonzero((sums[:, 1:] <= spare).all(axis=1)))
-        if not len(kept):
-            return [], 2**60
-        most = _MOST_STATES if len(axes) < 2 else _MOST_STATES_OF_SEVERAL
-        if len(kept) > most:
-            exact, kept = False, kept[np.linspace(0, len(kept) - 1, most).astype(np.int64)]
-        history.append(kept)
-        sums = sums[kept]
-    chosen, at = list[int](), 0
-    for kept, own in zip(reversed(history), reversed(tables), strict=True):
-        before, option = divmod(int(kept[at]), len(own))
-        chosen.append(option)
-        at = before
-    cost = int(sums[0, 0])
-    return chosen[::-1], cost if exact else min(cost, prices_of_limits(options, axes)[1])
-
-
-def _undominated(sums: Ints, among: Ints) -> Ints:
-    """Return the rows that no other one undercuts in every column, the least of the first column first."""
-    order = among[np.lexsort(sums[among].T[::-1])]
-    if sums.shape[1] == 1:
-        return order[:1]
-    if sums.shape[1] == 2:
-        falling = np.minimum.accumulate(sums[order, 1])
-        return order[np.concatenate(([True], falling[1:] < falling[:-1]))]
-    kept = list[int]()
-    rest = sums[order, 1:]
-    best = np.zeros((0, rest.shape[1]), dtype=np.int64)
-    for place, row in enumerate(rest):  # of those before none costs more
-        if not (best <= row).all(axis=1).any():
-            best = np.vstack([best[~(row <= best).all(axis=1)], row])
-            kept.append(place)
-    return order[kept]
+    least = int(table.costs[chosen].sum())
+    places: list[int] = (chosen - table.first[:-1]).tolist()
+    return places, least if exact else min(least, _rounded_up(dual(table).bound))
 
 
 def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[Prices, int]:
-    """Return prices at which the cheapest options about keep to the limits, and the bound that they prove.
-
-    One price after the other is raised, by bisection, until its axis keeps to the limit, several times where
-    there are several: block coordinate ascent of the Lagrangian dual, of which every value is a bound.
-    """
-    first = np.cumsum([0, *map(len, options)])
-    table = np.array([own for some in options for own in some], dtype=np.float64)
-    cost, parts = table[:, 0], table[:, 1:] / np.array([max(axis.limit, 1) for axis in axes])
-
-    def cheapest(prices: Floats, axis: int) -> tuple[float, float]:
-        priced = cost + parts @ prices
-        least = np.minimum.reduceat(priced, first[:-1])
-        best = np.where(priced <= np.repeat(least, np.diff(first)), parts[:, axis], np.inf)
-        used = float(np.minimum.reduceat(best, first[:-1]).sum())
-        return float(least.sum() - prices.sum()), used
-
-    def exceeds(prices: Floats, axis: int, price: float) -> bool:
-        trial = prices.copy()
-        trial[axis] = price
-        return cheapest(trial, axis)[1] > 1.0
-
-    prices, bound = np.zeros(len(axes)), float(np.minimum.reduceat(cost, first[:-1]).sum())
-    for _ in range(1 if len(axes) == 1 else _ROUNDS_OF_PRICES):
-        for axis in range(len(axes)):
-            low, high = 0.0, 1.0
-            while exceeds(prices, axis, high) and high < _DEAREST:
-                low, high = high, 2.0 * high
-            for _ in range(_HALVINGS if exceeds(prices, axis, low) else 0):
-                middle = (low + high) / 2
-                if exceeds(prices, axis, middle):
-                    low = middle
-                else:
-                    high = middle
-            prices[axis] = high if exceeds(prices, axis, low) else low
-            bound = max(bound, cheapest(prices, axis)[0])
-    of_a_part = (prices / np.array([max(axis.limit, 1) for axis in axes])).tolist()
-    each = zip(of_a_part, axes, strict=True)
+    """Return prices at which the cheapest options about keep to the limits, and the bound that they prove."""
+    prices, bound = dual(Options.of(options, [axis.limit for axis in axes]))
+    each = zip(prices.tolist(), axes, strict=True)
     rounded = tuple(float(round(price)) if any(axis.per_array) else price for price, axis in each)
-    return rounded, int(np.ceil(bound * (1 - SAME_SUM)))
+    return rounded, _rounded_up(bound)
+
+
+def _rounded_up(bound: float) -> int:
+    """Return the least whole number that is no less than a bound but for its rounding."""
+    return math.ceil(bound * (1 - SAME_SUM))
 
 
 def tolls(price: float, amounts: Ints) -> Ints:

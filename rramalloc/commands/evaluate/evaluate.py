@@ -34,7 +34,9 @@ from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_range
-from rramalloc.search.sequential import LeastSum, StageChoices, useful_copies
+from rramalloc.rounding import SAME_SUM
+from rramalloc.search.knapsack import Options
+from rramalloc.search.sequential import LeastSum, useful_copies
 from rramalloc.search.work import Work
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
@@ -135,9 +137,10 @@ def propose(
         [_time_ns(task, count, chip) for task, counts in zip(tasks, useful, strict=True) for count in counts]
     )
     first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    choices = StageChoices(first, flat, (flat - least) * each, costs, arrays - minimum)
+    needed, room = ((flat - least) * each)[:, None], np.array([arrays - minimum])
+    options = Options(first, costs, needed, room, SAME_SUM)
     spread = float(costs.sum()) / len(costs)
-    chosen, proven = LeastSum(choices, Work(), step=max(1e-9, 1e-6 * spread)).run()
+    chosen, proven = LeastSum(options, Work(), step=max(1e-9, 1e-6 * spread)).run()
     copies, times = flat[chosen].tolist(), costs[chosen].tolist()
     name = f"best of {arrays} arrays"
     counts = dict(zip((task.name for task in tasks), copies, strict=True))
