@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from rramalloc.records import Record
+from rramalloc.timing.kernel import Timeline, critical_chain
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
 
@@ -40,30 +41,28 @@ class CriticalSegment(Record):
 
 def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     """Return the segments in order of time; each starts after the last batch of the one before."""
-    stage = int(timing.finish.argmax())
-    batch = int(timing.batches[stage]) - 1
-    path: list[CriticalSegment] = []
-    while True:
-        starts = timing.of_stage(stage)
-        # The segment goes back to the last batch that did not start right after the one before it.
-        pauses = np.flatnonzero(np.diff(starts[: batch + 1]) > timing.cycles[stage])
-        begin = int(pauses[-1]) + 1 if len(pauses) else 0
-        cause = _cause(timing, stage, begin)
-        pixel = (None, None) if cause is None else _last_pixel(timing, cause[0], cause[1])
+    copies, names, graph = timing.replication, timing.graph.names, timing.graph
+    timeline = Timeline(copies, timing.first, timing.starts, int(timing.handoff == "next"))
+    enters, leaves = np.empty((2, len(copies)), dtype=np.int64)
+    last = int(timing.finish.argmax())
+    critical_chain(graph.flat_binding, None, timing.cycles, timeline, last, False, enters, leaves)
+    path, cause = list[CriticalSegment](), None
+    for stage in np.flatnonzero(leaves >= 0).tolist():
+        starts, begin, end = timing.of_stage(stage), int(enters[stage]), int(leaves[stage] // copies[stage])
+        pixel = (None, None) if cause is None else _last_pixel(timing, cause, int(leaves[cause]))
         path.append(
             CriticalSegment(
-                stage=timing.graph.names[stage],
+                stage=names[stage],
                 start=int(starts[begin]),
-                finish=int(starts[batch]) + int(timing.delay[stage]),
-                batches=batch - begin + 1,
-                waits_for=None if cause is None else timing.graph.names[cause[0]],
+                finish=int(starts[end]) + int(timing.delay[stage]),
+                batches=end - begin + 1,
+                waits_for=None if cause is None else names[cause],
                 row=pixel[0],
                 column=pixel[1],
             )
         )
-        if cause is None:
-            return tuple(reversed(path))
-        stage, batch = cause[0], cause[1] // int(timing.replication[cause[0]])
+        cause = stage
+    return tuple(path)
 
 
 def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
@@ -107,25 +106,6 @@ def describe(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step
             f"{name} ({number_of(held[name], unit)})" for name in others
         )
     return text
-
-
-def _cause(timing: ExactTiming, stage: int, batch: int) -> tuple[int, int] | None:
-    """Return the (producer, block) that decided the start of a batch, None if the batch did not wait."""
-    start = int(timing.of_stage(stage)[batch])
-    # A batch at 0 waits for nothing, unless pixels can be used in the step that computes them.
-    if start == 0 and timing.handoff == "next":
-        return None
-    copies, edges = timing.replication, timing.graph.flat_binding
-    last = min((batch + 1) * int(copies[stage]), int(timing.graph.windows[stage])) - 1
-    for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
-        producer = int(edges.producer[edge])
-        block = int(edges.need[edges.offset[edge] + last])
-        if block >= 0:
-            ready = int(timing.of_stage(producer)[block // int(copies[producer])])
-            ready += int(timing.delay[producer]) + int(edges.lag[edge])
-            if ready == start:
-                return producer, block
-    return None
 
 
 def _last_pixel(timing: ExactTiming, stage: int, block: int) -> tuple[int, int]:

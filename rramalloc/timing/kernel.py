@@ -208,6 +208,48 @@ def batch_starts(
     return makespan
 
 
+@compiled
+def critical_chain(
+    edges: Any, shapes: Any, ticks: Any, timeline: Any, stage: int, eager: bool, enters: Any, leaves: Any
+) -> None:
+    """Follow batches that each start when the one before lets them, from the last of a stage to the start.
+
+    edges, shapes, ticks, timeline: as for `run_stage`, of a schedule that was timed; eager: go on to the
+    producer wherever a batch waits for it, else stay in a stage as long as possible. enters, leaves: int64 of
+    length n, written: the first batch and the last block of every stage on the chain, -1 for stages off it.
+    Producers come before their consumers, so each stage is on the chain at most once.
+    """
+    copies, begin, starts, delay = timeline
+    for i in range(len(copies)):
+        enters[i] = leaves[i] = -1
+    leave: Any = np.int64((edges.windows[stage] if shapes is None else shapes.total[stage]) - 1)
+    while stage >= 0:
+        d, before, needed = copies[stage], -1, leave
+        blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
+        period = NEXT_STEP if ticks is None else ticks[stage]
+        batch = leave // d
+        while before < 0:
+            time = starts[begin[stage] + batch]
+            follows = batch > 0 and starts[begin[stage] + batch - 1] + period == time
+            last = min((batch + 1) * d, blocks) - 1
+            for edge in range(edges.pointer[stage], edges.pointer[stage + 1] if eager or not follows else 0):
+                p = edges.producer[edge]
+                if shapes is None:
+                    block: Any = np.int64(edges.need[edges.offset[edge] + last])
+                else:
+                    block = np.int64(needed_block(edges, shapes, edge, stage, p, last))
+                until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
+                if block >= 0 and starts[begin[p] + block // copies[p]] + until_used == time:
+                    before, needed = p, block
+                    break
+            if not follows:
+                break
+            if before < 0:
+                batch -= 1
+        enters[stage], leaves[stage] = batch, leave
+        stage, leave = before, needed
+
+
 @thoroughly
 @compiled
 def makespans(

@@ -62,7 +62,7 @@ RETIME, TIME_ALL, UNDO, ACCEPT = map(
     called, (schedule.retime, schedule.time_all, schedule.undo, schedule.accept)
 )
 DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
-CHAIN, RAISED = called(climb.critical_chain), called(climb.raised)
+DROPS, RAISED = called(climb.drops_on_chain), called(climb.raised)
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
 DRAW, POTENTIALS, CHEAPEST = map(called, (draws.draw, cuts.potentials, prices._cheapest))
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
@@ -84,8 +84,8 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
     timing = simulate(graph, copies)
     assert makespan == timing.makespan
     assert held.finish.tolist() == timing.finish.tolist()
-    drops = np.zeros_like(copies)
-    CHAIN(flat, copies, held, makespan, drops)
+    enters, drops = np.zeros_like(copies), np.zeros_like(copies)
+    DROPS(flat, copies, held, makespan, enters, drops)
     for stage in range(len(windows)):
         more = copies.copy()
         RAISED(windows, copies, stage, more)
@@ -100,7 +100,7 @@ def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> No
         else:
             ACCEPT(held)
             copies, makespan = more, exact
-            CHAIN(flat, copies, held, makespan, drops)
+            DROPS(flat, copies, held, makespan, enters, drops)
         timing = simulate(graph, copies)
         for i, batches in enumerate(timing.batches.tolist()):
             begin = held.begin[i]

@@ -10,7 +10,7 @@ from rramalloc.compiled import compiled, compiled_part
 from rramalloc.ndarrays import Ints
 from rramalloc.search.kernels.limits import arrays_of, batches_of, copy_to, next_breakpoint
 from rramalloc.search.kernels.schedule import accept, retime, time_all, undo
-from rramalloc.timing.kernel import NEVER
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, critical_chain
 
 _WORK_PER_STAGE = 16
 """Work of choosing among the moves, in timed batches of every stage."""
@@ -19,42 +19,26 @@ _OVERRUN = 2
 
 
 @compiled_part
-def critical_chain(graph: Any, copies: Any, schedule: Any, makespan: int, drops: Any) -> None:
-    """Follow a chain of batches, each starting the step after the last, from the end back to step 0.
+def drops_on_chain(graph: Any, copies: Any, schedule: Any, makespan: int, enters: Any, drops: Any) -> None:
+    """Write the most steps that saving a batch in a stage alone can take off the makespan, -1 if none can.
 
-    drops: written, the most steps that saving a batch in a stage alone can take off the makespan: the chain
-    still goes through the windows at which it enters and leaves the stage. -1 for stages off the chain.
+    It can on a chain of batches that wait for each other: the chain still goes through the windows at which
+    it enters and leaves the stage. enters: int64 of length n, room for the batches at which it does.
     """
-    windows, starts, begin = graph.windows, schedule.starts, schedule.begin
-    i, out = 0, 0
-    for stage in range(len(windows)):
-        drops[stage] = -1
+    last: Any = np.int64(0)
+    for stage in range(len(copies)):
         if schedule.finish[stage] == makespan:
-            i, out = stage, windows[stage] - 1
-    while i >= 0:
-        # Only a breakpoint of ceil(W / d) saves a batch; copies between two of them cost arrays for nothing.
-        d, more = copies[i], next_breakpoint(windows[i], copies[i])
-        batch = out // d
-        before, enters, leaves = -1, 0, 0
-        while starts[begin[i] + batch] > 0:
-            time = starts[begin[i] + batch]
-            # The batch started when the one before it ended, so the stage itself holds it back, not an input.
-            if batch > 0 and starts[begin[i] + batch - 1] + 1 == time:
-                batch -= 1
-                continue
-            enters = min((batch + 1) * d, windows[i]) - 1
-            for edge in range(graph.pointer[i], graph.pointer[i + 1]):
-                window = graph.need[graph.offset[edge] + enters]
-                if window >= 0:
-                    p = graph.producer[edge]
-                    if starts[begin[p] + window // copies[p]] + 1 == time:
-                        before, leaves = p, window
-                        break
-            break
-        # With `more` copies the same windows are that many batches fewer apart: the saving cannot be larger.
-        drop = out // d - batch - (out // more - enters // more)
-        drops[i] = max(drops[i], 0) + max(0, drop)
-        i, out = before, leaves
+            last = stage
+    timeline = Timeline(copies, schedule.begin, schedule.starts, NEXT_STEP)
+    stays: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
+    critical_chain(graph, None, None, timeline, last, stays, enters, drops)
+    for i in range(len(copies)):
+        if drops[i] >= 0:
+            # Only a breakpoint of ceil(W / d) saves a batch; copies between two cost arrays for nothing.
+            out, d, more = drops[i], copies[i], next_breakpoint(graph.windows[i], copies[i])
+            entered = min((enters[i] + 1) * d, graph.windows[i]) - 1
+            # With `more` copies the same windows are that many batches fewer apart: no saving is larger.
+            drops[i] = max(0, out // d - enters[i] - (out // more - entered // more))
 
 
 @compiled_part
@@ -76,12 +60,13 @@ def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
 class Turn(NamedTuple):
     """A choice of the next move, with n stages: of the moves of single stages, and of all together, number n.
 
-    drops: most steps that each stage alone can save; cost: arrays of every move; promise: most steps that it
-    can save per array, -1 once it was timed; drop: float64, one value, the most that a timed one saves;
-    new: copies after a move.
+    drops: most steps that each stage alone can save, enters: room to work them out; cost: arrays of every
+    move; promise: most steps that it can save per array, -1 once it was timed; drop: float64, one value, the
+    most that a timed one saves; new: copies after a move.
     """
 
     drops: Any
+    enters: Any
     cost: Any
     promise: Any
     drop: Any
@@ -100,8 +85,8 @@ class Climb(NamedTuple):
     def of(cls, copies: Ints) -> Climb:
         """Return a climb that begins at these copies."""
         n = len(copies)
-        drops, cost, new = np.zeros((3, n + 1), dtype=np.int64)
-        turn = Turn(drops[:n], cost, np.zeros(n + 1), np.zeros(1), new[:n])
+        drops, enters, cost, new = np.zeros((4, n + 1), dtype=np.int64)
+        turn = Turn(drops[:n], enters[:n], cost, np.zeros(n + 1), np.zeros(1), new[:n])
         return cls(copies.copy(), copies.copy(), np.zeros(6, dtype=np.int64), turn)
 
 
@@ -150,7 +135,7 @@ def _most_promising(promise: Any) -> int:
 def _begin_turn(graph: Any, limits: Any, climb: Climb, schedule: Any) -> None:
     """Price the moves from the copies of a climb."""
     copies, at, turn, n = climb.copies, climb.at, climb.turn, len(climb.copies)
-    critical_chain(graph, copies, schedule, at[_MAKESPAN], turn.drops)
+    drops_on_chain(graph, copies, schedule, at[_MAKESPAN], turn.enters, turn.drops)
     turn.promise[n] = at[_MAKESPAN]
     _price_moves(graph.windows, limits, copies, turn)
     move = _most_promising(turn.promise)

@@ -22,7 +22,7 @@ from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_dead
 from rramalloc.search.kernels.draws import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, batch_starts, needed_block
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, Timeline, batch_starts, critical_chain
 from rramalloc.timing.stage_graph import FlatEdges
 
 # Shares of changes, cumulative: a draw below the first tries another block, and so on; the rest takes arrays
@@ -207,8 +207,8 @@ class MenuTables(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of the searches over a menu: what they show to timing, and states between two changes.
 
-    shapes, ticks: of the state that is timed; state, room, smooth, counts, first: by stage; changed: stages
-    that `retime` is to time again.
+    shapes, ticks: of the state that is timed; state, room, smooth, counts, leaves, first: by stage;
+    changed: stages that `retime` is to time again.
     """
 
     shapes: Any
@@ -219,6 +219,7 @@ class Scratch(NamedTuple):
     room: Any
     smooth: Any
     counts: Any
+    leaves: Any
     first: Any
     changed: Any
 
@@ -226,7 +227,7 @@ class Scratch(NamedTuple):
     def of(cls, edges: FlatEdges) -> Scratch:
         """For menus of a graph."""
         n = len(edges.height)
-        whole = np.empty((11, n), dtype=np.int64)
+        whole = np.empty((12, n), dtype=np.int64)
         return cls(
             Shapes(*whole[:6]),
             whole[6],
@@ -236,6 +237,7 @@ class Scratch(NamedTuple):
             whole[9],
             np.empty(n),
             whole[10],
+            whole[11],
             np.empty(n + 1, dtype=np.int64),
             np.zeros(n, dtype=np.bool_),
         )
@@ -488,45 +490,6 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
     return shortest, BATCH_NS * work
 
 
-@compiled_part
-def _critical_batches(
-    edges: Any, shapes: Any, ticks: Any, copies: Any, starts: Any, first: Any, eager: bool, counts: Any
-) -> None:
-    """Batches of every stage on one chain of batches that wait for each other from time 0 to the end.
-
-    eager: go on to the producer wherever a batch waits for it, else stay in the stage as long as possible.
-    """
-    n = len(copies)
-    i: Any = np.int64(0)
-    batch, end = i, i
-    for stage in range(n):
-        counts[stage] = 0
-        finish = starts[first[stage + 1] - 1] + ticks[stage]
-        if finish >= end:
-            i, batch, end = stage, first[stage + 1] - first[stage] - 1, finish
-    while True:
-        counts[i] += 1
-        time = starts[first[i] + batch]
-        if time == 0:
-            break
-        behind = batch > 0 and starts[first[i] + batch - 1] + ticks[i] == time
-        if behind and not eager:
-            batch -= 1
-            continue
-        last = min((batch + 1) * copies[i], shapes.total[i]) - 1
-        found = False
-        for edge in range(edges.pointer[i], edges.pointer[i + 1]):
-            p = edges.producer[edge]
-            needed = needed_block(edges, shapes, edge, i, p, last)
-            if needed >= 0:
-                used_from = starts[first[p] + needed // copies[p]] + ticks[p] + edges.lag[edge]
-                if used_from == time:
-                    i, batch, found = p, needed // copies[p], True
-                    break
-        if not found:
-            batch -= 1
-
-
 @compiled_inline
 def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: Any) -> tuple[int, float]:
     """Climb the staircases from `current` along critical chains: (makespan, nanoseconds).
@@ -536,7 +499,8 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
     after `most_work`; the makespan is that of the last state timed, the fastest that fits is in `best`.
     """
     blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
-    starts, first, counts, n = scratch.schedule.starts, scratch.first, scratch.counts, len(current.block)
+    starts, first, n = scratch.schedule.starts, scratch.first, len(current.block)
+    enters, leaves = scratch.counts, scratch.leaves
     show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
@@ -549,14 +513,19 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
             _save(current, best)
         if makespan <= run.target:
             break
-        _critical_batches(edges, shapes, ticks, current.copies, starts, first, eager, counts)
+        last: Any = np.int64(0)
+        for stage in range(n):
+            if starts[first[stage + 1] - 1] + ticks[stage] == makespan:
+                last = stage
+        timeline = Timeline(current.copies, first, starts, NEXT_STEP)
+        critical_chain(edges, shapes, ticks, timeline, last, eager, enters, leaves)
         eager = not eager
         step, most_saved = 0, 0.0
         chosen: Any = np.int64(-1)
         for i in range(n):
-            if counts[i] == 0:
+            if leaves[i] < 0:
                 continue
-            time = counts[i] * ticks[i]
+            time = (leaves[i] // current.copies[i] - enters[i] + 1) * ticks[i]
             length = (first[i + 1] - first[i]) * ticks[i]
             own = arrays_of_mode(blocks, current.block[i], current.copies[i])
             begin = step_with(stairs, menu.climbed + i, length - 1)
