@@ -27,10 +27,11 @@ from rramalloc.commands.chiplet.description import (
     entry,
     read_description,
 )
-from rramalloc.commands.chiplet.places import Hops, Submesh, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.places import Submesh, Units, hops_of_pairs, hops_of_sets
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.links import Loads
+from rramalloc.commands.place.mesh import Hops
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
 from rramalloc.commands.place.transfer import Ways
 from rramalloc.errors import SpecError
@@ -279,7 +280,7 @@ class _Pricing:
         communication = routing = 0.0
         if self._reduced(name):
             hops = self._hops_of_sets(self._units[name], self._units[name].last)
-            routing = hops.cycles(entry(operator.transfers, operator.strategy), self._chip)
+            routing = self._routing(hops, entry(operator.transfers, operator.strategy))
         if operator.latency is not None:
             communication = operator.latency[operator.strategy]
         elif operator.bytes is not None:
@@ -287,6 +288,9 @@ class _Pricing:
             communication = moved_cycles(operator.bytes[operator.strategy], self._chip, where, one=one)
         compute = compute_cycles(operator, operator.strategy, self._chip, where)
         return OperatorCost.of(compute, communication, routing)
+
+    def _routing(self, hops: Hops, transfers: int) -> float:
+        return hops.mean(*self._chip.hop_cycles, transfers)
 
     def _reduced(self, name: str) -> bool:
         """Return True if the result of an operator is in its last unit alone."""
@@ -312,7 +316,7 @@ class _Pricing:
             communication = table[row][column]
         if edge.bytes is not None:
             communication = moved_cycles(communication, self._chip, place, one=not hops.between)
-        return EdgeCost.of(edge.source, edge.to, communication, hops.cycles(edge.transfers, self._chip))
+        return EdgeCost.of(edge.source, edge.to, communication, self._routing(hops, edge.transfers))
 
     def _hops(self, edge: ChipletEdge, place: str) -> Hops:
         if edge.pairs is not None:
@@ -384,13 +388,13 @@ def placed_cost(
     for way, size_bytes, p, c in zip(
         ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
     ):
-        producer, consumer, loads, moved = own.names[p], own.names[c], Loads(), way.moved()
+        producer, consumer, loads, hops = own.names[p], own.names[c], Loads(), way.hops()
         way.onto(loads, size_bytes)  # of the slowest link, with no other traffic
         tile = given("bandwidth_tile_gb_s", needed=any(key is not None for key in loads.of_key))
         carried = way.slowest_ns(loads, tile, given("bandwidth_chip_gb_s", needed=None in loads.of_key))
-        inside = given("hop_ns_tile", needed=moved.inside > 0) or 0.0
-        between = given("hop_ns_chip", needed=moved.between > 0) or 0.0
-        routed = batches[producer] * moved.mean_ns(inside, between)
+        inside = given("hop_ns_tile", needed=hops.inside > 0) or 0.0
+        between = given("hop_ns_chip", needed=hops.between > 0) or 0.0
+        routed = batches[producer] * hops.mean(inside, between)
         if p == c:
             costs[producer] = OperatorCost.of(costs[producer].compute, carried, routed)
         else:

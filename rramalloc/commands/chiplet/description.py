@@ -100,6 +100,11 @@ class ChipletChip(Record):
         """Units of all chiplets."""
         return self.chiplets[0] * self.chiplets[1] * self.units[0] * self.units[1]
 
+    @property
+    def hop_cycles(self) -> tuple[float, float]:
+        """Cycles of a hop inside a chiplet, and of one between chiplets."""
+        return self.hop_cycles_inside, self.hop_cycles_between
+
     def holds(self, unit: Unit) -> bool:
         """Return True if there is such a unit."""
         return all(

@@ -7,17 +7,17 @@ Source: docs/sources/companions.md 2.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rramalloc.commands.chiplet.description import ChipletChip, ChipletOperator, Place, Unit
+from rramalloc.commands.place.mesh import Hops
 from rramalloc.errors import SpecError
 from rramalloc.ndarrays import Bools, Floats, Ints
 
@@ -25,19 +25,6 @@ MOST_UNITS = 4096
 """Units at most of a chip whose places are listed: each place takes a bit for each unit."""
 MOST_PLACES = 2400
 """Listed at most: the hops between any two of them take 8 bytes each."""
-
-
-class Hops(NamedTuple):
-    """Sums over pairs of units. inside, between: hops in and between chiplets; moving: pairs that differ."""
-
-    inside: int
-    between: int
-    moving: int
-
-    def cycles(self, transfers: int, chip: ChipletChip) -> float:
-        """Return h1 * r1 + h2 * r2, h = transfers * hops / pairs that move; 0 if none does."""
-        hops = self.inside * chip.hop_cycles_inside + self.between * chip.hop_cycles_between
-        return transfers * hops / self.moving if self.moving else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +40,19 @@ class Units:
         return Units(self.chip, frozenset([max(self.members)]))
 
     @cached_property
-    def lines(self) -> tuple[Mapping[int, int], ...]:
-        """Units by row and by column in the mesh of all units."""
-        return tuple(Counter(self.chip.along(unit, axis) for unit in self.members) for axis in (0, 1))
+    def lines(self) -> Lines:
+        """How many units lie on every line."""
+        chip, units = self.chip, np.array(sorted(self.members), dtype=np.int64).reshape(-1, 4)
+        in_mesh = units[:, :2] * chip.units + units[:, 2:]
+        extents = (*np.multiply(chip.chiplets, chip.units), *chip.chiplets)
+        return tuple(
+            np.bincount(line, minlength=extent)[None].astype(np.float64)
+            for line, extent in zip((*in_mesh.T, *units[:, :2].T), extents, strict=True)
+        )
 
-    @cached_property
-    def chiplets(self) -> tuple[Mapping[int, int], ...]:
-        """Units by row and by column of their chiplet."""
-        return tuple(Counter(unit[0][axis] for unit in self.members) for axis in (0, 1))
+
+Lines = tuple[Floats, ...]
+"""Units on rows and columns of the mesh of all units, then of the mesh of chiplets: shape (sets, lines)."""
 
 
 def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[Unit, Unit]]) -> Hops:
@@ -75,22 +67,26 @@ def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[Unit, Unit]]) -> Hops
 
 def hops_of_sets(sources: Units, destinations: Units) -> Hops:
     """Return the hops of all pairs of a source and a destination, without listing them."""
-    steps = sum(map(_distances, sources.lines, destinations.lines))
-    crossed = sum(map(_distances, sources.chiplets, destinations.chiplets))
+    inside, between = (int(hops[0, 0]) for hops in _hops_of_lines(sources.lines, destinations.lines))
     still = len(sources.members & destinations.members)
-    return Hops(steps - crossed, crossed, len(sources.members) * len(destinations.members) - still)
+    return Hops(inside, between, len(sources.members) * len(destinations.members) - still)
 
 
-def _distances(here: Mapping[int, int], there: Mapping[int, int]) -> int:
-    """Sum of |a - b| over all pairs: each gap between places counts for the pairs on its two sides."""
-    all_here, all_there = sum(here.values()), sum(there.values())
-    before_here = before_there = total = 0
-    for place, following in pairwise(sorted({*here, *there})):
-        before_here += here.get(place, 0)
-        before_there += there.get(place, 0)
-        apart = before_here * (all_there - before_there) + before_there * (all_here - before_here)
-        total += apart * (following - place)
-    return total
+def _hops_of_lines(here: Lines, there: Lines) -> tuple[Floats, Floats]:
+    """Return the hops inside and between chiplets, of all pairs of units of two sets, for every two sets."""
+    rows, columns, chiplet_rows, chiplet_columns = map(_apart, here, there)
+    between = chiplet_rows + chiplet_columns
+    return rows + columns - between, between
+
+
+def _apart(here: Floats, there: Floats) -> Floats:
+    """Return the sum of |a - b| over all pairs: each cut between lines counts for the pairs on its two sides.
+
+    here, there: shapes (k, lines) and (l, lines); the result has shape (k, l).
+    """
+    before, after = (np.cumsum(each, axis=1) for each in (here, there))
+    apart: Floats = before @ (after[:, -1:] - after).T + (before[:, -1:] - before) @ after.T
+    return apart
 
 
 class Submesh(NamedTuple):
@@ -161,13 +157,6 @@ def _positions(size: Place, within: Place) -> Iterator[Place]:
     return _cells((0, 0), (within[0] - size[0] + 1, within[1] - size[1] + 1))
 
 
-class Hopped(NamedTuple):
-    """Between two places: mean cycles of hops a transfer takes, and whether all stays in one chiplet."""
-
-    cycles: Floats
-    within: Bools
-
-
 @dataclass(frozen=True, eq=False)
 class Places:
     """Submeshes of a chip with the hops between them; behind them is nowhere, which has no units and no hops.
@@ -225,34 +214,34 @@ class Places:
         return np.array([submesh is None or submesh.chiplets == (1, 1) for submesh in self.index])
 
     @cached_property
-    def hops(self) -> Hopped:
-        """Hops from all units of every place, and behind these from its last unit alone, to every place."""
+    def _hops(self) -> tuple[Floats, Bools]:
+        """Hops from all units of every place, and behind these from its last unit alone, to every place.
+
+        The mean cycles that they take in a transfer, and whether all stays in one chiplet.
+        """
         behind = np.cumsum(self.members[:, ::-1], axis=1)[:, ::-1]
         last = self.members * (behind == 1)  # units are numbered by chiplet, so the largest is last
-        alls, lasts = self._hopped(self.members), self._hopped(last)
-        return Hopped(
-            np.concatenate([alls.cycles, lasts.cycles]), np.concatenate([alls.within, lasts.within])
-        )
-
-    def _hopped(self, sources: npt.NDArray[np.float32]) -> Hopped:
-        shape = (-1, *self.chip.chiplets, *self.chip.units)
-        here, there = sources.reshape(shape), self.members.reshape(shape)
-        steps, crossed = (
-            _apart(here.sum(first), there.sum(first)) + _apart(here.sum(second), there.sum(second))
-            for first, second in (((2, 4), (1, 3)), ((2, 3, 4), (1, 3, 4)))
-        )
+        sources = np.concatenate([self.members, last])
+        inside, between = _hops_of_lines(self._lines(sources), self._lines(self.members))
         pairs = np.outer(sources.sum(axis=1), self.members.sum(axis=1)) - sources @ self.members.T
+        of_inside, of_between = self.chip.hop_cycles
         moving = np.maximum(pairs, 1).astype(np.float64)
-        inside, between = self.chip.hop_cycles_inside, self.chip.hop_cycles_between
-        return Hopped(((steps - crossed) * inside + crossed * between) / moving, crossed == 0)
+        return (inside * of_inside + between * of_between) / moving, between == 0
 
+    @property
+    def cycles(self) -> Floats:
+        """Mean cycles of hops of a transfer: from places, then from their last units (rows), to places."""
+        return self._hops[0]
 
-def _apart(here: npt.NDArray[np.float32], there: npt.NDArray[np.float32]) -> Floats:
-    """Sum of |a - b| over all pairs of lines; shapes (places, lines) or (places, chiplets, lines in it)."""
-    one, other = (each.reshape(len(each), -1).astype(np.float64) for each in (here, there))
-    lines = np.arange(one.shape[1])
-    apart: Floats = one @ np.abs(lines[:, None] - lines).astype(np.float64) @ other.T
-    return apart
+    @property
+    def within(self) -> Bools:
+        """Whether all stays in one chiplet, of the same shape as `cycles`."""
+        return self._hops[1]
+
+    def _lines(self, sources: npt.NDArray[np.float32]) -> Lines:
+        cells = sources.reshape(-1, *self.chip.chiplets, *self.chip.units).astype(np.float64)
+        sums = ((2, 4), (1, 3), (2, 3, 4), (1, 3, 4))
+        return tuple(cells.sum(axes).reshape(len(cells), -1) for axes in sums)
 
 
 def _spread(some: Sequence[Submesh], count: int) -> list[Submesh]:

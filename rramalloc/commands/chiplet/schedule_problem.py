@@ -26,7 +26,7 @@ MOST_OPERATORS = 1000
 
 
 class OperatorOptions(NamedTuple):
-    """Strategy, place and cost of every option of an operator; result: row of `Places.hops` of its result."""
+    """Strategy, place and cost of every option of an operator; result: its row of `Places.cycles`."""
 
     strategy: Ints
     place: Ints
@@ -83,7 +83,7 @@ class ScheduleProblem:
             place, pairs = f"{where}: edges[{number}]", None
             if edge.pairs is not None:
                 hops = hops_of_pairs(chip, edge.pairs)
-                pairs = (hops.cycles(1, chip), hops.between == 0)
+                pairs = (hops.mean(*chip.hop_cycles), hops.between == 0)
             elif edge.transfers:
                 _check_placed(description, edge, place)
             strategies = len(sizes[edge.source]), len(sizes[edge.to])
@@ -127,7 +127,7 @@ class ScheduleProblem:
             cycles, within = link.pairs
         else:
             at = source.result[here][:, None], to.place[there]
-            cycles, within = self.places.hops.cycles[at], self.places.hops.within[at]
+            cycles, within = self.places.cycles[at], self.places.within[at]
         which = np.asarray(within, dtype=np.intp)
         moved: Floats = link.tables[which, source.strategy[here][:, None], to.strategy[there]]
         return link.transfers * cycles + moved
@@ -222,7 +222,7 @@ def _options(
         if entry(operator.reduce_to, strategy) == "last":
             # hops are counted from all units to the last one; there and back are equally far
             result = at + len(places.index)
-            cost += entry(operator.transfers, strategy) * places.hops.cycles[result, at]
+            cost += entry(operator.transfers, strategy) * places.cycles[result, at]
         parts.append((np.full(len(at), strategy), at, cost, result))
     joined = OperatorOptions(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     if not len(joined.cost):

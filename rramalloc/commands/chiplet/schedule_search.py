@@ -99,7 +99,8 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     for strategy in np.unique(to.strategy):
         columns = np.flatnonzero(to.strategy == strategy)
         hopped = np.empty((2, len(rows)))
-        nearest(*problem.places.hops, rows, to.place[columns], below[columns], float(link.transfers), hopped)
+        places, transfers = problem.places, float(link.transfers)
+        nearest(places.cycles, places.within, rows, to.place[columns], below[columns], transfers, hopped)
         values = hopped[:, at] + link.tables[:, source.strategy, strategy]
         message = np.minimum(message, values.min(axis=0))
     return message

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,18 @@ class Mesh:
         """Return every tile of every chip, shape (count, 4)."""
         grids = np.indices((*self.chips, *self.tiles), dtype=np.int64)
         return grids.reshape(4, -1).T.copy()
+
+
+class Hops(NamedTuple):
+    """Sums over pairs of places. inside, between: hops in and between chips; moving: pairs that differ."""
+
+    inside: int
+    between: int
+    moving: int
+
+    def mean(self, inside: float, between: float, transfers: int = 1) -> float:
+        """Return what hops of transfers take by what a hop takes, on average over the pairs that differ."""
+        return transfers * (self.inside * inside + self.between * between) / max(self.moving, 1)
 
 
 def hops_apart(one: Ints, other: Ints) -> tuple[Ints, Ints]:

@@ -30,24 +30,12 @@ from rramalloc.commands.place.links import (
     routes,
     single_routes,
 )
-from rramalloc.commands.place.mesh import Site, hops_apart
+from rramalloc.commands.place.mesh import Hops, Site, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import Transfer
-
-
-class Moved(NamedTuple):
-    """Hops over all pairs of arrays that something is sent between; moving: pairs in different tiles."""
-
-    inside: int
-    between: int
-    moving: int
-
-    def mean_ns(self, inside_ns: float, between_ns: float) -> float:
-        """Time of the hops of a pair that moves, on average."""
-        return (self.inside * inside_ns + self.between * between_ns) / max(self.moving, 1)
 
 
 @dataclass(eq=False)
@@ -81,12 +69,12 @@ class Way:
         for route in self.routes:
             loads.add(route, size_bytes / self.shares)
 
-    def moved(self) -> Moved:
-        """Return the hops and bytes moved over all pairs."""
+    def hops(self) -> Hops:
+        """Return the hops over all pairs of arrays that something is sent between."""
         found = np.zeros(3, dtype=np.int64)
         for inside, between, pairs in self.find_hops():
             found += ((inside * pairs).sum(), (between * pairs).sum(), pairs[inside + between > 0].sum())
-        return Moved(*found.tolist())
+        return Hops(*found.tolist())
 
     def longest_ns(self, inside_ns: float, between_ns: float) -> float:
         """Time of the hops of the pair that is farthest apart."""

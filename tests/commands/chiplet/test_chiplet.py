@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from rramalloc.commands.chiplet.cost import ChipletCost, Work, chiplet_cost, described_cost, systolic_cycles
 from rramalloc.commands.chiplet.description import ChipletChip, Description, Unit
-from rramalloc.commands.chiplet.places import Hops, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.places import Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.place.mesh import Hops
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.records import parse
 

@@ -175,10 +175,10 @@ def test_hops_between_places_are_those_of_routing() -> None:
     assert len(units) == len(set(places.submeshes)) == 4 * 3 * 6 + (4 + 1) * 6
     for here, there in random.integers(len(units), size=(200, 2)).tolist():
         hops = hops_of_sets(units[here], units[there])
-        assert places.hops.cycles[here, there] == pytest.approx(hops.cycles(1, chip))
-        assert places.hops.within[here, there] == (hops.between == 0)
+        assert places.cycles[here, there] == pytest.approx(hops.mean(*chip.hop_cycles))
+        assert places.within[here, there] == (hops.between == 0)
         last = hops_of_sets(units[here].last, units[there])
-        assert places.hops.cycles[len(places.index) + here, there] == pytest.approx(last.cycles(1, chip))
+        assert places.cycles[len(places.index) + here, there] == pytest.approx(last.mean(*chip.hop_cycles))
 
 
 def test_the_resnext_block() -> None:
