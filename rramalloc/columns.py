@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 Kind = Literal["text", "int", "float", "percent"]
 _OPTIONAL = frozenset(
-    "fold block kind cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2 "
+    "fold block kind kinds cycles utilisation weight_bits input_bits energy_pj edp against_value area_um2 "
     "input_cycles reads conversions read_ns converter_ns array_ns memory_ns transfer_ns step_ns binds".split()
 )
 """Fields whose columns tables omit where no row has a value."""

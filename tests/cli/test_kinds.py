@@ -56,9 +56,11 @@ def test_what_knows_of_one_kind_says_so(words: str) -> None:
     ],
 )
 def test_tables_have_the_arrays_of_every_kind(words: str) -> None:
-    shown = run(*words.split(), "-q")
+    shown = run(*words.split(), "-q", "-o", "result.json", "--figure", "figure.svg")
     assert shown.code == 0, shown.err
     assert "small 1, large 1" in shown.out
+    assert run("report", "result.json", "-o", "page.html", "-q").code == 0
+    assert "small 1, large 1" in Path("page.html").read_text()
 
 
 @pytest.mark.usefixtures("files")

@@ -108,6 +108,13 @@ class ParetoFront(ResultRecord):
     warnings: tuple[str, ...] = ()
 
     @property
+    def least_arrays(self) -> int:
+        """Arrays with every layer stored once; of several kinds those of the first point."""
+        if self.minimum is not None or not self.points:
+            return self.minimum or 0
+        return self.points[0].arrays
+
+    @property
     def mean_gap(self) -> float:
         """Mean of the gaps of all points."""
         return sum(point.gap for point in self.points) / len(self.points)
@@ -118,8 +125,7 @@ class ParetoFront(ResultRecord):
         return FrontPlots(self)
 
     def _headline(self) -> tuple[str, str]:
-        least = self.points[0].arrays if self.minimum is None else self.minimum
-        words = f"{counted(len(self.points), 'point')} from {least:,} to {self.budget:,} arrays"
+        words = f"{counted(len(self.points), 'point')} from {self.least_arrays:,} to {self.budget:,} arrays"
         return (
             self.network.name,
             f"{words}, {self.proven:,} proven{self.coverage.extent if self.coverage else ''}",

@@ -37,7 +37,7 @@ def front_section(front: ParetoFront, detail: Detail) -> Section:
     points = front.points
     facts = [
         Fact("Points", f"{len(points):,}", f"{front.proven:,} proven"),
-        Fact("Arrays", f"{front.minimum:,} to {front.budget:,}", "least to budget"),
+        Fact("Arrays", f"{front.least_arrays:,} to {front.budget:,}", "least to budget"),
     ]
     blocks: list[Block] = []
     limit = ""
@@ -141,7 +141,7 @@ def _table(front: ParetoFront, detail: Detail) -> Table:
     columns = columns_of(
         (f"{_capital(front.against)} [{front.against_unit}] float=across, " if pair else "")
         + f"Arrays int, {_capital(front.objective)} [{front.unit}] {number}=value, Lower bound {number}, "
-        "Gap percent, Makespan int, Interval int"
+        "Gap percent, Kinds, Makespan int, Interval int"
     )
     return table("Points of the front", columns, front.points, detail)
 
