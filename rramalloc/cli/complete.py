@@ -8,22 +8,25 @@ from pkgutil import resolve_name
 Completion = Callable[[str], list[str]]
 
 
-def _of(home: str) -> Completion:
+def names_of(home: str) -> Completion:
     """Return a completion over the names that a function gives, "module:function"; where none fits, the shell
     completes files."""
     return lambda incomplete: _beginning(incomplete, resolve_name(f"rramalloc.{home}")())
+
+
+def one_of(*names: str) -> Completion:
+    """Return a completion over these names."""
+    return lambda incomplete: _beginning(incomplete, names)
 
 
 def _beginning(incomplete: str, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-networks = _of("network.shipped:shipped_names")
-presets = _of("hardware.preset_files:preset_names")
-methods = _of("methods.registry:method_names")
-targets = _of("commands.export.discovery:target_names")
-simulators = _of("commands.tune.simulators:simulator_names")
-schemas = _of("schemas:schema_names")
+networks = names_of("network.shipped:shipped_names")
+presets = names_of("hardware.preset_files:preset_names")
+methods = names_of("methods.registry:method_names")
+schemas = names_of("schemas:schema_names")
 
 
 def method_lists(incomplete: str) -> list[str]:
@@ -31,8 +34,3 @@ def method_lists(incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [f"{before}{comma}{name}" for name in methods(last) if name not in taken]
-
-
-def devices(incomplete: str) -> list[str]:
-    """Return the kinds of devices."""
-    return _beginning(incomplete, ("onnxruntime", "simulated", "replay:"))

@@ -5,31 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import note
-from rramalloc.cli.parameters import PANEL_OF, PANELS
+from rramalloc.cli.parameters import Panel, Value
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
 from rramalloc.room import installed, rooms
 
-_FIGURES = ("figure", "convergence")
-_OUTPUTS = frozenset(
-    "output out bits_network samples load performance description propose onnx store".split()
-).union(_FIGURES)
-"""Parameters that name a file or folder to write; any other that names a file is read."""
-
-_PLUGINS = {
-    **dict.fromkeys(("method", "methods", "baselines"), "rramalloc.methods"),
-    "to": "rramalloc.exports",
-    "simulator": "rramalloc.simulators",
-}
-"""Parameters that take names of other packages' entry points, and the group of those."""
 SEVERAL_FILES = "FILE..."
 """Name of the value of an option that takes files up to the next option."""
 _TYPE = re.compile(r" <(str|list\[str\])>")
@@ -70,17 +58,17 @@ class Command(_WholeSentence, TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the parameters by panels, with plugins beside the methods and without Python's types."""
-        panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        panels |= {panel: [] for panel in get_args(Panel)}
         for parameter in self.get_params(ctx):
             usage, words = parameter.get_help_record(ctx) or ("", "")
-            group = _PLUGINS.get(str(parameter.name)) if parameter.metavar else None
+            group = _value(parameter).plugins
             others = ", ".join(sorted(foreign(group))) if group else ""
             words += f"  Of other packages: {others}." if others else ""
-            panel = PANEL_OF.get(str(parameter.name).strip("_"), "Options")
+            panel = "Output" if parameter.name == "help" else getattr(parameter, "rich_help_panel", None)
             if parameter.param_type_name == "argument":
                 panel = "Arguments"
-            words = _WHOLE.sub(r"\1", words)
-            panels["Output" if parameter.name == "help" else panel].append((_TYPE.sub("", usage), words))
+            panels[panel or "Options"].append((_TYPE.sub("", usage), _WHOLE.sub(r"\1", words)))
         for panel, rows in panels.items():
             if rows:
                 with formatter.section(panel):
@@ -97,23 +85,29 @@ class Command(_WholeSentence, TyperCommand):
         """Run the command."""
         outputs: dict[str, str] = {}
         inputs: list[object] = []
-        for parameter in self.params:
-            value = ctx.params.get(str(parameter.name))
-            if parameter.name not in _OUTPUTS:
+        written = [(own, ctx.params.get(str(own.name))) for own in self.params if _value(own).writes]
+        for own in self.params:
+            value = ctx.params.get(str(own.name))
+            if not _value(own).writes:
                 inputs += value if isinstance(value, list | tuple) else [value]
             elif value is not None:
-                option = parameter.opts[0]
-                outputs[option if option.startswith("-") else str(parameter.metavar)] = str(value)
+                option = own.opts[0]
+                outputs[option if option.startswith("-") else str(own.metavar)] = str(value)
         check_outputs(outputs, [text for text in inputs if isinstance(text, str)])
-        for parameter in self.params:
-            if parameter.name in _OUTPUTS and "DIR" not in str(parameter.metavar):
-                check_writable(ctx.params.get(str(parameter.name)))
-        for name in _FIGURES:
-            if ctx.params.get(name) is not None:
+        for own, path in written:
+            if "DIR" not in str(own.metavar):
+                check_writable(path)
+        for own, path in written:
+            if _value(own).writes == "figure" and path is not None:
                 from rramalloc.chart import figure_format
 
-                figure_format(ctx.params[name])
+                figure_format(path)
         return super().invoke(ctx)
+
+
+def _value(parameter: Any) -> Value:
+    """Return what is known of the values of a parameter."""
+    return parameter.metavar if isinstance(parameter.metavar, Value) else Value("")
 
 
 class Group(_WholeSentence, TyperGroup):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, get_origin
 
 import typer
 
@@ -22,9 +22,47 @@ _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 Command = TypeVar("Command", bound=Callable[..., None])
 Format = Literal["table", "json", "csv"]
 """Output formats of a result."""
+Panel = Literal["Problem", "Goal", "Search", "Output"]
+"""Part of a command's help."""
+Written = Literal["file", "figure"]
+"""What a value names that the command writes; a figure by the end of its name."""
 Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
 """Help of each parameter: the name that it calls the value (None: by its type), a sentence, and a callback.
 """
+
+
+class Value(str):
+    """Word by which help calls a value, with what else is known of the values of an option.
+
+    option: its name, where that does not follow from the parameter's; unit: of numbers that may be given in
+    others, "" for shares; completion: of a shell; plugins: group of entry points whose names it takes too;
+    writes: what the command writes there.
+    """
+
+    option: str
+    unit: str | None
+    completion: complete.Completion | None
+    plugins: str
+    writes: Written | None
+
+    def __new__(
+        cls,
+        word: str,
+        *,
+        option: str = "",
+        unit: str | None = None,
+        completion: complete.Completion | None = None,
+        plugins: str = "",
+        writes: Written | None = None,
+    ) -> Self:
+        """Return the word with what is known."""
+        value = super().__new__(cls, word)
+        value.option = option
+        value.unit = unit
+        value.completion = completion
+        value.plugins = plugins
+        value.writes = writes
+        return value
 
 
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
@@ -87,31 +125,42 @@ def _whole(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(","))) if _NUMBERS.fullmatch(text) else ()
 
 
-_SHARED: Help = {
-    "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped network's name."),
-    "allocation": ("FILE", 'Allocation, or {"replication": {...}, "block": {...}}.'),
-    "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
-    "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
-    "set_values": ("SECTION.FIELD=VALUE", "Replace a value of the hardware, e.g. timing.adc_ns=2."),
-    "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),
-    "host": ("LAYER", "Leave layers to the host, by name or pattern; can be repeated."),
-    "mapping": (None, "How weights lie on crossbars."),
-    "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
-    "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
-    "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
-    "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
-    "output_format": (None, "How the result is printed."),
-    "output": ("FILE", "Also write the result as JSON."),
-    "seed": ("N", "Seed of the search."),
-    "work": ("N", "Effort of the search at most, in units of 0.05 s of a core."),
-    "time_limit_s": ("S", "Stop by the clock, e.g. 30s: machine-dependent."),
-    "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
-    "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
-    "at_most": ("QUANTITY=X", "Limit, e.g. area_um2=2mm2, energy_pj=5uJ, power_mw=2W, latency_ns=1ms."),
-    "copies": ("LAYER=N|A..B", "Hold or limit the copies of layers, e.g. conv1=4."),
-    "copies_divide": (None, "Only divisors of the output's width, or of its windows, as copies."),
-    "quiet": (None, "No progress and no notes on stderr."),
+SECONDS = Value("S", unit="s")
+_PANELS: Mapping[Panel, Help] = {
+    "Problem": {
+        "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped network's name."),
+        "allocation": ("FILE", 'Allocation, or {"replication": {...}, "block": {...}}.'),
+        "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
+        "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
+        "set_values": ("SECTION.FIELD=VALUE", "Replace a value of the hardware, e.g. timing.adc_ns=2."),
+        "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),
+        "host": ("LAYER", "Leave layers to the host, by name or pattern; can be repeated."),
+        "mapping": (None, "How weights lie on crossbars."),
+        "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
+        "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
+        "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
+        "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
+        "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
+    },
+    "Goal": {
+        "at_most": ("QUANTITY=X", "Limit, e.g. area_um2=2mm2, energy_pj=5uJ, power_mw=2W, latency_ns=1ms."),
+        "copies": ("LAYER=N|A..B", "Hold or limit the copies of layers, e.g. conv1=4."),
+        "copies_divide": (None, "Only divisors of the output's width, or of its windows, as copies."),
+    },
+    "Search": {
+        "seed": ("N", "Seed of the search."),
+        "work": ("N", "Effort of the search at most, in units of 0.05 s of a core."),
+        "time_limit_s": (SECONDS, "Stop by the clock, e.g. 30s: machine-dependent."),
+    },
+    "Output": {
+        "output_format": (None, "How the result is printed."),
+        "output": ("FILE", "Also write the result as JSON."),
+        "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
+        "quiet": (None, "No progress and no notes on stderr."),
+    },
 }
+"""Help of the parameters that several commands have, by the part of a command's help they stand in."""
+_SHARED: Help = {name: row for rows in _PANELS.values() for name, row in rows.items()}
 OF_ALLOCATION: Help = {
     name: (_SHARED[name][0], f"{_SHARED[name][1]} Left out: the allocation's.")
     for name in ("hardware", "mapping", "fc", "host", "fold")
@@ -120,26 +169,13 @@ OF_ALLOCATION: Help = {
 _NAMES = {
     "input_shapes": ("--input-shape",),
     "input_values": ("--input-value",),
-    "input_size": ("--input",),
     "set_values": ("--set",),
     "output_format": ("--format",),
     "output": ("-o", "--output"),
     "time_limit_s": ("--time-limit",),
-    "timeout_s": ("--timeout",),
-    "tool_paths": ("--tool-path",),
     "quiet": ("--quiet", "-q"),
 }
-"""Options whose names do not follow from those of their parameters."""
-_UNITS = {
-    "time_limit_s": "s",
-    "timeout_s": "s",
-    "target_ns": "ns",
-    "target_throughput": "inputs/s",
-    "gap": "",
-    "width": "",
-    "noise": "",
-}
-"""Units of numbers that may be given in others; "" for shares."""
+"""Shared options whose names do not follow from those of their parameters."""
 _ON_A_TERMINAL: dict[str, Any] = {
     "bool": bool,
     "int": int,
@@ -161,45 +197,24 @@ _ON_A_TERMINAL: dict[str, Any] = {
     "FullyConnected | None": FullyConnected | None,
 }
 """Type of a shared argument on the command line, by its annotation."""
-PANELS = {
-    "Arguments": "",
-    "Options": "",
-    "Problem": "network arrays hardware crossbar set_values mapping fold fc host shared latency_table "
-    "input_shapes input_values allow_partial allocation placement handoff strategies allocations device "
-    "auxiliary layer threads table "
-    "filter stride input_size padding dilation groups names images adc_bits noise",
-    "Goal": "minimise choose zip objective copies copies_divide at_most against speedup what_if "
-    "no_what_if target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
-    "sensitivity align align_outputs rule th1 to check",
-    "Search": "start method methods baselines units simulator tool_paths seed seeds work time_limit_s "
-    "gap evaluations jobs most_candidates timeout_s store scheduler clock width least most",
-    "Output": "output_format output figure convergence bits_network rows plot status load performance "
-    "propose samples onnx description title date quiet",
-}
-"""Parts of a command's help, each with the parameters that stand in it; others are under Options."""
-PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
-_COMPLETED = {
-    "network": complete.networks,
-    "source": complete.networks,
-    "sources": complete.networks,
-    "hardware": complete.presets,
-    "method": complete.methods,
-    "methods": complete.method_lists,
-    "baselines": complete.method_lists,
-    "device": complete.devices,
-    "simulator": complete.simulators,
-    "to": complete.targets,
-}
+_COMPLETED = {"network": complete.networks, "hardware": complete.presets}
+_WRITTEN: Mapping[str, Written] = {"output": "file", "figure": "figure"}
 
 
-def described(own: Help) -> Callable[[Command], Command]:
+def described(
+    own: Help, *, problem: str = "", goal: str = "", search: str = "", output: str = ""
+) -> Callable[[Command], Command]:
     """Return the decorator that describes a command for Typer: positional parameters are arguments, the
     others options, each with its help.
 
     own: what the help says of parameters that are the command's alone, or not what they usually are. Those
     whose annotation has what Typer needs are left as they are.
+    problem, goal, search, output: options of the command alone, by the part of the help they stand in.
     """
     rows = {**_SHARED, **own}
+    panels = {name: panel for panel, shared in _PANELS.items() for name in shared}
+    parts: dict[Panel, str] = {"Problem": problem, "Goal": goal, "Search": search, "Output": output}
+    panels |= {name: panel for panel, names in parts.items() for name in names.split()}
 
     def describe(command: Command) -> Command:
         signature = signature_of(command)
@@ -212,6 +227,8 @@ def described(own: Help) -> Callable[[Command], Command]:
             kind = kinds[name] if name in kinds else _ON_A_TERMINAL[parameter.annotation]
             if name in rows and get_origin(kind) is not Annotated:
                 kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
+            if name in panels:
+                kind.__metadata__[0].rich_help_panel = panels[name]
             parameters.append(parameter.replace(annotation=kind))
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {}  # else Typer evaluates them all again, three times
@@ -224,19 +241,28 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
     """Return Typer's description of a parameter."""
     is_option = place is inspect.Parameter.KEYWORD_ONLY
     metavar, words, callback = (*row, None)[:3]
-    known = {"metavar": metavar, "help": words, "autocompletion": _COMPLETED.get(name), "callback": callback}
-    if name in _UNITS:
+    value = metavar if isinstance(metavar, Value) else Value(metavar or "")
+    if name in _WRITTEN and not value.writes:
+        value = Value(value, writes=_WRITTEN[name])
+    known = {
+        "metavar": value or None,
+        "help": words,
+        "autocompletion": value.completion or _COMPLETED.get(name),
+        "callback": callback,
+    }
+    if value.unit is not None:
 
         def number(text: str) -> float:
             try:
-                return amount(str(text), _UNITS[name])
+                return amount(str(text), value.unit or "")
             except ValueError as error:
                 raise typer.BadParameter(str(error)) from None
 
         known["parser"] = number
     if not is_option:
         return typer.Argument(**known)
-    return typer.Option(*_NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),)), **known)
+    usual = _NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),))
+    return typer.Option(*((value.option,) if value.option else usual), **known)
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:

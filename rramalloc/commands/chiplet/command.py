@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from rramalloc.choices import FullyConnected, Mapping
+from rramalloc.cli import complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import print_lines, print_part, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, passed
 from rramalloc.units import count, counted, duration, plain_quantity, share
 
 if TYPE_CHECKING:
@@ -21,14 +22,20 @@ if TYPE_CHECKING:
     from rramalloc.commands.chiplet.cost import ChipletCost
 
 COST: Help = {
-    "sources": ("FILE...|NETWORK", "Descriptions, or a network with --allocation and --placement."),
+    "sources": (
+        Value("FILE...|NETWORK", completion=complete.networks),
+        "Descriptions, or a network with --allocation and --placement.",
+    ),
     "allocation": ("FILE", "Allocation of NETWORK."),
     "placement": ("FILE", "Placement of that allocation."),
 }
 OPTIMIZE: Help = {
-    "source": ("FILE|NETWORK", "A description, or with --hardware a network."),
+    "source": (
+        Value("FILE|NETWORK", completion=complete.networks),
+        "A description, or with --hardware a network.",
+    ),
     "hardware": ("FILE|PRESET", "Describe NETWORK on the tiles of this hardware's [chip]."),
-    "description": ("FILE", "Write the description, with the schedule in it."),
+    "description": (Value("FILE", writes="file"), "Write the description, with the schedule in it."),
 }
 _SPARE = ("routing", "communication", "compute")
 _COSTS = table_of(
@@ -58,7 +65,7 @@ def _chiplet() -> None:
 
 
 @app.command(cls=Command)
-@described(COST)
+@described(COST, problem="placement")
 def cost(
     sources: list[str],
     *,
@@ -97,7 +104,7 @@ def cost(
 
 
 @app.command(cls=Command)
-@described(OPTIMIZE)
+@described(OPTIMIZE, output="description")
 def optimize(
     source: str,
     *,

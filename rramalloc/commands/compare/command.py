@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import typer
 
 from rramalloc.choices import ComparedObjective, SearchArguments
+from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
@@ -19,7 +20,7 @@ from rramalloc.cli.output import (
     print_lines,
     print_table,
 )
-from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.cli.parameters import SECONDS, Format, Help, Value, described, passed
 from rramalloc.progress import of_comparison
 from rramalloc.units import area, duration, edp, energy, number_of, plain_quantity, share
 
@@ -30,17 +31,20 @@ if TYPE_CHECKING:
 
 COMPARE: Help = {
     "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
-    "methods": ("A,B,...", "Methods; all that are compared if left out."),
+    "methods": (
+        Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
+        "Methods; all that are compared if left out.",
+    ),
     "objective": (None, "What methods are judged by."),
     "inputs": ("N", "Judge by the time of so many inputs that stream."),
     "seeds": ("N", "Runs of methods that depend on the seed."),
     "clock": (None, "Measure seconds too: they depend on the machine."),
     "work": ("N", "Effort of every single run at most, in units of 0.05 s of a core."),
-    "time_limit_s": ("S", "Stop every single run by the clock, e.g. 30s: machine-dependent."),
+    "time_limit_s": (SECONDS, "Stop every single run by the clock, e.g. 30s: machine-dependent."),
 }
 
 
-@described(COMPARE)
+@described(COMPARE, problem="arrays", goal="objective inputs", search="methods seeds clock")
 def compare(
     network: str,
     *,

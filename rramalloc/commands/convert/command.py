@@ -6,15 +6,15 @@ from typing import Unpack
 
 from rramalloc.choices import NetworkArguments, NodeNames
 from rramalloc.cli.output import note, warn
-from rramalloc.cli.parameters import Help, described, passed
+from rramalloc.cli.parameters import Help, Value, described, passed
 
 CONVERT: Help = {
-    "out": ("OUT", "The network JSON to write."),
+    "out": (Value("OUT", writes="file"), "The network JSON to write."),
     "names": (None, "Name ONNX nodes after PyTorch's modules, or as in the file."),
 }
 
 
-@described(CONVERT)
+@described(CONVERT, problem="names")
 def convert(
     network: str,
     out: str,

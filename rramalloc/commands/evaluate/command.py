@@ -10,7 +10,7 @@ import typer
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_lines, print_part, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, passed
 from rramalloc.units import duration, share
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ _ENUMERATE = "All ways to share N compute and M storage units out."
 EVALUATE: Help = {
     "strategies": ("FILE...", "Strategies, JSON or CSV, one a file."),
     "allocations": ("FILE...", "Allocations: a copy of a layer is a subtask."),
-    "load": ("FILE.json", "Write the load matrix."),
-    "performance": ("FILE", "Write the performance matrix: .csv or .parquet."),
-    "propose": ("FILE", "Write what --arrays found, or the composed strategy."),
+    "load": (Value("FILE.json", writes="file"), "Write the load matrix."),
+    "performance": (Value("FILE", writes="file"), "Write the performance matrix: .csv or .parquet."),
+    "propose": (Value("FILE", writes="file"), "Write what --arrays found, or the composed strategy."),
     "hardware": ("FILE|PRESET", "Hardware with [units]. Left out: that of the allocations."),
     "mapping": (None, "How weights lie on crossbars. Left out: the allocations'."),
     "fc": (None, "Where classifiers run. Left out: the allocations', or host."),
@@ -43,7 +43,9 @@ EVALUATE: Help = {
 }
 
 
-@described(EVALUATE)
+@described(
+    EVALUATE, problem="strategies allocations arrays", search="units", output="load performance propose"
+)
 def evaluate(
     network: str,
     *,

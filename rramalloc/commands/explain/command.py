@@ -33,7 +33,7 @@ EXPLAIN: Help = {
 }
 
 
-@described(EXPLAIN)
+@described(EXPLAIN, problem="arrays", goal="objective speedup what_if no_what_if")
 def explain(
     network: str,
     *,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import typer
 
 from rramalloc.choices import AllocationArguments
+from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_table
-from rramalloc.cli.parameters import OF_ALLOCATION, Help, described, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Help, Value, described, passed
 from rramalloc.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -23,16 +24,21 @@ def _is_target(name: str | None) -> str | None:
     return name
 
 
+_TARGETS = complete.names_of("commands.export.discovery:target_names")
 EXPORT: Help = {
     **OF_ALLOCATION,
-    "to": ("TOOL", "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.", _is_target),
+    "to": (
+        Value("TOOL", completion=_TARGETS, plugins="rramalloc.exports"),
+        "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.",
+        _is_target,
+    ),
     "output": ("FILE|DIR", "Where to write: a new folder where the tool takes several files."),
     "check": (None, "Only list what the tool rounds, ignores or counts otherwise; without --to, the tools."),
     "placement": ("FILE", "Placement to add, for csv and json."),
 }
 
 
-@described(EXPORT)
+@described(EXPORT, goal="to check", problem="placement")
 def export(
     network: str,
     *,

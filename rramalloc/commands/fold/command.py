@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described, passed, whole_numbers
+from rramalloc.cli.parameters import Format, Help, Value, described, passed, whole_numbers
 from rramalloc.units import number_of, share
 
 if TYPE_CHECKING:
@@ -28,18 +28,23 @@ FOLD: Help = {
     "rule": ("RULE", f"How the fold is split: {', '.join(FOLD_RULES)}."),
     "stride": ("SY,SX", "Stride of the filter."),
     "filter_": ("CO,KH,KW,CI", "Or one filter; CI of one group."),
-    "input_size": ("H,W", "Input size; else work is per output pixel."),
+    "input_size": (Value("H,W", option="--input"), "Input size; else work is per output pixel."),
     "padding": ("P|PY,PX|T,L,B,R", "Zeros around the input."),
     "dilation": ("DY,DX", "Of the filter; dilated ones are refused."),
     "groups": ("G", "Groups, folded each for itself."),
-    "onnx": ("FILE.onnx", "Write the folded network; needs .onnx."),
+    "onnx": (Value("FILE.onnx", writes="file"), "Write the folded network; needs .onnx."),
     "mapping": (None, "How weights lie on crossbars; 'best' chooses it for every layer."),
     "check": (None, "Prove the folds on random integers."),
     "seed": ("N", "Seed of the random integers."),
 }
 
 
-@described(FOLD)
+@described(
+    FOLD,
+    problem="filter_ stride input_size padding dilation groups",
+    goal="align rule th1 align_outputs check",
+    output="onnx",
+)
 def fold(
     context: typer.Context,
     network: str | None = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rramalloc.choices import AuxiliaryLayer, OverheadMethod
-from rramalloc.cli import EXIT_INTERRUPTED
+from rramalloc.cli import EXIT_INTERRUPTED, complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import (
@@ -20,7 +20,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, Help, described, parse_input_shapes, parse_input_values
+from rramalloc.cli.parameters import Format, Help, Value, described, parse_input_shapes, parse_input_values
 from rramalloc.units import duration, rounded
 
 if TYPE_CHECKING:
@@ -49,18 +49,22 @@ class AuxiliaryChoice(StrEnum):
     conv3x3 = "conv3x3"
 
 
+_DEVICES = complete.one_of("onnxruntime", "simulated", "replay:")
 MEASURE: Help = {
     "auxiliary": (
         "avgpool|conv1x1|conv3x3",
         "Layer behind the timed one; several: all of them. Default: avgpool.",
     ),
     "layer": ("NAME", "Time only this layer, or these."),
-    "device": ("DEVICE", "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv."),
+    "device": (
+        Value("DEVICE", completion=_DEVICES),
+        "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv.",
+    ),
     "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
     "date": ("YYYY-MM-DD", "Put into every row."),
     "output": ("TABLE", "The table: .json or .csv."),
-    "samples": ("FILE", "File that keeps every time. Left out: TABLE.samples.jsonl."),
-    "width": ("W", "Relative width of a median's 95% interval to reach."),
+    "samples": (Value("FILE", writes="file"), "File that keeps every time. Left out: TABLE.samples.jsonl."),
+    "width": (Value("W", unit=""), "Relative width of a median's 95% interval to reach."),
     "least": ("N", "Executions of each run at least."),
     "most": ("N", "Executions of each run at most."),
 }
@@ -81,7 +85,9 @@ app = typer.Typer(
 
 
 @app.command(cls=Command)
-@described(MEASURE)
+@described(
+    MEASURE, problem="device auxiliary layer threads", search="method width least most", output="samples date"
+)
 def measure(
     network: str,
     *,
@@ -146,7 +152,7 @@ def measure(
 
 
 @app.command(cls=Command)
-@described(MEASURE)
+@described(MEASURE, problem="auxiliary layer")
 def plan(
     network: str,
     *,
@@ -176,7 +182,7 @@ def plan(
 
 
 @app.command(cls=Command)
-@described(FIT)
+@described(FIT, search="method", output="date")
 def fit(
     measurements: str,
     *,
@@ -199,7 +205,7 @@ def fit(
 
 
 @app.command(cls=Command)
-@described(ESTIMATE)
+@described(ESTIMATE, problem="table")
 def estimate(
     network: str,
     *,

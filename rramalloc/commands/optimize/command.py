@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 import typer
 
 from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments
+from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import (
@@ -19,7 +20,7 @@ from rramalloc.cli.output import (
     table_of,
     warn,
 )
-from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
 from rramalloc.methods.registry import METHODS
 from rramalloc.room import load_from
 from rramalloc.units import duration, number_of, plain_quantity, rounded, share
@@ -44,9 +45,9 @@ OPTIMIZE: Help = {
     ),
     "objective": ("NAME", f"What is minimised, latency if left out: {', '.join(OBJECTIVES)}."),
     "target": ("STEPS", "Fewest arrays for this latency."),
-    "target_ns": ("NS", "Fewest arrays for this latency, e.g. 50us."),
+    "target_ns": (Value("NS", unit="ns"), "Fewest arrays for this latency, e.g. 50us."),
     "target_interval": ("N", "Fewest arrays for this interval, in steps or ticks, or e.g. 10us."),
-    "target_throughput": ("X", "Fewest arrays for so many inputs/s, e.g. 2k."),
+    "target_throughput": (Value("X", unit="inputs/s"), "Fewest arrays for so many inputs/s, e.g. 2k."),
     "reload": (None, "Run a network larger than the chip in segments; the hardware needs [write]."),
     "inputs": ("N", "Minimise the time of N inputs that stream; with --reload, N in each loading."),
     "start": ("FILE", "Allocation to begin with; the answer is never worse."),
@@ -57,15 +58,25 @@ OPTIMIZE: Help = {
     ),
     "bits_layers": ("FILE", "YAML of CIM-AQ with the layers of a policy .npy."),
     "sensitivity": ("MAX", "Limit of the sum of sensitivities."),
-    "bits_network": ("FILE", "Write the network with the chosen bits as JSON."),
-    "method": ("NAME", f"One of {', '.join(METHODS)}; those named published are for chains."),
-    "gap": ("G", "Stop within this gap, e.g. 1%."),
+    "bits_network": (Value("FILE", writes="file"), "Write the network with the chosen bits as JSON."),
+    "method": (
+        Value("NAME", completion=complete.methods, plugins="rramalloc.methods"),
+        f"One of {', '.join(METHODS)}; those named published are for chains.",
+    ),
+    "gap": (Value("G", unit=""), "Stop within this gap, e.g. 1%."),
     "output": ("FILE", "Write the allocation as JSON."),
-    "convergence": ("FILE", "Draw how makespan and bound met."),
+    "convergence": (Value("FILE", writes="figure"), "Draw how makespan and bound met."),
 }
 
 
-@described(OPTIMIZE)
+@described(
+    OPTIMIZE,
+    problem="arrays",
+    goal="objective target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
+    "sensitivity",
+    search="start method gap",
+    output="bits_network convergence",
+)
 def optimize(
     network: str,
     *,

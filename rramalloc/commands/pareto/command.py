@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from rramalloc.choices import CaseArguments, FrontAgainst, FrontObjective
+from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, passed
 from rramalloc.progress import of_front
 from rramalloc.units import duration, share
 
@@ -27,11 +28,14 @@ PARETO: Help = {
     "objective": (None, "What is put against arrays."),
     "against": (None, "Another quantity instead of arrays."),
     "work": ("N", "Effort for all points at most, in units of 0.05 s of a core."),
-    "baselines": ("A,B,...", "Methods to put beside the front. Left out: none, quick ones in a figure."),
+    "baselines": (
+        Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
+        "Methods to put beside the front. Left out: none, quick ones in a figure.",
+    ),
 }
 
 
-@described(PARETO)
+@described(PARETO, problem="arrays", goal="objective against", search="baselines")
 def pareto(
     network: str,
     *,

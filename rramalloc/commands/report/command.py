@@ -16,7 +16,7 @@ REPORT: Help = {
 }
 
 
-@described(REPORT)
+@described(REPORT, output="title date")
 def report(
     files: list[str],
     *,

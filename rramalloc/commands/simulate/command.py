@@ -34,7 +34,7 @@ SIMULATE: Help = {
 }
 
 
-@described(SIMULATE)
+@described(SIMULATE, problem="handoff")
 def simulate(
     network: str,
     *,

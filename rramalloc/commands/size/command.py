@@ -8,7 +8,7 @@ from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described
+from rramalloc.cli.parameters import Format, Help, Value, described
 from rramalloc.errors import SpecError
 from rramalloc.progress import of_sizing
 from rramalloc.units import duration, number_of, rounded, share
@@ -30,16 +30,20 @@ SIZE: Help = {
     "zip": ("FIELD,FIELD", "Lists of --choose that advance together."),
     "minimise": (None, "What the chip is to have least of."),
     "target": ("N", "The latency to be reached, in steps."),
-    "target_ns": ("T", "The latency to be reached, e.g. 2ms."),
+    "target_ns": (Value("T", unit="ns"), "The latency to be reached, e.g. 2ms."),
     "target_interval": ("N|T", "The interval between inputs to be reached, in steps or as a time."),
-    "target_throughput": ("N", "The inputs a second to be reached, e.g. 2k."),
+    "target_throughput": (Value("N", unit="inputs/s"), "The inputs a second to be reached, e.g. 2k."),
     "work": ("N", "Effort for a network on a candidate at most, in units of 0.05 s of a core."),
     "most_candidates": ("N", "Candidates above which nothing is searched."),
     "output": ("FILE", "Write the chip as a hardware file (.toml), or the result (.json)."),
 }
 
 
-@described(SIZE)
+@described(
+    SIZE,
+    goal="choose zip minimise target target_ns target_interval target_throughput",
+    search="most_candidates",
+)
 def size(
     network: str,
     *,

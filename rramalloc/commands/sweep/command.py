@@ -35,7 +35,7 @@ SWEEP: Help = {
 }
 
 
-@described(SWEEP)
+@described(SWEEP, search="scheduler jobs", output="rows plot status")
 def sweep(
     spec: str,
     *,

@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Unpack
 
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
+from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
-from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
 from rramalloc.progress import of_tuning
 from rramalloc.units import number_of, rounded, share
@@ -27,18 +28,22 @@ _TABLE = table_of(
 _STORE = "tune.sqlite"
 _EVERY_S = 10.0  # between two lines of progress in a file
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
+_SIMULATORS = complete.names_of("commands.tune.simulators:simulator_names")
 TUNE: Help = {
     "arrays": ("N|xF", "Crossbar arrays; x2 is twice the minimum.", parse_budget),
     "simulator": (
-        "TOOL|COMMAND",
+        Value("TOOL|COMMAND", completion=_SIMULATORS, plugins="rramalloc.simulators"),
         "A tool, or a command with {allocation} whose last line is the figure, lower is better.",
     ),
-    "tool_paths": ("DIR", "Sources of the tool; else RRAMALLOC_TOOL names them."),
+    "tool_paths": (
+        Value("DIR", option="--tool-path"),
+        "Sources of the tool; else RRAMALLOC_TOOL names them.",
+    ),
     "evaluations": ("N", "Answers after which the search ends."),
     "jobs": ("N", "Evaluations at a time; the result depends on it."),
-    "timeout_s": ("S", "Time for one evaluation, e.g. 5min."),
+    "timeout_s": (Value("S", option="--timeout", unit="s"), "Time for one evaluation, e.g. 5min."),
     "store": (
-        "FILE",
+        Value("FILE", writes="file"),
         "SQLite file of all answers; runs go on from it. Left out: tune.sqlite beside the output.",
     ),
     "hardware": ("FILE|PRESET", "Left out: as the tool counts arrays, plain for a command."),
@@ -47,7 +52,7 @@ TUNE: Help = {
 }
 
 
-@described(TUNE)
+@described(TUNE, problem="arrays", search="simulator tool_paths evaluations jobs timeout_s store")
 def tune(
     network: str,
     *,

@@ -10,7 +10,7 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_result, print_text, table_of, warn
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
+from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, Value, described, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ VERIFY: Help = {
     "seed": ("N", "Seed of inputs, of weights not in a file, of noise."),
     "images": ("N", "Inputs that are computed."),
     "adc_bits": ("B", "Bits of the converters; default: enough."),
-    "noise": ("SIGMA", "Relative deviation of a programmed cell."),
+    "noise": (Value("SIGMA", unit=""), "Relative deviation of a programmed cell."),
 }
 
 
-@described(VERIFY)
+@described(VERIFY, problem="placement images adc_bits noise")
 def verify(
     network: str,
     *,
