@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVarTuple
 
-from rramalloc.units import number_of, rounded, share
+from rramalloc.units import share
 
 Reported = TypeVarTuple("Reported")
 _EVERY_S = 0.2  # between two lines: often enough to be read, seldom enough to cost nothing
@@ -74,30 +74,3 @@ class _Line:
 def of_search(best: int, bound: int) -> str:
     """Return the line of `optimize`."""
     return f"best {best}, bound {bound} (gap {share((best - bound) / best)})"
-
-
-def of_comparison(arrays: int, method: str, done: int, total: int) -> str:
-    """Return the line of `compare`."""
-    return f"{done + 1}/{total}  {method} with {number_of(arrays, 'array')}"
-
-
-def of_front(points: int, part: float) -> str:
-    """Return the line of `pareto`."""
-    return f"{number_of(points, 'point')}, {part:.0%} of the work"
-
-
-def of_sweep(points: int, done: int, failed: int) -> str:
-    """Return the line of `sweep`."""
-    return f"{done} of {number_of(points, 'point')}, {failed} failed"
-
-
-def of_tuning(done: int, total: int, best: float | None) -> str:
-    """Return the line of `tune`."""
-    best_so_far = "none yet" if best is None else rounded(best)
-    return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"
-
-
-def of_sizing(decided: int, candidates: int, best: float | None, bound: float) -> str:
-    """Return the line of `size`."""
-    best_so_far = "none yet" if best is None else rounded(best)
-    return f"{decided} of {number_of(candidates, 'candidate')}, best {best_so_far}, bound {rounded(bound)}"

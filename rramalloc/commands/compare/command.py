@@ -21,7 +21,6 @@ from rramalloc.cli.output import (
     print_table,
 )
 from rramalloc.cli.parameters import SECONDS, Format, Help, Value, described, passed
-from rramalloc.progress import of_comparison
 from rramalloc.units import area, duration, edp, energy, number_of, plain_quantity, share
 
 if TYPE_CHECKING:
@@ -66,6 +65,7 @@ def compare(
     """
     given = locals()
     from rramalloc.commands.compare.compare import compare as run_compare
+    from rramalloc.commands.compare.compare import progress_words
     from rramalloc.search.work import CancelToken
 
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
@@ -74,7 +74,7 @@ def compare(
         comparison = run_compare(
             **passed(given, run_compare),
             ending=cancel,
-            on_progress=lambda *progress: line.show(of_comparison(*progress)),
+            on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
     if output is not None:
         comparison.save(output)

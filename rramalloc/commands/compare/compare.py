@@ -25,7 +25,7 @@ from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.progress import followed, of_comparison
+from rramalloc.progress import followed
 from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import Objective, gap_of, within
 from rramalloc.search.problem import Answer, Problem
@@ -33,6 +33,7 @@ from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
 from rramalloc.timing.recurrence import recurrence
+from rramalloc.units import number_of
 from rramalloc.version import __version__
 
 MAX_SEEDS = 1000  # of one method at one budget
@@ -85,8 +86,13 @@ def compare(
         copies=dict(case.copies) or None, inputs=inputs if inputs > 1 else None,
         at_most=dict(case.at_most) or None, copies_divide=case.divide,
     )  # fmt: skip
-    with followed(on_progress, progress, of_comparison) as callback:
+    with followed(on_progress, progress, progress_words) as callback:
         return _compared(case, sizes, objective, options, ending or CancelToken(), callback, clock)
+
+
+def progress_words(arrays: int, method: str, done: int, total: int) -> str:
+    """Return the line of `compare`."""
+    return f"{done + 1}/{total}  {method} with {number_of(arrays, 'array')}"
 
 
 def competitors(

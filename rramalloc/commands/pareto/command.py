@@ -10,7 +10,6 @@ from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, Value, described, passed
-from rramalloc.progress import of_front
 from rramalloc.units import duration, share
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def pareto(
     Example: rramalloc pareto alexnet --arrays 1000 --figure front.svg
     """
     given = locals()
-    from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES
+    from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES, progress_words
     from rramalloc.commands.pareto.pareto import pareto as run_pareto
     from rramalloc.search.work import Work
 
@@ -70,7 +69,7 @@ def pareto(
         front = run_pareto(
             **passed(given, run_pareto),
             stop=stop,
-            on_progress=lambda *progress: line.show(of_front(*progress)),
+            on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
     if output is not None:
         front.save(output)

@@ -24,7 +24,7 @@ from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
-from rramalloc.progress import followed, of_front
+from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
 from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, gap_of, within
@@ -32,6 +32,7 @@ from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
+from rramalloc.units import number_of
 from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
@@ -80,7 +81,7 @@ def pareto(
     if set(case.at_most) - {"area_um2"}:
         words = "fronts take a limit of area_um2 alone: put another quantity on an axis, with --against"
         raise SpecError("at_most", words)
-    with followed(on_progress, progress, of_front) as callback:
+    with followed(on_progress, progress, progress_words) as callback:
         case, most = case.with_numbers(arrays)
         case.check_numbers(most)
         problem = case.problem(most)
@@ -133,6 +134,11 @@ def pareto(
             *left_out,
         ),
     )
+
+
+def progress_words(points: int, part: float) -> str:
+    """Return the line of `pareto`."""
+    return f"{number_of(points, 'point')}, {part:.0%} of the work"
 
 
 def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, proven: bool) -> FrontPoint:

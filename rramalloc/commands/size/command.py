@@ -10,7 +10,6 @@ from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, Value, described
 from rramalloc.errors import SpecError
-from rramalloc.progress import of_sizing
 from rramalloc.units import duration, number_of, rounded, share
 
 if TYPE_CHECKING:
@@ -97,6 +96,7 @@ def size(
         "work": work,
         "most_candidates": most_candidates,
     }
+    from rramalloc.commands.size.size import progress_words
     from rramalloc.commands.size.size import size as run_size
     from rramalloc.search.work import Work
 
@@ -105,7 +105,7 @@ def size(
         sizing = run_size(
             _question(network, of_network, of_question),
             stop=stop,
-            on_progress=lambda *state: line.show(of_sizing(*state)),
+            on_progress=lambda *state: line.show(progress_words(*state)),
         )
     if output is not None:
         sizing.save(output)

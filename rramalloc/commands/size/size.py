@@ -28,12 +28,13 @@ from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecEr
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.kinds import with_arrays_of_kinds
-from rramalloc.progress import followed, of_sizing
+from rramalloc.progress import followed
 from rramalloc.rounding import EXACTLY
 from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import gap_of
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
+from rramalloc.units import number_of, rounded
 from rramalloc.version import __version__
 
 _WORKS = (1, 4, 20)
@@ -73,8 +74,14 @@ def size(
     """
     question, folder = read_question(spec)
     ending = stop or Work(time_limit_s=time_limit_s)
-    with followed(on_progress, progress, of_sizing) as callback:
+    with followed(on_progress, progress, progress_words) as callback:
         return _Search(question, folder, ending, callback).result()
+
+
+def progress_words(decided: int, candidates: int, best: float | None, bound: float) -> str:
+    """Return the line of `size`."""
+    best_so_far = "none yet" if best is None else rounded(best)
+    return f"{decided} of {number_of(candidates, 'candidate')}, best {best_so_far}, bound {rounded(bound)}"
 
 
 @dataclass(slots=True)

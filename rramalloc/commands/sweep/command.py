@@ -12,7 +12,6 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
 from rramalloc.cli.parameters import Format, Help, described, passed
-from rramalloc.progress import of_sweep
 from rramalloc.units import number_of, rounded, share
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
 
 
 def _progress_words(progress: SweepStatus) -> str:
-    words = of_sweep(progress.points, progress.done, progress.failed)
+    words = progress.words
     if progress.points_per_s is not None and progress.left_s is not None:
         words += f", {rounded(progress.points_per_s)} points/s, {_duration(progress.left_s)} left"
     return words

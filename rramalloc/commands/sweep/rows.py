@@ -12,7 +12,7 @@ from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint,
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord, frame_of
-from rramalloc.units import counted
+from rramalloc.units import counted, number_of
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -233,6 +233,11 @@ class SweepStatus(ResultRecord):
         return cls(
             name=name, points=points, done=done, failed=failed, points_per_s=points_per_s, left_s=left_s
         )
+
+    @property
+    def words(self) -> str:
+        """How far it is, as a line of progress says."""
+        return f"{self.done} of {number_of(self.points, 'point')}, {self.failed} failed"
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"

@@ -47,7 +47,7 @@ from rramalloc.files import (
 )
 from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.plots import SweepPlots
-from rramalloc.progress import followed, of_sweep
+from rramalloc.progress import followed
 from rramalloc.records import brief, parse
 from rramalloc.result import Result, frame_of
 from rramalloc.search.cores import cores
@@ -197,9 +197,7 @@ def sweep(
                 ClusterWorkers(scheduler)
                 if scheduler is not None
                 else LocalWorkers(jobs or cores()) as workers,
-                followed(
-                    on_progress, progress, lambda now: of_sweep(now.points, now.done, now.failed)
-                ) as callback,
+                followed(on_progress, progress, lambda now: now.words) as callback,
             ):
                 report = _Report(store, document, done, callback)
                 report(done, failed)

@@ -12,7 +12,6 @@ from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
-from rramalloc.progress import of_tuning
 from rramalloc.units import number_of, rounded, share
 
 if TYPE_CHECKING:
@@ -84,6 +83,7 @@ def tune(
     if store is None:
         store = _store_beside(output)
     given = locals() | {"tool_paths": tool_paths or ()}
+    from rramalloc.commands.tune.tune import progress_words
     from rramalloc.commands.tune.tune import tune as run_tune
     from rramalloc.search.work import CancelToken
 
@@ -94,7 +94,7 @@ def tune(
     ):
         tuning = run_tune(
             **passed(given, run_tune),
-            on_progress=lambda *state: line.show(of_tuning(*state)),
+            on_progress=lambda *state: line.show(progress_words(*state)),
             cancel=cancel,
         )
     if output is not None:

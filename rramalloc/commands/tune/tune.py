@@ -43,13 +43,14 @@ from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.progress import followed, of_tuning
+from rramalloc.progress import followed
 from rramalloc.records import check_range
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.units import number_of, rounded
 from rramalloc.version import __version__
 
 DEFAULT_TIMEOUT_S = 600.0  # of one evaluation; after it the simulator counts as failed
@@ -179,9 +180,15 @@ def tune(
     asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
-    with Answers(store, about) as answers, followed(on_progress, progress, of_tuning) as tell:
+    with Answers(store, about) as answers, followed(on_progress, progress, progress_words) as tell:
         tuner = Tuner(case, size, asked, judge, answers, cancel or CancelToken(), tell)
         return tuner.run()
+
+
+def progress_words(done: int, total: int, best: float | None) -> str:
+    """Return the line of `tune`."""
+    best_so_far = "none yet" if best is None else rounded(best)
+    return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"
 
 
 def chosen_copies(problem: Problem, own: OwnChoice) -> Replication:
