@@ -104,13 +104,13 @@ def crossbar() -> str:
     return picture.svg()
 
 
-def replication() -> str:
+def copies_of_weights() -> str:
     """Draw the output pixels of a layer that is stored once, and of one that is stored four times."""
     picture = Picture(640, 270, "A layer that is stored four times computes four output pixels in a step")
     for left, copies in ((20, 1), (330, 4)):
         batch = {number: BLUE if number < copies else ORANGE for number in range(2 * copies)}
         name = "copy of the weights" if copies == 1 else "copies of the weights"
-        picture.text((left, 30), f"replication {copies}: {copies} {name}")
+        picture.text((left, 30), f"{copies} {name}")
         for copy in range(copies):
             picture.box((left + 30 * copy, 45), (24, 24), PALE)
         picture.grid((left, 85), 6, 6, 18, batch)
@@ -161,7 +161,7 @@ def parallel_window() -> str:
 
 PICTURES: Mapping[str, Callable[[], str]] = {
     "crossbar.svg": crossbar,
-    "replication.svg": replication,
+    "copies.svg": copies_of_weights,
     "parallel_window.svg": parallel_window,
 }
 """Figures that no command of a page draws."""

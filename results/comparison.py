@@ -29,11 +29,11 @@ from rramalloc.network.shipped import shipped_names
 FOLDER = RESULTS / "comparison"
 CSV, PAGE = FOLDER / "comparison.csv", FOLDER / "README.md"
 METHODS_FIGURE, BARS_FIGURE = FOLDER / "methods.svg", FOLDER / "vgg16_2048.svg"
-REPLICATION_FIGURE, TIMELINE_FIGURE = (
-    FOLDER / "vgg16_2048_replication.svg",
+COPIES_FIGURE, TIMELINE_FIGURE = (
+    FOLDER / "vgg16_2048_copies.svg",
     FOLDER / "vgg16_2048_timeline.svg",
 )
-COLUMNS = ("crossbar", "fc", *SCALARS, "replication", "skipped")
+COLUMNS = ("crossbar", "fc", *SCALARS, "copies", "skipped")
 ALL = tuple(name for name in METHODS if method_named(name).compared)
 MODELLED = (REFERENCE, "published", "proportional")
 
@@ -54,7 +54,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure. P: steps by the published method, W: by replication proportional to the windows."""
+    """A published figure. P: steps by the published method, W: by copies proportional to the windows."""
 
     network: str
     name: str
@@ -122,7 +122,7 @@ def used_by(peer: Peer) -> int:
         peer.network, crossbar=f"{peer.crossbar}x{peer.crossbar}", fc=peer.fc  # type: ignore[arg-type]
     ).layers  # fmt: skip
     copies = [*peer.copies, *[1] * (len(layers) - len(peer.copies))]
-    return sum(d * layer.demand for d, layer in zip(copies, layers, strict=True))
+    return sum(d * layer.arrays_per_copy for d, layer in zip(copies, layers, strict=True))
 
 
 def cases() -> list[Case]:
@@ -204,7 +204,7 @@ def append(case: Case, found: Comparison, methods: Sequence[str]) -> None:
 
 
 def copies_of(row: Row) -> dict[str, str]:
-    return {"replication": " ".join(map(str, row.replication.values()))}
+    return {"copies": " ".join(map(str, row.copies.values()))}
 
 
 def shipped_table(table: Table) -> dict[str, dict[str, dict[str, str]]]:
@@ -245,7 +245,7 @@ def method_rows(shipped: dict[str, dict[str, dict[str, str]]]) -> Iterator[list[
             continue
         ratios = [float(row["ratio"]) for row in runs]
         spreads = [(int(row["worst"]) - int(row["best"])) / int(row["median"]) for row in runs]
-        counted = [float(row["seconds"]) for row in runs if row["seconds"]]
+        counted = [float(row["work_s"]) for row in runs if row["work_s"]]
         seconds = pages.seconds_text(statistics.median(counted)) if counted else "-"
         line = [
             name, str(len(runs)), str(ratios.count(1.0)), str(sum(ratio < 1 for ratio in ratios)),
@@ -347,7 +347,7 @@ def draw_vgg16() -> None:
     """The comparison on VGG-16 with 2048 arrays, and the allocation that auto gives there."""
     rramalloc.compare("vgg16", 2048).plot.methods(save=BARS_FIGURE)
     allocation = rramalloc.optimize("vgg16", 2048)
-    allocation.plot.replication(save=REPLICATION_FIGURE)
+    allocation.plot.copies(save=COPIES_FIGURE)
     allocation.plot.timeline(save=TIMELINE_FIGURE)
 
 
@@ -356,12 +356,12 @@ Every method on every shipped network with twice the arrays it needs at least (c
 weights, classifiers on the host), and on VGG-16 with 2048 arrays. Every allocation is simulated exactly.
 ratio: makespan over that of auto, in bold where it is not larger; a star where copies were taken away because
 what the method asked for does not fit. Methods with a seed show the median of 5 seeds. work: counted, in
-seconds of a reference core. All numbers, replications and reasons for what was skipped: `comparison.csv`. All
+seconds of a reference core. All numbers, copies and reasons for what was skipped: `comparison.csv`. All
 of it is the same on every machine.
 
 Regenerate with `python results/comparison.py --fresh`; without `--fresh` it goes on where it stopped."""
 PUBLISHED_NOTES = """\
-P, W: published steps of the published method and of replication proportional to the windows
+P, W: published steps of the published method and of copies proportional to the windows
 (docs/sources/model.md 9),
 beside the published recurrence of what our methods `published` and `proportional` give for the same
 budget. exact: makespan of the allocations of `published` and `proportional` with the default handoff, which
@@ -388,7 +388,7 @@ def packed_words() -> str:
         if peer.slices > 1:
             layers = rramalloc.inspect(peer.network, hardware=hardware, fc="crossbar").layers
             copies = [*peer.copies, *[1] * (len(layers) - len(peer.copies))]
-            found.append(str(sum(d * layer.demand for d, layer in zip(copies, layers, strict=True))))
+            found.append(str(sum(d * layer.arrays_per_copy for d, layer in zip(copies, layers, strict=True))))
     return " and ".join(found)
 
 
@@ -426,7 +426,7 @@ def write_page() -> None:
     lines += ["mean: geometric. spread: largest minus smallest makespan of the seeds, over the median.", ""]
     lines += ["## Networks", "", *pages.markdown(ratio_rows(shipped))]
     lines += ["## VGG-16 with 2048 arrays", ""]
-    for figure in (BARS_FIGURE, REPLICATION_FIGURE, TIMELINE_FIGURE):
+    for figure in (BARS_FIGURE, COPIES_FIGURE, TIMELINE_FIGURE):
         lines += [f"![{figure.stem.replace('_', ' ')}]({figure.name})", ""]
     lines += ["## Published figures", "", PUBLISHED_NOTES, "", *pages.markdown(published_rows(table))]
     lines += ["## Peer allocations", "", PEER_NOTES.format(packed=packed_words()), ""]

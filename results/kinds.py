@@ -89,7 +89,7 @@ def hardware(sizes: tuple[int, ...]) -> Hardware:
 def cells_of(network: str) -> dict[str, float]:
     """Cells that one copy of every layer fills, the same on arrays of any size."""
     inspected = rramalloc.inspect(network, hardware=hardware((64,)))
-    return {row.name: row.utilisation * row.demand * 64 * 64 for row in inspected.layers}
+    return {row.name: row.utilisation * row.arrays_per_copy * 64 * 64 for row in inspected.layers}
 
 
 def run(network: str, sizes: tuple[int, ...], area: float) -> Row:
@@ -104,7 +104,7 @@ def run(network: str, sizes: tuple[int, ...], area: float) -> Row:
         found = rramalloc.optimize(network, hardware=machine, at_most=limit, work=WORK, progress=False)
         used = {name: of_kind.used for name, of_kind in (found.arrays.by_kind or {}).items()}
     filled, cells = cells_of(network), sum(int(name[1:]) ** 2 * count for name, count in used.items())
-    stored = sum(filled[layer.name] * layer.replication for layer in found.layers if layer.name in filled)
+    stored = sum(filled[layer.name] * layer.copies for layer in found.layers if layer.name in filled)
     return Row(
         network,
         "+".join(map(str, sizes)),

@@ -103,7 +103,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
         plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
         plain_s=round(plain_s, 2),
         modes=makespan_of(problem.in_blocks(modes.choice.modes).graph, modes.choice.copies),
-        modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.seconds or 0.0, 2),
+        modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.work_s or 0.0, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip
 

@@ -92,7 +92,7 @@ def our_copies(
         objective=objective,
         progress=False,
     )
-    return {layer.name: layer.replication for layer in allocation.layers}
+    return {layer.name: layer.copies for layer in allocation.layers}
 
 
 # MNSIM ------------------------------------------------------------------------------------------------------

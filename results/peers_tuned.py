@@ -41,7 +41,7 @@ from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.store import Store
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 ROOT = Path(__file__).resolve().parents[1]
 CSV = ROOT / "results" / "peers_tuned.csv"
@@ -147,7 +147,7 @@ class Judge:
         self.figures: dict[tuple[int, ...], float] = {}
         self.asked: dict[tuple[int, ...], None] = {}
 
-    def figure(self, copies: Replication) -> float:
+    def figure(self, copies: Copies) -> float:
         key = tuple(copies.tolist())
         self.asked[key] = None
         answer = self.answers.get(key, 0, LIMIT_S)
@@ -156,7 +156,7 @@ class Judge:
         self.figures[key] = float("inf") if answer.figure is None else answer.figure
         return self.figures[key]
 
-    def _new(self, copies: Replication) -> Answer:
+    def _new(self, copies: Copies) -> Answer:
         around = TOOLS[self.case.simulator.tool]
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware(), mapping)
@@ -168,7 +168,7 @@ class Judge:
             return Answer(None, str(error)[:200])
 
 
-def random_search(judge: Judge, near: Neighbourhood, own: Replication) -> float:
+def random_search(judge: Judge, near: Neighbourhood, own: Copies) -> float:
     """The best of the tool's own choice and of different allocations around it."""
     judge.asked.clear()
     best = judge.figure(own)
@@ -177,7 +177,7 @@ def random_search(judge: Judge, near: Neighbourhood, own: Replication) -> float:
     return best
 
 
-def genetic_search(judge: Judge, near: Neighbourhood, own: Replication) -> float:
+def genetic_search(judge: Judge, near: Neighbourhood, own: Copies) -> float:
     """Tournaments of two, uniform crossover and moves of copies; the best of a generation survives."""
     judge.asked.clear()
     population = [own, *(near.near(own) for _ in range(POPULATION - 1))]
@@ -196,7 +196,7 @@ def genetic_search(judge: Judge, near: Neighbourhood, own: Replication) -> float
     return min(judge.figures[key] for key in judge.asked)
 
 
-def others(judge: Judge, chosen: Replication, run: int) -> tuple[float, float]:
+def others(judge: Judge, chosen: Copies, run: int) -> tuple[float, float]:
     """What random and genetic search reach from the tool's own choice, lowered until it fits."""
     near = Neighbourhood(judge.problem, RANDOM_SEED + run)
     if not judge.problem.fits(chosen):
@@ -239,7 +239,7 @@ def _held_out(tuning: Tuning, problem: Problem, judge: Judge) -> tuple[float | N
     """Rank correlation on allocations that only the other searches asked about, evenly taken from them."""
     names = problem.graph.names
     done = [row for row in tuning.judged if row.figure is not None]
-    copies = [np.array([row.replication[name] for name in names]) for row in done]
+    copies = [np.array([row.copies[name] for name in names]) for row in done]
     model = Calibration.fit(problem.graph, copies, [row.figure or 0.0 for row in done])
     taken = {tuple(each.tolist()) for each in copies}
     others = [key for key, figure in judge.figures.items() if key not in taken and np.isfinite(figure)]

@@ -18,7 +18,7 @@ RESULT = Path(__file__).resolve().parent / "placement.md"
 
 HEAD = """# Placement
 
-Replication by `lagrange` for 16,384 arrays of 128 x 128. Seconds of `place` with the defaults (goal: 10 s);
+Copies by `lagrange` for 16,384 arrays of 128 x 128. Seconds of `place` with the defaults (goal: 10 s);
 traffic in millions of byte hops per input: as constructed, improved, and the lower bound. With more than
 4,096 tiles in reach nothing is improved. The seconds were taken while other programs used the cores, two to
 three times what free cores need. Regenerate with `python results/placement.py`.

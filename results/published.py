@@ -24,7 +24,7 @@ from rramalloc.network.network import Network
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.timing.simulate import Replication, simulate
+from rramalloc.timing.simulate import Copies, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 RESULT = Path(__file__).resolve().parent / "published.md"
@@ -35,7 +35,7 @@ PROVEN = "the fewest there are"
 
 @dataclass(frozen=True)
 class Entry:
-    """A published figure: steps by the published method, by proportional replication, its run time."""
+    """A published figure: steps by the published method, by proportional copies, its run time."""
 
     label: str
     network: str
@@ -66,7 +66,7 @@ ALLOCATIONS = (
     ("VGG-A", "vgg11", 2304, (200, 50, 13, 13, 4, 4, 1, 1)),
 )
 NOTES = """\
-P, W: published steps by the published method and by replication proportional to the windows
+P, W: published steps by the published method and by copies proportional to the windows
 (docs/sources/model.md 9),
 "in": run time of the published method. "ours": the least published recurrence that `--method published`
 finds in {seconds:g} s of counted work, in bold where it is not above P, with the median wall-clock seconds of
@@ -111,20 +111,20 @@ def beside(name: str) -> str:
     return name.replace("downsample.0", "conv1")
 
 
-def steps_of(problem: Problem, replication: Replication) -> int:
+def steps_of(problem: Problem, copies: Copies) -> int:
     """Steps by the published recurrence."""
-    return published(chain_layers(problem.graph.network), replication.tolist()).steps
+    return published(chain_layers(problem.graph.network), copies.tolist()).steps
 
 
-def exact(problem: Problem, network: Network, replication: Replication) -> tuple[int, int]:
+def exact(problem: Problem, network: Network, copies: Copies) -> tuple[int, int]:
     """Makespan with handoff "same" and "next"."""
-    copies = dict(zip(problem.graph.names, replication.tolist(), strict=True))
+    by_name = dict(zip(problem.graph.names, copies.tolist(), strict=True))
     graph = StageGraph.build(network)
-    row = [copies[beside(name)] for name in graph.names]
+    row = [by_name[beside(name)] for name in graph.names]
     return simulate(graph, row, "same").makespan, simulate(graph, row, "next").makespan
 
 
-def timed(problem: Problem, work: int, runs: int) -> tuple[Replication, str, float]:
+def timed(problem: Problem, work: int, runs: int) -> tuple[Copies, str, float]:
     """Allocation, words of the method and median seconds."""
     seconds = []
     for _ in range(runs):
@@ -140,8 +140,8 @@ def arrays_for(entry: Entry, steps: int) -> str:
     low, high, proven = entry.arrays, 2 * entry.arrays, True
     while low < high:
         middle = (low + high) // 2
-        replication, words, _ = timed(replace(problem, budget=middle), Work().work, 1)
-        if steps_of(problem, replication) <= steps:
+        copies, words, _ = timed(replace(problem, budget=middle), Work().work, 1)
+        if steps_of(problem, copies) <= steps:
             high = middle
         else:
             low, proven = middle + 1, proven and PROVEN in words
@@ -150,12 +150,12 @@ def arrays_for(entry: Entry, steps: int) -> str:
 
 def row(entry: Entry) -> str:
     problem, network = problem_of(entry)
-    replication, _, seconds = timed(problem, SHORT, RUNS)
-    steps = steps_of(problem, replication)
+    copies, _, seconds = timed(problem, SHORT, RUNS)
+    steps = steps_of(problem, copies)
     _, words, proof_s = timed(problem, Work().work, 1)
     proven = PROVEN in words
     fewest = words.split()[0] if proven else words.split("no fewer than ")[1].split(":")[0]
-    same, following = exact(problem, network, replication)
+    same, following = exact(problem, network, copies)
     auto = optimize(entry.network, entry.arrays, crossbar=f"{entry.lines}x{entry.lines}")
     shown = f"**{steps}**" if entry.steps is None or steps <= entry.steps else str(steps)
     cells = [
@@ -163,7 +163,7 @@ def row(entry: Entry) -> str:
         entry.run_time or "-", f"{shown} ({seconds:.2f})",
         f"{fewest if proven else f'>= {fewest}'} ({proof_s:.2f})", same, following,
         auto.makespan if auto.gap == 0 else f"({auto.makespan})",
-        " ".join(map(str, replication.tolist())),
+        " ".join(map(str, copies.tolist())),
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -174,9 +174,9 @@ def allocation_row(label: str, name: str, arrays: int, copies: tuple[int, ...]) 
     ours, words, _ = timed(problem, Work().work, 1)
     proven = " (proven)" if PROVEN in words else ""
     cells: list[Any] = [label, arrays]
-    for replication in (theirs, ours):
-        cells += [" ".join(map(str, replication.tolist())), steps_of(problem, replication)]
-        cells += exact(problem, problem.graph.network, replication)
+    for each in (theirs, ours):
+        cells += [" ".join(map(str, each.tolist())), steps_of(problem, each)]
+        cells += exact(problem, problem.graph.network, each)
     cells[-3] = f"{cells[-3]}{proven}"
     return "| " + " | ".join(map(str, cells)) + " |"
 

@@ -54,7 +54,7 @@ def median_s(action: Callable[[], object]) -> float:
 
 def near_best(graph: StageGraph, arrays: int, count: int) -> np.ndarray:
     """Allocations near the best one for a budget: every stage moved by up to two breakpoints."""
-    best = optimize("vgg16", arrays, work=10).replication
+    best = optimize("vgg16", arrays, work=10).copies
     draw = np.random.default_rng(0)
     rows = []
     for name, windows in zip(graph.names, graph.windows.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Crossbar allocation for memristor (RRAM) CNN accelerators: exact timing, best replication, proven bounds.
+"""Crossbar allocation for memristor (RRAM) CNN accelerators: exact timing, best copies, proven bounds.
 
 >>> import rramalloc
 >>> allocation = rramalloc.optimize("vgg16", arrays=1024)

@@ -66,7 +66,7 @@ def optimize(
     stop: Work | None = None,
     **given: Unpack[SearchArguments],
 ) -> Allocation:
-    """Return the replication of every layer with the lowest latency for a budget of crossbar arrays.
+    """Return the copies of every layer with the lowest latency for a budget of crossbar arrays.
 
     network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
     {"small": 512} of kinds, or None for all that the chip of `hardware` has; objective: latency if left out;
@@ -132,7 +132,7 @@ def optimize(
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:
-    """Stages, windows, demand, utilisation and the smallest budget. Raises RramallocError."""
+    """Stages, windows, arrays per copy, utilisation and the smallest budget. Raises RramallocError."""
     return inspect_network(Case.of(network, given))
 
 
@@ -148,14 +148,14 @@ def simulate(
 ) -> Simulation:
     """Exact timing of an allocation: an Allocation, its file, or how layers run by name.
 
-    By name: copies, {"conv1": 4}, or {"replication": {"conv1": 4}, "block": {"conv1": (2, 2)}, "cycles":
+    By name: copies, {"conv1": 4}, or {"copies": {"conv1": 4}, "block": {"conv1": (2, 2)}, "cycles":
     {"conv1": 3}}: windows that a copy computes in a step, and ticks that a batch lasts.
     Hardware, mapping and fc are those of the allocation unless given, and so is fold unless a mapping is
     given; measured step times are the allocation's unless a latency_table or hardware is given.
     Raises RramallocError.
     """
     source = network_of(network, given)
-    origin = "replication" if isinstance(allocation, MappingOf) else "allocation"
+    origin = "copies" if isinstance(allocation, MappingOf) else "allocation"
     own = read_allocation(allocation, origin).with_arguments(source, given, crossbar, fold, latency_table)
     check_known("handoff", handoff, HANDOFFS)
     return simulate_network(source, own, handoff=handoff)

@@ -114,7 +114,7 @@ def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float
 
 
 class BudgetError(RramallocError):
-    """Replication 1 everywhere needs more arrays than the budget.
+    """Copies 1 everywhere needs more arrays than the budget.
 
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;

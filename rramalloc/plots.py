@@ -19,7 +19,7 @@ _CHARTS = {
     "cost": ("commands.size.section", "cost_chart"),
     "front": ("commands.pareto.section", "front_chart"),
     "methods": ("commands.compare.section", "methods_chart"),
-    "replication": ("page.layers", "replication_chart"),
+    "copies": ("page.layers", "copies_chart"),
     "timeline": ("page.timeline", "timeline_figure"),
 }
 """Module and function of every chart."""
@@ -60,9 +60,9 @@ class SimulationPlots(_Plots):
 class AllocationPlots(SimulationPlots):
     """Charts of an allocation."""
 
-    def replication(self, save: Path | None = None) -> Chart:
+    def copies(self, save: Path | None = None) -> Chart:
         """Draw the copies of every layer, and its share of the makespan. Raises SpecError, FileError."""
-        return self._chart("replication", save)
+        return self._chart("copies", save)
 
     def convergence(self, save: Path | None = None) -> Chart:
         """Best makespan and lower bound over the work of the search. Raises SpecError, FileError."""

@@ -82,7 +82,7 @@ def result_of(document: object, where: str) -> Any:
 
 
 def format_name(text: object) -> str:
-    """Return the name of a format, "allocation" of "rramalloc-allocation/1"; empty for what is none."""
+    """Return the name of a format, "allocation" of "rramalloc-allocation/2"; empty for what is none."""
     if not isinstance(text, str) or not text.startswith(_PREFIX):
         return ""
     return text.removeprefix(_PREFIX).rpartition("/")[0]
@@ -91,7 +91,7 @@ def format_name(text: object) -> str:
 def _no_result(document: dict[str, Any]) -> str:
     """Say in words why a document is no result, and what reads it where that is known."""
     if "format" not in document:
-        if "copies" in document or "replication" in document:
+        if "copies" in document or "copies" in document:
             return "says how layers run and has no `format`: give it to `simulate` as the allocation"
         return f"has no `format`; a result has one, such as {_PREFIX}allocation/1"
     known = [f"{_PREFIX}{name}" for name in schema_names()]

@@ -16,7 +16,7 @@ _CORE = {
     "network": "rramalloc.network.network:NetworkDocument",
     "hardware": "rramalloc.hardware.hardware:Hardware",
     "allocation": "rramalloc.allocation.allocation:Allocation",
-    "replication": "rramalloc.allocation.allocation:BareReplication",
+    "bare-allocation": "rramalloc.allocation.allocation:BareAllocation",
     "simulation": "rramalloc.allocation.simulation:Simulation",
     "inspection": "rramalloc.allocation.inspection:Inspection",
     "latency": "rramalloc.timing.latency_table:LatencyTable",

@@ -135,10 +135,12 @@ def test_fields_of_formats_have_a_meaning(hooks: ModuleType) -> None:
     lines = "\n".join(hooks.format_pages().values()).splitlines()
     rows = [line for line in lines if line.startswith("| `")]
     assert [row for row in rows if row.rstrip().endswith("|  |")] == []
-    told = "One stage. demand: arrays of one copy; arrays: of all: both.\n\nstart, finish: exact steps."
-    text, meaning = hooks.meanings(told, ("demand", "arrays", "start", "finish"))
+    told = (
+        "One stage. arrays_per_copy: arrays of one copy; arrays: of all: both.\n\nstart, finish: exact steps."
+    )
+    text, meaning = hooks.meanings(told, ("arrays_per_copy", "arrays", "start", "finish"))
     assert meaning == {
-        "demand": "arrays of one copy",
+        "arrays_per_copy": "arrays of one copy",
         "arrays": "of all: both",
         "start": "exact steps",
         "finish": "exact steps",

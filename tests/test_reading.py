@@ -83,10 +83,10 @@ def test_every_format_is_read() -> None:
         ({"format": "rramalloc-alocation/1"}, "did you mean rramalloc-allocation"),
         ({"format": "other/1"}, "no result of this program has 'other/1'; known: network, hardware"),
         ({"format": 7}, "no result of this program has 7; known: "),
-        ({"format": "rramalloc-pareto/99"}, "format: input should be 'rramalloc-pareto/1'"),
-        ({"format": "rramalloc-pareto/1"}, "this field is missing"),
+        ({"format": "rramalloc-pareto/99"}, "format: input should be 'rramalloc-pareto/2'"),
+        ({"format": "rramalloc-pareto/2"}, "this field is missing"),
         ({"format": "rramalloc-network/1", "name": "a", "nodes": []}, "nodes"),
-        ({"replication": {"c": 2}}, "give it to `simulate` as the allocation"),
+        ({"copies": {"c": 2}}, "give it to `simulate` as the allocation"),
     ],
 )
 def test_what_is_no_result(document: Any, told: str, tmp_path: Path) -> None:

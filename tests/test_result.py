@@ -178,7 +178,7 @@ def test_cells(value: object, cell: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "figures"),
     [
-        ("Allocation", ("replication", "timeline", "convergence")),
+        ("Allocation", ("copies", "timeline", "convergence")),
         ("Simulation", ("timeline",)),
         ("Comparison", ("methods",)),
         ("ParetoFront", ("front",)),

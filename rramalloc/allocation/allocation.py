@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.choices import Divided, ObjectiveName
 from rramalloc.files import write_json
@@ -25,7 +25,7 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea
 from rramalloc.units import Unit, counted, share
 
-FORMAT: Literal["rramalloc-allocation/1"] = "rramalloc-allocation/1"
+FORMAT: Literal["rramalloc-allocation/2"] = "rramalloc-allocation/2"
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
@@ -45,16 +45,15 @@ class NetworkId(Record):
         return cls(name=network.name, sha256=network.sha256)
 
 
-class BareReplication(Record):
+class BareAllocation(Record):
     """The short form that `simulate` also reads: how layers run, by name.
 
-    replication (or copies): one for layers left out; kind: of arrays, where the hardware has several; block:
-    windows (height, width) that a copy computes in a step, the fewest for layers left out
-    (docs/sources/model.md 10); cycles: ticks that a batch lasts, one for layers left out
-    (docs/sources/model.md 11).
+    copies: one for layers left out; kind: of arrays, where the hardware has several; block: windows (height,
+    width) that a copy computes in a step, the fewest for layers left out (docs/sources/model.md 10); cycles:
+    ticks that a batch lasts, one for layers left out (docs/sources/model.md 11).
     """
 
-    replication: Annotated[dict[Name, Count], Field(validation_alias=AliasChoices("replication", "copies"))]
+    copies: dict[Name, Count]
     kind: dict[Name, Name] = Field(default_factory=dict, exclude_if=operator.not_)
     block: dict[Name, Block] = Field(default_factory=dict, exclude_if=operator.not_)
     cycles: dict[Name, Count] = Field(default_factory=dict, exclude_if=operator.not_)
@@ -82,7 +81,7 @@ class Options(MappingOptions):
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
     copies_divide: Divided | None = Field(None, exclude_if=absent)
-    start: BareReplication | None = Field(None, exclude_if=absent)
+    start: BareAllocation | None = Field(None, exclude_if=absent)
     bits: dict[Name, tuple[tuple[Count, Count, float], ...]] | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
@@ -165,13 +164,13 @@ def kind_words(used: dict[str, int]) -> str:
 class LayerModes(EnergyArea):
     """Modes of the layers of an allocation, for rows that are about many of them.
 
-    replication: copies of every layer by name; block: windows (height, width) that a copy computes in a
+    copies: of every layer by name; block: windows (height, width) that a copy computes in a
     step; None, and left out of files, unless mapping is "sdk" (docs/sources/model.md 10); kind: of the arrays
     of each layer, by_kind: arrays used of every kind; None, and left out of files, where the hardware has one
     kind (18).
     """
 
-    replication: dict[Name, Count]
+    copies: dict[Name, Count]
     block: dict[Name, Block] | None = Field(None, exclude_if=absent)
     kind: dict[Name, str] | None = Field(None, exclude_if=absent)
     by_kind: dict[Name, Annotated[int, Field(ge=0)]] | None = Field(None, exclude_if=absent)
@@ -184,7 +183,7 @@ class LayerModes(EnergyArea):
     @property
     def allocation(self) -> dict[str, Any]:
         """Document that `simulate` takes as an allocation, and that a bare allocation file holds."""
-        modes = {"replication": self.replication, "kind": self.kind, "block": self.block}
+        modes = {"copies": self.copies, "kind": self.kind, "block": self.block}
         return {name: by_layer for name, by_layer in modes.items() if by_layer is not None}
 
     def save_allocation(self, path: str | os.PathLike[str]) -> None:
@@ -193,9 +192,11 @@ class LayerModes(EnergyArea):
 
 
 class Layer(Foldable):
-    """One stage. demand: arrays of one copy, 0 of a digital node; arrays: of all copies, which with mapping
-    "sdk" may share some, 0 where another stage has them; batches: ceil(blocks / replication), where a block
-    is one window unless `block` says otherwise.
+    """One stage.
+
+    arrays_per_copy: 0 of a digital node; copies: how often its weights are stored; arrays: of all copies,
+    which with mapping "sdk" may share some, 0 where another stage has them; batches: ceil(blocks / copies),
+    where a block is one window unless `block` says otherwise.
 
     normal_op, pre_op, tail, op: terms of the tight recurrence in steps (docs/sources/model.md 5);
     start, finish: exact steps (docs/sources/model.md 4). cycles: ticks that a batch lasts; None, and left
@@ -211,8 +212,8 @@ class Layer(Foldable):
 
     name: Name
     windows: Count
-    demand: Annotated[int, Field(ge=0)]
-    replication: Count
+    arrays_per_copy: Annotated[int, Field(ge=0)]
+    copies: Count
     arrays: Annotated[int, Field(ge=0)]
     batches: Count
     normal_op: Steps
@@ -261,7 +262,7 @@ class CountedTimes:
 class Progress(Record):
     """Best makespan and lower bound, in steps, after that many seconds of counted work."""
 
-    seconds: float
+    work_s: float
     makespan: Steps
     lower_bound: Steps
 
@@ -296,7 +297,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
     lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no allocation
     within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value; proof:
-    what shows the bound, in words; seconds: work of the search in seconds of a reference core, counted and
+    what shows the bound, in words; work_s: work of the search in seconds of a reference core, counted and
     not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
     own clocks; energy and area as in EnergyArea; history: how best and bound met; host: weight layers left
@@ -307,9 +308,9 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     """
 
     rows_in = "layers"
-    columns = "name, windows, kind, demand, block, replication, arrays, batches, start, finish, fold"
+    columns = "name, windows, kind, arrays_per_copy, block, copies, arrays, batches, start, finish, fold"
 
-    format: Literal["rramalloc-allocation/1"] = FORMAT
+    format: Literal["rramalloc-allocation/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware
@@ -319,7 +320,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     objective_unit: Unit
     method: str
     seed: int
-    seconds: float | None
+    work_s: float | None
     arrays: Arrays
     makespan: Steps
     interval: Steps
@@ -348,18 +349,22 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
         }
 
     @property
-    def replication(self) -> dict[str, int]:
+    def copies(self) -> dict[str, int]:
         """Copies of every layer on arrays by name, in network order."""
-        return {layer.name: layer.replication for layer in self.layers if layer.demand}
+        return {layer.name: layer.copies for layer in self.layers if layer.arrays_per_copy}
 
     @property
     def blocks(self) -> dict[str, Pair]:
         """Windows (height, width) that a copy of each layer computes in a step; empty without modes."""
-        return {layer.name: layer.block for layer in self.layers if layer.demand and layer.block is not None}
+        return {
+            layer.name: layer.block
+            for layer in self.layers
+            if layer.arrays_per_copy and layer.block is not None
+        }
 
     @property
     def plot(self) -> AllocationPlots:
-        """Figures: replication, timeline, convergence."""
+        """Figures: copies, timeline, convergence."""
         return AllocationPlots(self)
 
     @property

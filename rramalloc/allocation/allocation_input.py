@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, field_validator
 from rramalloc.allocation.allocation import (
     FORMAT,
     Allocation,
-    BareReplication,
+    BareAllocation,
     Block,
     Count,
     EdgeDelay,
@@ -40,8 +40,8 @@ from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.simulate import (
     ExactTiming,
     blocks_by_name,
+    copies_by_name,
     cycles_by_name,
-    replication_by_name,
     simulate,
 )
 from rramalloc.timing.stage_graph import StageGraph
@@ -60,8 +60,8 @@ AllocationLike = (
 class AllocationInput:
     """Modes of the layers by name, and what a whole allocation states besides.
 
-    replication: copies, one for layers left out; blocks: windows (height, width) that a copy computes in a
-    step, the smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles:
+    copies: one for layers left out; blocks: windows (height, width) that a copy computes in a step, the
+    smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles:
     ticks that a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says
     how long each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs
     of a step of each layer reach their readers' tiles, by the placement that it was optimised for; where: how
@@ -71,7 +71,7 @@ class AllocationInput:
     copies had to be divisors, and limits of other quantities.
     """
 
-    replication: MappingOf[str, int]
+    copies: MappingOf[str, int]
     where: str
     blocks: MappingOf[str, Pair] = field(default_factory=dict)
     kinds: MappingOf[str, str] = field(default_factory=dict)
@@ -88,10 +88,10 @@ class AllocationInput:
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
 
     @property
-    def bare(self) -> BareReplication:
+    def bare(self) -> BareAllocation:
         """Its copies and blocks as results keep them."""
         blocks = {name: block for name, block in self.blocks.items() if block != (1, 1)}
-        return BareReplication(replication=dict(self.replication), kind=dict(self.kinds), block=blocks)
+        return BareAllocation(copies=dict(self.copies), kind=dict(self.kinds), block=blocks)
 
     def graph(self, network: Network) -> StageGraph:
         """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
@@ -110,7 +110,7 @@ class AllocationInput:
         """Exact timing on a graph of its network. Raises SpecError."""
         graph = self.in_blocks(graph)
         cycles = cycles_by_name(graph, self.cycles, self.where) if self.cycles else None
-        return simulate(graph, replication_by_name(graph, self.replication, self.where), handoff, cycles)
+        return simulate(graph, copies_by_name(graph, self.copies, self.where), handoff, cycles)
 
     def in_blocks(self, graph: StageGraph) -> StageGraph:
         """Return the graph of its network with its blocks.
@@ -215,7 +215,7 @@ class AllocationInput:
         raise SpecError(
             self.where,
             f"was made for another network, {self.network.name[:60]!r}, not for {network.name[:60]!r} as it "
-            f'is given: give that network, or only {{"replication": {{...}}}}',
+            f'is given: give that network, or only {{"copies": {{...}}}}',
         )
 
 
@@ -229,7 +229,7 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
     if isinstance(allocation, MappingOf):
         if any(isinstance(value, MappingOf) for value in allocation.values()):
             return _of_bare({**allocation}, origin)
-        return AllocationInput(replication=cast("dict[str, int]", {**allocation}), where=origin)
+        return AllocationInput(copies=cast("dict[str, int]", {**allocation}), where=origin)
     return _of_document(read_json(allocation), os.fspath(allocation))
 
 
@@ -242,8 +242,8 @@ class _Lenient(Record):
 class _FileLayer(_Lenient):
     name: Name
     kind: str | None = None
-    demand: Annotated[int, Field(ge=0)] = 1
-    replication: Count
+    arrays_per_copy: Annotated[int, Field(ge=0)] = 1
+    copies: Count
     block: Block | None = None
     cycles: Count | None = None
 
@@ -279,18 +279,18 @@ class _Document(_Lenient):
         return None if isinstance(value, dict) and value.get("sha256") is None else value
 
 
-_BARE: TypeAdapter[BareReplication] = TypeAdapter(BareReplication)
+_BARE: TypeAdapter[BareAllocation] = TypeAdapter(BareAllocation)
 _DOCUMENT: TypeAdapter[_Document] = TypeAdapter(_Document)
 
 
 def _of_document(document: Any, where: str) -> AllocationInput:
     if not isinstance(document, dict):
-        raise SpecError(where, f"must be an allocation or {{'replication': ...}}, got {brief(document)}")
-    if "copies" in document or "replication" in document:
+        raise SpecError(where, f"must be an allocation or {{'copies': ...}}, got {brief(document)}")
+    if "copies" in document:
         return _of_bare(document, where)
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
-        raise SpecError(where, f"format: must be {FORMAT!r}, or give 'replication' alone; got {got}")
+        raise SpecError(where, f"format: must be {FORMAT!r}, or give 'copies' alone; got {got}")
     whole = parse(_DOCUMENT, document, where)
     seen: set[str] = set()
     for index, layer in enumerate(whole.layers):
@@ -307,10 +307,10 @@ _OF_INTERVAL = "target_interval", "target_interval_ns", "target_throughput"
 def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
     """Return the input that a whole allocation states, of its layers on arrays."""
     placed = whole.placed or _FilePlaced()
-    stored = [layer for layer in whole.layers if layer.demand]
+    stored = [layer for layer in whole.layers if layer.arrays_per_copy]
     of_interval = any(getattr(whole.options, name) for name in _OF_INTERVAL)
     return AllocationInput(
-        replication={layer.name: layer.replication for layer in stored},
+        copies={layer.name: layer.copies for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
         kinds={layer.name: layer.kind for layer in stored if layer.kind is not None},
         cycles={layer.name: layer.cycles for layer in whole.layers if placed.delays and layer.cycles},
@@ -333,7 +333,7 @@ def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:
     bare = parse(_BARE, document, where)
     options = DEFAULT_MAPPING.changed(mapping="sdk") if bare.block else DEFAULT_MAPPING
     return AllocationInput(
-        replication=bare.replication,
+        copies=bare.copies,
         blocks=bare.block,
         kinds=bare.kind,
         cycles=bare.cycles,

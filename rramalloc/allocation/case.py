@@ -43,7 +43,7 @@ from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.metrics import EnergyModel, left_out
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -353,7 +353,7 @@ class Case:
             )
         return tuple(warnings)
 
-    def _limits(self) -> tuple[Replication | None, Replication | None]:
+    def _limits(self) -> tuple[Copies | None, Copies | None]:
         """Return the fewest and the most copies of every stage; None where nothing is held."""
         if not self.copies and self.divide is None:
             return None, None

@@ -41,9 +41,9 @@ class CheckedTiming:
         return self.problem.storage.stored(self.timing.graph.modes, np.ones_like(self.taken))
 
     @property
-    def replication(self) -> dict[str, int]:
+    def copies(self) -> dict[str, int]:
         """Copies by name, in network order."""
-        graph, copies = self.timing.graph, self.timing.replication.tolist()
+        graph, copies = self.timing.graph, self.timing.copies.tolist()
         return {graph.names[stage]: copies[stage] for stage in graph.network_order}
 
     @property
@@ -90,7 +90,7 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     modes = answer.choice.modes
     fixed = problem.in_blocks(modes)
     timing = simulate(fixed.graph, answer.choice.copies)
-    taken = problem.storage.taken(modes, timing.replication)
+    taken = problem.storage.taken(modes, timing.copies)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
     _recheck_kinds(problem, modes, taken.tolist(), method)
     return CheckedTiming(timing, fixed, taken)
@@ -117,13 +117,13 @@ def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, lower_bound
     arrays: what all copies of every stage take, in canonical order.
     """
     for stage, name in enumerate(timing.graph.names):
-        copies = int(timing.replication[stage])
+        copies = int(timing.copies[stage])
         if not 1 <= copies <= int(timing.graph.most_copies[stage]):
             raise SolverError(f"{method} gave {copies} copies of {name!r}: outside 1 ... its windows")
     used = sum(arrays)
     if used > budget:
         raise SolverError(f"{method} used {used} arrays, the budget is {budget}")
-    finish = finish_by_cumulative_maximum(timing.graph, timing.replication, timing.cycles, timing.handoff)
+    finish = finish_by_cumulative_maximum(timing.graph, timing.copies, timing.cycles, timing.handoff)
     if finish != timing.finish.tolist():
         raise SolverError(f"{method}: two independent simulations disagree; please report this network")
     if lower_bound > max(finish):
@@ -137,7 +137,7 @@ def recheck_bound(value: float, bound: float, unit: str, method: str) -> None:
 
 
 def finish_by_cumulative_maximum(
-    graph: StageGraph, replication: npt.NDArray[np.int64], cycles: npt.NDArray[np.int64], handoff: Handoff
+    graph: StageGraph, copies: npt.NDArray[np.int64], cycles: npt.NDArray[np.int64], handoff: Handoff
 ) -> list[int]:
     """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
 
@@ -150,12 +150,12 @@ def finish_by_cumulative_maximum(
     available: list[npt.NDArray[np.int64]] = []
     finish: list[int] = []
     for stage, edges in enumerate(incoming):
-        copies, windows = int(replication[stage]), int(graph.windows[stage])
-        order = np.arange(-(-windows // copies))
-        last = np.minimum((order + 1) * copies, windows) - 1
+        count, windows = int(copies[stage]), int(graph.windows[stage])
+        order = np.arange(-(-windows // count))
+        last = np.minimum((order + 1) * count, windows) - 1
         ready = np.zeros(len(order), dtype=np.int64)
         for producer, lag, need in edges:
-            needed = need[last] // int(replication[producer])
+            needed = need[last] // int(copies[producer])
             ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed] + lag))
         paced = order * cycles[stage]
         start = np.maximum.accumulate(ready - paced) + paced

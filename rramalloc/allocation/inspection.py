@@ -1,4 +1,4 @@
-"""`inspect`: stages, demand and smallest budget of a network before it is optimised."""
+"""`inspect`: stages, arrays per copy and smallest budget of a network before it is optimised."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class InspectedMode(Record):
 
 
 class InspectedLayer(Foldable):
-    """One stage. demand: arrays of one copy; utilisation: share of their cells that hold weights.
+    """One stage. utilisation: share of the cells of a copy's arrays that hold weights.
 
     input, output: channels, height, width; weights: without bias; macs: for one input; modes: the fastest
     with at most 1, 2, 4, 8 and 16 times the demand; None, and left out of files, unless mapping is "sdk";
@@ -56,7 +56,7 @@ class InspectedLayer(Foldable):
     stride: tuple[int, int]
     groups: int
     windows: Count
-    demand: Count
+    arrays_per_copy: Count
     utilisation: float
     weights: Count
     macs: Product
@@ -76,11 +76,11 @@ class Inspection(ResultRecord):
     rows_in = "layers"
     unlisted = frozenset({"modes"})
     columns = (
-        "name, op, input, output, kernel, stride, groups, windows, demand, utilisation, fold, weight_bits, "
-        "input_bits"
+        "name, op, input, output, kernel, stride, groups, windows, arrays_per_copy, utilisation, fold, "
+        "weight_bits, input_bits"
     )
 
-    format: Literal["rramalloc-inspection/1"] = "rramalloc-inspection/1"
+    format: Literal["rramalloc-inspection/2"] = "rramalloc-inspection/2"
     network: NetworkId
     source: str
     hardware: Hardware
@@ -117,7 +117,7 @@ def inspect_network(case: Case) -> Inspection:
             input=network.input_shape(stage).as_tuple(),
             output=network.shapes[stage.name].as_tuple(),
             windows=network.shapes[stage.name].pixels,
-            demand=demand[index],
+            arrays_per_copy=demand[index],
             utilisation=utilisation(network, stage, smallest_block(stage), 1, demand[index], hardware),
             weights=weights(network, stage),
             macs=macs(network, stage),

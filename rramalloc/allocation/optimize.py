@@ -66,7 +66,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import ExactTiming, replication_by_name
+from rramalloc.timing.simulate import ExactTiming, copies_by_name
 from rramalloc.version import __version__
 
 
@@ -89,7 +89,7 @@ class Request:
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
-    """Return the best replication of every layer within a budget of `arrays`.
+    """Return the best number of copies of every layer within a budget of `arrays`.
 
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
@@ -236,7 +236,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
     """
     graph, where = problem.graph, given.where
     on_arrays = [name for name, weighted in zip(graph.names, graph.weighted, strict=True) if weighted]
-    missing = [name for name in on_arrays if name not in given.replication]
+    missing = [name for name in on_arrays if name not in given.copies]
     if missing:
         words = f"start: says nothing of {len(missing)} layers on arrays: {', '.join(missing)[:200]}"
         raise SpecError(where, f"{words}; give the copies of each, or optimize without --start")
@@ -245,7 +245,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
     blocks = tuple(mode.block for mode in modes)
     if blocks != graph.blocks and not problem.chooses_blocks:
         raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
-    copies = replication_by_name(graph.in_blocks(blocks), given.replication, where)
+    copies = copies_by_name(graph.in_blocks(blocks), given.copies, where)
     for stage, name in enumerate(graph.names):
         low, whole = int(problem.smallest[stage]), problem.divided(stage, modes[stage])
         if whole % int(copies[stage]):
@@ -379,7 +379,7 @@ def checked_allocation(
     network, hardware = graph.network, case.hardware
     objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
     value = objective.value_of(timing)
-    if problem.excess(problem.choice(timing.replication, graph.modes, timing.makespan)):
+    if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
         raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
     bound = within(value, objective.bound(answer, stop))
     recheck_bound(value, bound, objective.unit, request.method)
@@ -405,7 +405,7 @@ def checked_allocation(
         objective_unit=objective.unit,
         method=request.method,
         seed=request.seed,
-        seconds=None if counted_s is None else round(counted_s, 6),
+        work_s=None if counted_s is None else round(counted_s, 6),
         arrays=arrays_of(case, arrays, problem, checked),
         makespan=timing.makespan,
         interval=timing.interval,
@@ -424,8 +424,8 @@ def checked_allocation(
             in_blocks=problem.chooses_blocks,
         ),
         history=tuple(
-            Progress(seconds=round(seconds, 6), makespan=best, lower_bound=bound)
-            for seconds, best, bound in stop.history
+            Progress(work_s=round(work_s, 6), makespan=best, lower_bound=bound)
+            for work_s, best, bound in stop.history
         ),
         host=coverage.host,
         coverage=coverage,
@@ -469,13 +469,13 @@ def layers_of(
     graph = timing.graph
     bits, modes = layer_bits(graph.stages, hardware), graph.modes
     with_cycles = with_cycles or graph.unit == "ticks"
-    terms = recurrence(graph, timing.replication, timing.handoff, timing.cycles)
+    terms = recurrence(graph, timing.copies, timing.handoff, timing.cycles)
     return tuple(
         Layer(
             name=graph.names[stage],
             windows=graph.network.shapes[graph.names[stage]].pixels,
-            demand=demand[stage],
-            replication=copies,
+            arrays_per_copy=demand[stage],
+            copies=copies,
             arrays=taken[stage],
             batches=int(timing.batches[stage]),
             normal_op=int(terms.normal_op[stage]),
@@ -501,7 +501,7 @@ def layers_of(
             **(metrics.of_stage(stage) if metrics is not None and graph.weighted[stage] else {}),
             cycles=int(timing.cycles[stage]) if with_cycles else None,
         )
-        for stage, copies in ((stage, int(timing.replication[stage])) for stage in graph.network_order)
+        for stage, copies in ((stage, int(timing.copies[stage])) for stage in graph.network_order)
     )
 
 

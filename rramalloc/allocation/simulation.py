@@ -52,9 +52,9 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     """
 
     rows_in = "layers"
-    columns = "name, windows, replication, block, batches, cycles, start, finish, stall_steps"
+    columns = "name, windows, copies, block, batches, cycles, start, finish, stall_steps"
 
-    format: Literal["rramalloc-simulation/1"] = "rramalloc-simulation/1"
+    format: Literal["rramalloc-simulation/2"] = "rramalloc-simulation/2"
     network: NetworkId
     hardware: Hardware
     handoff: Handoff
@@ -97,7 +97,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     """
     graph, hardware, measured = given.graph(network), given.hardware, given.measured
     timing = given.timing(graph, handoff)
-    in_blocks, copies = timing.graph, timing.replication
+    in_blocks, copies = timing.graph, timing.copies
     if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
         raise SpecError(
             given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
@@ -152,10 +152,10 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     )
 
 
-def published_steps(network: Network, replication: MappingOf[str, int]) -> int | None:
+def published_steps(network: Network, copies: MappingOf[str, int]) -> int | None:
     """Return the steps by the published recurrence, None where it does not cover the network."""
     try:
-        chain = chain_layers(network, replication)
-        return published(chain, [replication[layer.name] for layer in chain]).steps
+        chain = chain_layers(network, copies)
+        return published(chain, [copies[layer.name] for layer in chain]).steps
     except UnsupportedError:
         return None

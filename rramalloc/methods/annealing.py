@@ -27,7 +27,7 @@ from rramalloc.search import cost
 from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _ORDER = 0.6  # least d_i / d_{i+1} of neighbouring layers, from PIMSYN's code
 _MOST_TRIES = 100  # changes that may bring a move back to the budget before it is given up
@@ -181,7 +181,7 @@ ANNEALING = Method(
 )
 
 
-def initial(problem: Problem) -> Replication:
+def initial(problem: Problem) -> Copies:
     """PIMSYN's start: in proportion to windows, rounded up, then one copy less each in turn until it fits.
 
     It ends when the arrays exceed the budget by no more than the mean of one copy of each stage.

@@ -24,7 +24,7 @@ from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication, makespan_of_each
+from rramalloc.timing.simulate import Copies, makespan_of_each
 
 POPULATIONS = (100, 200)
 ITERATIONS = 3  # generations, as the source states
@@ -90,9 +90,9 @@ class _Evolution:
         spared[:kept] = True
         return ordered[spared]
 
-    def _mutant(self, survivors: Ints) -> Replication:
+    def _mutant(self, survivors: Ints) -> Copies:
         """One copy more or fewer, or neither; a draw that cannot be is drawn again."""
-        parent: Replication = survivors[0]
+        parent: Copies = survivors[0]
         for _ in range(_TRIES):
             parent = survivors[self.draw.integers(len(survivors))]
             change = self.draw.random()

@@ -16,7 +16,7 @@ from rramalloc.methods.method import Method, clipped, most_copies
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is exact
 
@@ -38,7 +38,7 @@ LAGRANGE = Method(
 )
 
 
-def _rounded_down(problem: Problem) -> Replication:
+def _rounded_down(problem: Problem) -> Copies:
     shape = np.sqrt(problem.graph.windows / problem.demand)
     low, high = 0.0, 2.0 * float((problem.graph.windows / shape).max())
     for _ in range(_HALVINGS):
@@ -50,11 +50,11 @@ def _rounded_down(problem: Problem) -> Replication:
     return _scaled(problem, low * shape)
 
 
-def _scaled(problem: Problem, copies: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Replication:
+def _scaled(problem: Problem, copies: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Copies:
     return clipped(problem, np.minimum(copies, problem.graph.windows).astype(np.int64))
 
 
-def _spend(problem: Problem, copies: Replication) -> int:
+def _spend(problem: Problem, copies: Copies) -> int:
     """Add copies while any fits, those first that save most of W / d per array; the number examined."""
     windows, demand, most = problem.graph.windows.tolist(), problem.demand.tolist(), most_copies(problem)
     left = problem.budget - problem.arrays(copies)

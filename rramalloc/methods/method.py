@@ -14,7 +14,7 @@ import numpy as np
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 Solve = Callable[[Problem, Work, int], Answer]
 """Proposes an allocation, and charges its work: same problem, work and seed, same answer."""
@@ -56,15 +56,15 @@ MethodLike = str | Method | Solve
 """The name of a method, a Method, or a function (problem, work, seed) -> Answer."""
 
 
-def most_copies(problem: Problem) -> Replication:
+def most_copies(problem: Problem) -> Copies:
     """Windows of every stage, or the problem's own limit; whatever the budget is."""
     if problem.most is None:
         return problem.graph.most_copies
-    most: Replication = np.minimum(problem.graph.most_copies, problem.most)
+    most: Copies = np.minimum(problem.graph.most_copies, problem.most)
     return most
 
 
-def clipped(problem: Problem, copies: Replication) -> Replication:
+def clipped(problem: Problem, copies: Copies) -> Copies:
     """Return the copies, raised to the fewest allowed and cut to `most_copies`."""
-    kept: Replication = np.maximum(np.minimum(copies, most_copies(problem)), problem.smallest)
+    kept: Copies = np.maximum(np.minimum(copies, most_copies(problem)), problem.smallest)
     return kept

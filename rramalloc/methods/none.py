@@ -1,4 +1,4 @@
-"""`none`: every layer is stored once, the point from which replication starts.
+"""`none`: every layer is stored once, the point from which copies are added.
 
 Source: the definition. A problem that asks for more copies of a stage gets those.
 """

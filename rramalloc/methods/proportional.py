@@ -16,7 +16,7 @@ from rramalloc.methods.method import Method, clipped
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _BITS = 52
 """Scales are multiples of 2**-52. The windows of all stages are at most 2**25 together, so two different
@@ -39,6 +39,6 @@ PROPORTIONAL = Method(
 )
 
 
-def _scaled(problem: Problem, scale: int) -> Replication:
+def _scaled(problem: Problem, scale: int) -> Copies:
     exact = [windows * scale >> _BITS for windows in problem.graph.windows.tolist()]
     return clipped(problem, np.array(exact, dtype=np.int64))

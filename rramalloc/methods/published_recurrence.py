@@ -44,7 +44,7 @@ from rramalloc.timing.published import (
     published,
     rows_of,
 )
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 from rramalloc.units import duration
 
 _ROUNDS = 4  # passes that tighten the box; a box larger than the fixed point is valid too
@@ -434,11 +434,11 @@ class _TargetSearch:
         self._raise_bound()
 
     @property
-    def whole(self) -> Replication:
+    def whole(self) -> Copies:
         """The copies of all stages."""
-        replication: Replication = self.problem.smallest.copy()
-        replication[self.chain.stages] = self.best
-        return replication
+        copies: Copies = self.problem.smallest.copy()
+        copies[self.chain.stages] = self.best
+        return copies
 
     def _raise_bound(self) -> None:
         """Raise the bound to the smallest target that the box alone does not rule out."""

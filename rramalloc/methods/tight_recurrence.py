@@ -14,7 +14,7 @@ from rramalloc.search.interval import even_copies
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _ROUNDS = 16  # fixed-point iterations per target; a target that needs more counts as not met
 
@@ -42,7 +42,7 @@ RECURRENCE = Method(
 )
 
 
-def _for_target(problem: Problem, target: int, start: Replication) -> Replication | None:
+def _for_target(problem: Problem, target: int, start: Copies) -> Copies | None:
     """Return copies whose recurrence is at most `target`, None if the iteration finds none that fit."""
     copies = start
     for _ in range(_ROUNDS):
@@ -55,7 +55,7 @@ def _for_target(problem: Problem, target: int, start: Replication) -> Replicatio
     return None
 
 
-def _rest(problem: Problem, copies: Replication) -> Replication:
+def _rest(problem: Problem, copies: Copies) -> Copies:
     """Return the steps from the finish of each stage to the end: those its consumers still need."""
     rest = np.zeros_like(copies)
     for edge in reversed(problem.graph.binding):

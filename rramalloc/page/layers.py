@@ -44,21 +44,21 @@ _LACKS = (
 _MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
-def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Chart:
+def copies_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Chart:
     """Chart the copies of every layer, and the share of the makespan and of the arrays that it takes."""
     layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
     used = max(1, sum(layer.arrays for layer in result.layers))
-    most = max(layer.replication for layer in layers)
+    most = max(layer.copies for layer in layers)
     scale: Literal["linear", "log"] = "log" if most > _LINEAR else "linear"
     data: Lists = {
         "place": list(range(len(layers))),
-        **lists(layers, "layer=name, copies=replication, arrays"),
+        **lists(layers, "layer=name, copies, arrays"),
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
         "share": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
     shares = "share of the arrays [%]=held, batches, share of the makespan [%]=share"
-    hover = named(f"layer, replication=copies, arrays, {shares}")
+    hover = named(f"layer, copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
             "block": [block_words(layer.block) for layer in layers],
@@ -74,19 +74,19 @@ def replication_chart(result: Allocation | Simulation, detail: Detail = FIGURE) 
     names = tuple(label(layer.name) for layer in layers) if len(layers) <= _NAMED else ()
     across = Axis("layer, in network order", -0.6, len(layers) - 0.4, names=names, whole=True)
     least = 0.7 if scale == "log" else 0.0
-    copies = Axis("replication", least, most * 1.1, scale, whole=True)
+    copies = Axis("copies", least, most * 1.1, scale, whole=True)
     highest = max(1.0, *data["share"], *data["held"])
     diamonds = {"type": "point", "filled": True, "size": 50, "opacity": 1}
     points = {"x": "place", "y": "held", "shape": {}}
     held = Marks(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
     share = (columns("share", 0, Key("share of the makespan", SKY)), held)
-    bars_of_copies = columns("copies", least, Key("replication", BLUE))
+    bars_of_copies = columns("copies", least, Key("copies", BLUE))
     panels = (
         Panel(replace(across, title="", shown=False), copies, 150, (bars_of_copies,)),
         Panel(across, Axis("share [%]", 0, min(100, highest * 1.1)), 150, share),
     )
     return Chart(
-        "Replication and share of the makespan", panels, _summary(layers, result.makespan), _heading(result)
+        "Copies and share of the makespan", panels, _summary(layers, result.makespan), _heading(result)
     )
 
 
@@ -103,10 +103,10 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
 
 
 def _summary(layers: Sequence[Layer], makespan: int) -> str:
-    most = max(layers, key=lambda layer: layer.replication)
+    most = max(layers, key=lambda layer: layer.copies)
     busiest = max(layers, key=lambda layer: layer.normal_op)
     return (
-        f"Bars of the copies of {len(layers)} layers: most has {most.name} with {most.replication:,}. "
+        f"Bars of the copies of {len(layers)} layers: most has {most.name} with {most.copies:,}. "
         f"{busiest.name} computes longest, {busiest.normal_op:,} of {makespan:,} steps."
     )
 
@@ -118,8 +118,8 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
     columns = [
         Column("Layer", value="name"),
         Column("Windows", "int"),
-        Column("Demand", "int"),
-        Column("Replication", "int"),
+        Column("Arrays per copy", "int"),
+        Column("Copies", "int"),
         Column("Arrays", "int"),
         Column("Share of arrays", "percent", lambda layer: layer.arrays / used),
         Column("Batches", "int"),
@@ -142,7 +142,7 @@ def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table
     if any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers):
         columns.append(Column("Energy", value=lambda layer: _given(layer.energy_pj, energy)))
         columns.append(Column("Area", value=lambda layer: _given(layer.area_um2, area)))
-    note = "Demand: arrays of one copy. Batches, start, finish and stall are in steps."
+    note = "Batches, start, finish and stall are in steps."
     return table("Layers", columns, layers, detail, note, folded=False, numbered=True)
 
 
@@ -185,7 +185,7 @@ def layer_blocks(result: Allocation | Simulation, timed: Timed | None, detail: D
     return (
         *lacks,
         timeline_chart(result, timed, detail),
-        replication_chart(result, detail),
+        copies_chart(result, detail),
         layer_table(layers, result.makespan, detail),
         *buffers,
     )

@@ -120,7 +120,7 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     """Return a simulation's file, with the times of single batches if its network is given and yields the
     same."""
     given = AllocationInput(
-        replication={layer.name: layer.replication for layer in simulation.layers},
+        copies={layer.name: layer.copies for layer in simulation.layers},
         blocks={layer.name: layer.block for layer in simulation.layers if layer.block is not None},
         cycles={layer.name: layer.cycles for layer in simulation.layers if layer.cycles is not None},
         where=where,

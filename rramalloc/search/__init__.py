@@ -1,1 +1,1 @@
-"""Search for the best replication: one method per file, all of them `method(problem, stop, seed)`."""
+"""Search for the best copies: one method per file, all of them `method(problem, stop, seed)`."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rramalloc.compiled import compiled_part
 from rramalloc.ndarrays import Ints
 from rramalloc.search.problem import Problem
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 NEVER = 2**62
 _MOST_ENTRIES = 2**24
@@ -124,18 +124,18 @@ class Archive:
         faster = np.flatnonzero(self.slots.makespan[after:] < step.makespan)
         return self.at(self.top(after + int(faster[0]))) if len(faster) else None
 
-    def replication(self, step: FrontStep) -> Replication:
+    def copies(self, step: FrontStep) -> Copies:
         """Return the allocation of a step."""
-        copies: Replication = self.slots.copies[step.slot].astype(np.int64)
+        copies: Copies = self.slots.copies[step.slot].astype(np.int64)
         return copies
 
-    def offer(self, replication: Replication, makespan: int) -> None:
+    def offer(self, copies: Copies, makespan: int) -> None:
         """Keep an allocation that fits if it is the fastest of its slot."""
-        arrays = self.problem.arrays(replication)
+        arrays = self.problem.arrays(copies)
         slot, slots = self.slot_of(arrays), self.slots
         if (makespan, arrays) < (int(slots.makespan[slot]), int(slots.arrays[slot])):
             slots.makespan[slot], slots.arrays[slot] = makespan, arrays
-            slots.copies[slot] = replication
+            slots.copies[slot] = copies
 
     def bound(self, step: FrontStep) -> int:
         """Return the steps that no allocation undercuts with at most the arrays at which a step ends."""

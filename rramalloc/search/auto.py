@@ -25,7 +25,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
 _GROWTH = 1.5  # ratio of successive turns
@@ -72,7 +72,7 @@ class WarmStart:
     slots: of an archive that keeps what is fastest for its number of arrays on the way.
     """
 
-    replication: Replication | None = None
+    copies: Copies | None = None
     lower_bound: int = 1
     slots: Slots = NO_SLOTS
 
@@ -199,8 +199,8 @@ class AutoSearch:
         self.best = menu.choice(problem, menu.smallest)
         self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem))
         starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
-        if self.warm_start.replication is not None:
-            starts.append(menu.state(problem.choice(self.warm_start.replication)))
+        if self.warm_start.copies is not None:
+            starts.append(menu.state(problem.choice(self.warm_start.copies)))
         given = problem.start_within
         if given is not None:
             self._keep(given)
@@ -210,7 +210,7 @@ class AutoSearch:
         self._report()
         if self.stop.out_of_time:
             return None
-        climb_s = 0.0 if self.warm_start.replication is not None else _CLIMB_SHARE * self.allowed_s
+        climb_s = 0.0 if self.warm_start.copies is not None else _CLIMB_SHARE * self.allowed_s
         self._try_plain()
         if self.stop.out_of_time:
             return None

@@ -20,7 +20,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication, makespan_of_each
+from rramalloc.timing.simulate import Copies, makespan_of_each
 
 MOST_PAIRS = 3600
 """Pairs of stages that change together: all of 60 stages, as more take longer than a search."""
@@ -95,7 +95,7 @@ class Descent:
         opposite = (pair for pair in pairs if pair[0].stage != pair[1].stage)
         changes: Iterator[tuple[Move, ...]] = chain(((move,) for move in moves), opposite)
         size = max(1, int(_SECONDS_PER_LOOK / (cost.NEIGHBOUR_STAGE * len(found.copies))))
-        same = list[Replication]()
+        same = list[Copies]()
         for change in changes:
             if found.arrays + sum(move.arrays for move in change) > self.problem.budget:
                 continue
@@ -111,7 +111,7 @@ class Descent:
                 same = []
         yield from self._timed_together(found.modes, same)
 
-    def _timed_together(self, blocks: ModeOfEach, copies: Sequence[Replication]) -> Iterator[Choice]:
+    def _timed_together(self, blocks: ModeOfEach, copies: Sequence[Copies]) -> Iterator[Choice]:
         """Yield allocations with the same blocks, timed in one call."""
         if self.problem.alternatives is not None:  # a graph in blocks has the clocks of one alternative
             yield from (self.problem.choice(row, blocks) for row in copies)

@@ -147,7 +147,7 @@ class Tasks:
                 break
             work = min(self.effort.work, math.ceil((limit_s - account.spent_s) / SECONDS_PER_WORK))
             share = self.stop.nested(work, cores=1)
-            warm_start = WarmStart(archive.replication(step), archive.bound(step), archive.slots)
+            warm_start = WarmStart(archive.copies(step), archive.bound(step), archive.slots)
             within, seed = self._within(step.until), self._seed(step.until)
             answer = solve_to_target(within, share, seed, 0, menu=self.menu, warm_start=warm_start)
             archive.offer(answer.choice.copies, answer.choice.makespan)
@@ -163,7 +163,7 @@ class Tasks:
                 yield step
 
     def _timed(self, archive: Archive, step: FrontStep) -> Choice:
-        return self.problem.choice(archive.replication(step), None, step.makespan)
+        return self.problem.choice(archive.copies(step), None, step.makespan)
 
     def _within(self, budget: int) -> Problem:
         return replace(self.problem, budget=budget)
@@ -281,7 +281,7 @@ def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress
     length = along.in_unit(1)
     points = [
         Point(
-            problem.choice(archive.replication(step), None, step.makespan),
+            problem.choice(archive.copies(step), None, step.makespan),
             step.arrays,
             step.makespan * length,
             archive.bound(step) * length,

@@ -31,7 +31,7 @@ from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time
 from rramalloc.search.resources import Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 
 @dataclass(eq=False)
@@ -249,13 +249,13 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     return incumbent, close_ranges(ranges, incumbent, stop)
 
 
-def even_copies(problem: Problem) -> Replication:
+def even_copies(problem: Problem) -> Copies:
     """Return the fewest copies of the graph's blocks that reach the smallest interval."""
     alone = problem.copies_alone
     if alone is None:
         return problem.smallest
     menu = Menu.of(alone)
-    copies: Replication = menu.cheapest(menu.smallest_interval(alone))[0].copies
+    copies: Copies = menu.cheapest(menu.smallest_interval(alone))[0].copies
     return copies
 
 

@@ -72,7 +72,7 @@ class Quantity(ABC):
 
     def value_of(self, timing: ExactTiming) -> float:
         """Return the quantity of an allocation that was simulated."""
-        return self.value(self.problem.choice(timing.replication, timing.graph.modes, timing.makespan))
+        return self.value(self.problem.choice(timing.copies, timing.graph.modes, timing.makespan))
 
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
         """Return what no allocation undercuts with arrays in this range that takes so long at least.

@@ -19,14 +19,14 @@ from rramalloc.search.resources import ONE_KIND, Alternatives, Resources
 from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
-from rramalloc.timing.simulate import ExactTiming, Replication, makespan_of, simulate
+from rramalloc.timing.simulate import Copies, ExactTiming, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Find the replication with the smallest makespan that fits the budget.
+    """Find the copies with the smallest makespan that fits the budget.
 
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
     budget: arrays that may be used; step_time: None if results are in steps;
@@ -48,16 +48,16 @@ class Problem:
     budget: int
     storage: Storage
     step_time: StepTime | None = None
-    least: Replication | None = None
-    most: Replication | None = None
+    least: Copies | None = None
+    most: Copies | None = None
     energy: EnergyModel | None = None
     at_most: Mapping[str, float] | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
     fed_ns: Floats | None = None
     longest: int | None = None
-    once: Replication | None = None
-    start: tuple[ModeOfEach, Replication] | None = None
+    once: Copies | None = None
+    start: tuple[ModeOfEach, Copies] | None = None
     alternatives: Alternatives | None = None
     resources: Resources = ONE_KIND
     longest_step_ns: float | None = None
@@ -104,7 +104,7 @@ class Problem:
         return int(self.lowest.sum())
 
     @cached_property
-    def lowest(self) -> Replication:
+    def lowest(self) -> Copies:
         """Arrays of every stage in the fewest copies that are allowed, int64."""
         return self.demand * self.smallest if self.once is None else self.once
 
@@ -121,17 +121,17 @@ class Problem:
         except BudgetError:
             return None
 
-    def with_most(self, most: Replication) -> Problem:
+    def with_most(self, most: Copies) -> Problem:
         """Return this problem with no more copies of each stage than these, and its own limits."""
         return replace(self, most=most if self.most is None else np.minimum(most, self.most))
 
     @cached_property
-    def smallest(self) -> Replication:
+    def smallest(self) -> Copies:
         """Fewest copies of each stage that are allowed."""
         return np.ones_like(self.demand) if self.least is None else self.least
 
     @cached_property
-    def largest(self) -> Replication:
+    def largest(self) -> Copies:
         """Most copies of each stage that can be used: its limit, or what the budget leaves for it."""
         limit = self.graph.most_copies
         limit = limit if self.most is None else np.minimum(limit, self.most)
@@ -139,13 +139,13 @@ class Problem:
         most = self.storage.most_copies(self.graph.modes, self.arrays_of_stages(self.smallest) + spare)
         return np.maximum(np.minimum(limit, most), self.smallest)
 
-    def arrays(self, replication: Replication, modes: ModeOfEach | None = None) -> int:
+    def arrays(self, copies: Copies, modes: ModeOfEach | None = None) -> int:
         """Arrays that an allocation uses; modes: those of its modes, if they were chosen."""
-        return int(self.arrays_of_stages(replication, modes).sum())
+        return int(self.arrays_of_stages(copies, modes).sum())
 
-    def arrays_of_stages(self, replication: Replication, modes: ModeOfEach | None = None) -> Replication:
+    def arrays_of_stages(self, copies: Copies, modes: ModeOfEach | None = None) -> Copies:
         """Arrays that every stage uses."""
-        return self.storage.each(modes or self.graph.modes, replication)
+        return self.storage.each(modes or self.graph.modes, copies)
 
     def arrays_of_stage(self, stage: int, block: Mode, copies: int) -> int:
         """Return the arrays of `copies` of a block of one stage."""
@@ -159,13 +159,13 @@ class Problem:
         """Ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, block).of(np.array(copies)))
 
-    def lengths(self, copies: Replication, modes: ModeOfEach) -> Replication:
+    def lengths(self, copies: Copies, modes: ModeOfEach) -> Copies:
         """Return the steps or ticks of all batches of every stage, int64."""
         totals = [self.total(stage, block) for stage, block in enumerate(modes)]
-        lengths: Replication = -(-np.array(totals, dtype=np.int64) // copies)
+        lengths: Copies = -(-np.array(totals, dtype=np.int64) // copies)
         return lengths * self.graph.batch_ticks(copies, modes)
 
-    def interval(self, copies: Replication, modes: ModeOfEach) -> int:
+    def interval(self, copies: Copies, modes: ModeOfEach) -> int:
         """Length of the longest stage, in steps or ticks."""
         return int(self.lengths(copies, modes).max())
 
@@ -182,7 +182,7 @@ class Problem:
         grid = self.graph.grids[stage].recut(block.block)
         return {None: 0, "width": grid.columns, "windows": grid.total}[self.storage.divide]
 
-    def keeps_limits(self, copies: Replication, modes: ModeOfEach) -> bool:
+    def keeps_limits(self, copies: Copies, modes: ModeOfEach) -> bool:
         """Return whether every stage has a number of copies that is allowed."""
         over = self.most is not None and bool((copies > self.most).any())
         each = enumerate(zip(copies.tolist(), modes, strict=True))
@@ -227,7 +227,7 @@ class Problem:
             compute_ns = max(compute_ns, *(float(own[0]) for own in each))
         return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
 
-    def step_ns(self, copies: Replication, modes: ModeOfEach) -> float:
+    def step_ns(self, copies: Copies, modes: ModeOfEach) -> float:
         """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
         return self.step_time_in(modes).step_ns(copies)
 
@@ -248,7 +248,7 @@ class Problem:
         over += [values[name] / limit - 1 for name, limit in limits.items() if only in ("", name)]
         return worst if (worst := max(over)) > SAME_PRODUCT else 0.0
 
-    def measured(self, makespan: int, copies: Replication, modes: ModeOfEach) -> Metrics:
+    def measured(self, makespan: int, copies: Copies, modes: ModeOfEach) -> Metrics:
         """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
@@ -259,7 +259,7 @@ class Problem:
         """Energy and area of an allocation; None where the hardware has no [energy]."""
         if self.energy is None:
             return None
-        return self.measured(timing.makespan, timing.replication, timing.graph.modes)
+        return self.measured(timing.makespan, timing.copies, timing.graph.modes)
 
     def in_blocks(self, modes: ModeOfEach | None) -> Problem:
         """Return this problem with the modes of all stages fixed, for timing and step length."""
@@ -271,9 +271,7 @@ class Problem:
             step_time = step_time.in_blocks(graph, hardware)
         return replace(self, graph=graph, step_time=step_time)
 
-    def choice(
-        self, copies: Replication, modes: ModeOfEach | None = None, makespan: int | None = None
-    ) -> Choice:
+    def choice(self, copies: Copies, modes: ModeOfEach | None = None, makespan: int | None = None) -> Choice:
         """Return an allocation; modes: the graph's if left out, makespan: the exact one if it is known."""
         return Choice(self, modes or self.graph.modes, copies, makespan)
 
@@ -281,10 +279,10 @@ class Problem:
         """Exact timing of an allocation."""
         return simulate(self.in_blocks(choice.modes).graph, choice.copies)
 
-    def fits(self, replication: Replication) -> bool:
+    def fits(self, copies: Copies) -> bool:
         """Whether an allocation keeps to the budget and to the bounds of every stage."""
-        in_range = (replication >= self.smallest).all() and (replication <= self.largest).all()
-        return bool(in_range) and self.holds(replication)
+        in_range = (copies >= self.smallest).all() and (copies <= self.largest).all()
+        return bool(in_range) and self.holds(copies)
 
     @property
     def start_within(self) -> Choice | None:
@@ -297,15 +295,15 @@ class Problem:
             return None
         return self.choice(copies, modes) if self.holds(copies, modes) else None
 
-    def holds(self, replication: Replication, modes: ModeOfEach | None = None) -> bool:
+    def holds(self, copies: Copies, modes: ModeOfEach | None = None) -> bool:
         """Return True if an allocation keeps to the budget and to every other limit."""
-        if self.arrays(replication, modes) > self.budget:
+        if self.arrays(copies, modes) > self.budget:
             return False
         if not self.resources.axes:
             return True
         modes = modes or self.graph.modes
         kinds, parts = np.array([mode.kind for mode in modes]), np.zeros(len(modes), dtype=np.int64)
-        stored = self.storage.stored(modes, replication)
+        stored = self.storage.stored(modes, copies)
         if self.alternatives is not None:
             parts[0] = self.alternatives.sensitivity(modes)
         return all(
@@ -356,7 +354,7 @@ class Choice:
 
     problem: Problem
     modes: ModeOfEach
-    copies: Replication
+    copies: Copies
     known: int | None = None
 
     @cached_property

@@ -6,18 +6,18 @@ import numpy as np
 
 from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.search.problem import Problem
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 
-def fitting(problem: Problem, replication: Replication, blocks: ModeOfEach | None = None) -> Replication:
+def fitting(problem: Problem, copies: Copies, blocks: ModeOfEach | None = None) -> Copies:
     """Return the allocation itself if it keeps to the budget, else one with fewer copies that does.
 
     blocks: of its modes, which stay as they are. Every copy beyond the least is scaled down alike; how far is
     found by bisection.
     """
-    if problem.holds(replication, blocks):
-        return replication
-    extra = replication - problem.smallest
+    if problem.holds(copies, blocks):
+        return copies
+    extra = copies - problem.smallest
     low, high = 0, 2**20
     while high - low > 1:
         middle = (low + high) // 2
@@ -25,5 +25,5 @@ def fitting(problem: Problem, replication: Replication, blocks: ModeOfEach | Non
             low = middle
         else:
             high = middle
-    fewer: Replication = np.asarray(problem.smallest + extra * low // 2**20, dtype=np.int64)
+    fewer: Copies = np.asarray(problem.smallest + extra * low // 2**20, dtype=np.int64)
     return fewer

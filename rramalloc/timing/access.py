@@ -15,7 +15,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.simulate import ExactTiming, Replication
+from rramalloc.timing.simulate import Copies, ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 
 BITS_PER_BYTE = 8  # bandwidths are in bytes, precisions in bits
@@ -33,9 +33,9 @@ class Transfer:
     fixed_ns: npt.NDArray[np.float64]
     ns_per_copy: npt.NDArray[np.float64]
 
-    def of_stages(self, replication: Replication) -> npt.NDArray[np.float64]:
+    def of_stages(self, copies: Copies) -> npt.NDArray[np.float64]:
         """Return the transfer time of every stage with these copies [ns]."""
-        return self.fixed_ns + self.ns_per_copy * replication
+        return self.fixed_ns + self.ns_per_copy * copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +88,10 @@ class StepTime:
         """Whether two allocations may differ in the length of a step, also by the transfer of a placement."""
         return self.moves or self.transfer is not None
 
-    def step_ns(self, replication: Replication) -> float:
+    def step_ns(self, copies: Copies) -> float:
         """Return the length of a step [ns]: the longest of computing, transfer and access, which overlap."""
-        access = self.access_ns_per_copy * replication
-        carried = 0.0 if self.transfer is None else float(self.transfer.of_stages(replication).max())
+        access = self.access_ns_per_copy * copies
+        carried = 0.0 if self.transfer is None else float(self.transfer.of_stages(copies).max())
         return max(self.compute_ns, carried, float(access.sum() if self.shared else access.max()))
 
     def alone_ns(
@@ -104,7 +104,7 @@ class StepTime:
         carried = self.transfer.fixed_ns[stages] + self.transfer.ns_per_copy[stages] * copies
         return np.maximum(own, carried)
 
-    def most_copies(self, step_ns: float, least: Replication) -> Replication:
+    def most_copies(self, step_ns: float, least: Copies) -> Copies:
         """Return the most copies of each stage that a step of `step_ns` can feed if all others have `least`.
 
         It is below `least` where that cannot be fed either. With a shared bandwidth the limit of a stage
@@ -139,7 +139,7 @@ class Absolute(NamedTuple):
         """Return latency makespan * step and throughput 1 / (interval * step): docs/sources/model.md 7."""
         if step_time is None:
             return cls(None, None, None)
-        step_ns = step_time.step_ns(timing.replication)
+        step_ns = step_time.step_ns(timing.copies)
         latency_ns, throughput_per_s = timing.makespan * step_ns, 1e9 / (timing.interval * step_ns)
         if timing.graph.unit == "steps":
             return cls(step_ns, latency_ns, throughput_per_s)

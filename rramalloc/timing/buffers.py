@@ -51,8 +51,8 @@ def _fullest(timing: ExactTiming, producer: int, consumer: int, users: Table) ->
     used = last >= 0
     if not used.any():
         return 0
-    born = timing.of_stage(producer)[computed[used] // timing.replication[producer]]
-    freed = timing.of_stage(consumer)[last[used] // timing.replication[consumer]]
+    born = timing.of_stage(producer)[computed[used] // timing.copies[producer]]
+    freed = timing.of_stage(consumer)[last[used] // timing.copies[consumer]]
     if (timing.cycles > 1).any():
         # Batches may last millions of ticks: sort the moments of change, in place of a counter for each tick.
         moments = np.unique(np.concatenate([born, freed]))

@@ -41,7 +41,7 @@ class CriticalSegment(Record):
 
 def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     """Return the segments in order of time; each starts after the last batch of the one before."""
-    copies, names, graph = timing.replication, timing.graph.names, timing.graph
+    copies, names, graph = timing.copies, timing.graph.names, timing.graph
     timeline = Timeline(copies, timing.first, timing.starts, int(timing.handoff == "next"))
     enters, leaves = np.empty((2, len(copies)), dtype=np.int64)
     last = int(timing.finish.argmax())
@@ -80,10 +80,10 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
         own[:] = np.minimum(own, timing.makespan - timing.cycles[stage]) - order
         own[:] = np.minimum.accumulate(own[::-1])[::-1] + order  # batches follow each other
         slack[stage] = (own - timing.of_stage(stage)).min()
-        last = np.minimum((np.arange(len(own)) + 1) * timing.replication[stage], graph.windows[stage]) - 1
+        last = np.minimum((np.arange(len(own)) + 1) * timing.copies[stage], graph.windows[stage]) - 1
         for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
             producer, block = int(edges.producer[edge]), edges.of(edge, stage)[last]
-            batch = timing.first[producer] + block[block >= 0] // timing.replication[producer]
+            batch = timing.first[producer] + block[block >= 0] // timing.copies[producer]
             ready = own[block >= 0] - timing.delay[producer] - edges.lag[edge]
             np.minimum.at(latest, batch, ready)
     return slack

@@ -252,16 +252,14 @@ def critical_chain(
 
 @thoroughly
 @compiled
-def makespans(
-    graph: Any, ticks: Any, replications: Any, delay: int, starts: Any, first: Any, result: Any
-) -> None:
-    """Write the exact makespan of every row of `replications` (int64, k x n) to `result` (int64, k).
+def makespans(graph: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any, result: Any) -> None:
+    """Write the exact makespan of every row of `copies` (int64, k x n) to `result` (int64, k).
 
     ticks: int64, k x n, length of a batch of every stage in every row, None if all take one step; starts,
     first: as for `batch_starts`, left with the times of the last row.
     """
-    for row in range(len(replications)):
+    for row in range(len(copies)):
         if ticks is None:
-            result[row] = batch_starts(graph, None, None, replications[row], delay, starts, first)
+            result[row] = batch_starts(graph, None, None, copies[row], delay, starts, first)
         else:
-            result[row] = batch_starts(graph, None, ticks[row], replications[row], delay, starts, first)
+            result[row] = batch_starts(graph, None, ticks[row], copies[row], delay, starts, first)

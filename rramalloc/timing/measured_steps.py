@@ -21,7 +21,7 @@ class MeasuredSteps(Record):
 
     A table holds the time a device takes for all windows of a layer, one after another. One window is one
     matrix-vector product, the work of one copy in one step: compute_ns = latency_ns / windows. All stages
-    step together, so a step lasts as long as the slowest of them, whatever the replication.
+    step together, so a step lasts as long as the slowest of them, whatever the copies.
     sha256: of the table; compute_ns: by layer name; assumed: layers that the table lacks, which take the
     hardware's compute_ns; below_noise: layers whose latency is not above the noise; a negative one is 0.
     Source: docs/sources/model.md 7.

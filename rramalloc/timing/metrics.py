@@ -22,7 +22,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import Record
 from rramalloc.timing.access import BITS_PER_BYTE
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import energy
 
@@ -194,7 +194,7 @@ class EnergyModel:
         return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
 
     def measure(
-        self, modes: Sequence[Mode], copies: Replication, storage: Storage, latency_ns: float | None
+        self, modes: Sequence[Mode], copies: Copies, storage: Storage, latency_ns: float | None
     ) -> Metrics:
         """Return energy and area of an allocation; latency_ns: of one input, None if no time is given."""
         used, kinds = storage.taken(modes, copies), np.array([mode.kind for mode in modes], dtype=np.int64)
@@ -223,7 +223,7 @@ class EnergyModel:
             latency_ns,
         )
 
-    def _reading(self, modes: Sequence[Mode], copies: Replication, storage: Storage) -> Reading | None:
+    def _reading(self, modes: Sequence[Mode], copies: Copies, storage: Storage) -> Reading | None:
         """Return energy of reads and lines in use of every stage; None if the hardware gives no read_pj."""
         if not self.gives_reads:
             return None
@@ -298,7 +298,7 @@ class EnergyModel:
 
 
 def array_reads(
-    blocks: npt.NDArray[np.int64], copies: Replication, stored: Callable[[Replication], Replication]
+    blocks: npt.NDArray[np.int64], copies: Copies, stored: Callable[[Copies], Copies]
 ) -> npt.NDArray[np.int64]:
     """Return how often arrays are read for one input, each once a batch that uses it; int64 by stage.
 

@@ -52,19 +52,19 @@ class Published:
         return self.op[-1]
 
 
-def published(layers: Sequence[ChainLayer], replication: Sequence[int]) -> Published:
+def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
     """Evaluate the recurrence as published: pixels are handed on within a step, rows are not clamped.
 
     Raises UnsupportedError if unclamped rows ask a layer for more pixels than can be counted.
     Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
-    rows, copies = rows_of(layers), np.array(replication, dtype=np.int64)
+    rows, counts = rows_of(layers), np.array(copies, dtype=np.int64)
     windows, tail_windows = rows[:, _WINDOWS], rows[:, _TAIL]
-    normal_op, tail = (-(-windows // copies)).tolist(), (-(-tail_windows // copies)).tolist()
+    normal_op, tail = (-(-windows // counts)).tolist(), (-(-tail_windows // counts)).tolist()
     pre_op = np.zeros(len(layers), dtype=np.int64)
     # Windows of a layer up to which all its products with rows and columns stay below 2^53.
     most = _MOST_PIXELS // int((rows[:, 2] + np.abs(rows[:, 3]) + 1).max() * rows[:, 1].max())
-    beyond = _wait(rows, copies, most, pre_op)
+    beyond = _wait(rows, counts, most, pre_op)
     if beyond >= 0:
         raise UnsupportedError(
             f"node {layers[beyond].name[:60]!r}",

@@ -21,7 +21,7 @@ from rramalloc.timing.kernel import batch_starts, makespans
 from rramalloc.timing.stage_graph import MOST_CYCLES, StageGraph
 
 _LISTED = 8  # names in a message before "and N more"
-Replication = npt.NDArray[np.int64]
+Copies = npt.NDArray[np.int64]
 """Copies of every stage, in the canonical order of the graph; int64 of length n."""
 
 
@@ -29,13 +29,13 @@ Replication = npt.NDArray[np.int64]
 class ExactTiming:
     """When every batch of every stage starts.
 
-    graph, replication, handoff: what was simulated; cycles: int64, ticks that a batch of each stage lasts,
+    graph, copies, handoff: what was simulated; cycles: int64, ticks that a batch of each stage lasts,
     1 where all stages step together; makespan: steps, or ticks, until the last stage has finished;
     starts: start steps of all batches; first: int64 of length n + 1, where each stage's begin.
     """
 
     graph: StageGraph
-    replication: Replication
+    copies: Copies
     handoff: Handoff
     cycles: npt.NDArray[np.int64]
     makespan: int
@@ -79,24 +79,24 @@ class ExactTiming:
 
 def simulate(
     graph: StageGraph,
-    replication: Sequence[int] | Replication,
+    copies: Sequence[int] | Copies,
     handoff: Handoff = "next",
     cycles: Sequence[int] | npt.NDArray[np.int64] | None = None,
 ) -> ExactTiming:
     """Return the exact timing of an allocation given in canonical order.
 
     cycles: ticks that a batch of each stage lasts; left out, those of the graph's clocks, or one step.
-    Raises SpecError if a replication is below 1 or above the stage's blocks, or a batch lasts less than a
-    tick or more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
+    Raises SpecError if a stage has no copies or more than its blocks, or a batch lasts less than a tick or
+    more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
     """
-    copies = checked(graph, replication)
-    ticks = _ticks(graph, copies) if cycles is None else _checked_cycles(graph, cycles)
-    own = np.ones_like(copies) if ticks is None else ticks
-    room = int((-(-graph.windows // copies)).sum())
+    counts = checked(graph, copies)
+    ticks = _ticks(graph, counts) if cycles is None else _checked_cycles(graph, cycles)
+    own = np.ones_like(counts) if ticks is None else ticks
+    room = int((-(-graph.windows // counts)).sum())
     starts = np.empty(room, dtype=_type_of_times(ticks))
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
-    makespan = batch_starts(graph.flat_binding, None, ticks, copies, int(handoff == "next"), starts, first)
-    return ExactTiming(graph, copies, handoff, own, int(makespan), starts, first)
+    makespan = batch_starts(graph.flat_binding, None, ticks, counts, int(handoff == "next"), starts, first)
+    return ExactTiming(graph, counts, handoff, own, int(makespan), starts, first)
 
 
 def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -110,43 +110,41 @@ def _type_of_times(ticks: npt.NDArray[np.int64] | None) -> type[np.signedinteger
 
 
 def makespan_of_each(
-    graph: StageGraph, replications: npt.NDArray[np.int64], handoff: Handoff = "next"
+    graph: StageGraph, copies: npt.NDArray[np.int64], handoff: Handoff = "next"
 ) -> npt.NDArray[np.int64]:
-    """Return the exact makespan of every row of `replications`, (k, n) in canonical order; unchecked."""
-    result, first = np.empty(len(replications), dtype=np.int64), np.empty(len(graph.windows) + 1, np.int64)
-    ticks = _ticks(graph, replications)
+    """Return the exact makespan of every row of `copies`, (k, n) in canonical order; unchecked."""
+    result, first = np.empty(len(copies), dtype=np.int64), np.empty(len(graph.windows) + 1, np.int64)
+    ticks = _ticks(graph, copies)
     starts = np.empty(int(graph.windows.sum()), dtype=_type_of_times(ticks))
-    makespans(graph.flat_binding, ticks, replications, int(handoff == "next"), starts, first, result)
+    makespans(graph.flat_binding, ticks, copies, int(handoff == "next"), starts, first, result)
     return result
 
 
-def makespan_of(graph: StageGraph, replication: Replication) -> int:
+def makespan_of(graph: StageGraph, copies: Copies) -> int:
     """Return the exact makespan of an allocation given in canonical order; unchecked."""
-    return int(makespan_of_each(graph, replication[None, :])[0])
+    return int(makespan_of_each(graph, copies[None, :])[0])
 
 
-def checked(
-    graph: StageGraph, replication: Sequence[int] | Replication, where: str | None = None
-) -> Replication:
-    """Return a replication as int64, each value checked to be a whole number in 1 ... windows of its stage.
+def checked(graph: StageGraph, copies: Sequence[int] | Copies, where: str | None = None) -> Copies:
+    """Return a copies as int64, each value checked to be a whole number in 1 ... windows of its stage.
 
     where: the file it was read from by name, None for values given in order. Raises SpecError.
     """
-    if len(replication) != len(graph.stages):
-        raise SpecError("replication", f"has {len(replication)} values for {len(graph.stages)} stages")
+    if len(copies) != len(graph.stages):
+        raise SpecError("copies", f"has {len(copies)} values for {len(graph.stages)} stages")
     limits = graph.most_copies.tolist()
-    for grid, name, most, copies in zip(graph.grids, graph.names, limits, replication, strict=True):
+    for grid, name, most, count in zip(graph.grids, graph.names, limits, copies, strict=True):
         windows, unit = grid.total, "windows"
         if grid.block != SINGLE:
             unit = f"blocks of {grid.block[0]} x {grid.block[1]} windows"
-        whole = isinstance(copies, Integral) and not isinstance(copies, bool)  # bool is an int in Python
-        if whole and 1 <= copies <= most:
+        whole = isinstance(count, Integral) and not isinstance(count, bool)  # bool is an int in Python
+        if whole and 1 <= count <= most:
             continue
-        got = f"got {brief(int(copies) if whole else copies)}"
+        got = f"got {brief(int(count) if whole else count)}"
         if most < windows:
             got = f"and a recurrence has one copy, {got}"
-        raise _refused(where, "replication", name, f"must be from 1 to its {windows} {unit}, {got}")
-    return np.array(replication, dtype=np.int64)
+        raise _refused(where, "copies", name, f"must be from 1 to its {windows} {unit}, {got}")
+    return np.array(copies, dtype=np.int64)
 
 
 def _checked_cycles(
@@ -169,13 +167,13 @@ def _refused(where: str | None, field: str, name: str, reason: str) -> SpecError
     return SpecError(where, f"{field}.{name[:60]}: {reason}")
 
 
-def replication_by_name(graph: StageGraph, replication: Mapping[str, int], where: str) -> Replication:
-    """Return the replication that a mapping by stage name gives; stages left out have one copy.
+def copies_by_name(graph: StageGraph, copies: Mapping[str, int], where: str) -> Copies:
+    """Return the copies that a mapping by stage name gives; stages left out have one copy.
 
     Raises SpecError for a name that is no stage and for copies outside 1 ... its windows.
     """
-    _check_names(graph, "replication", replication, where)
-    return checked(graph, [replication.get(name, 1) for name in graph.names], where)
+    _check_names(graph, "copies", copies, where)
+    return checked(graph, [copies.get(name, 1) for name in graph.names], where)
 
 
 def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) -> tuple[Pair, ...]:

@@ -128,7 +128,7 @@ def test_a_file_with_host_layers_is_reproduced(files: tuple[Path, Path], tmp_pat
     page = tmp_path / "r.html"
     assert run("report", path, tmp_path / "s.json", "--network", network, "-o", page).code == 0
     assert rramalloc.simulate(network, path, host=[], fc="crossbar").coverage.complete
-    with pytest.raises(SpecError, match="replication: 'c1' is left to the host, by --fc or --host"):
+    with pytest.raises(SpecError, match="copies: 'c1' is left to the host, by --fc or --host"):
         rramalloc.simulate(network, path, host="c1")
     document = json.loads(path.read_text())
     document["options"]["host"] = ["c9"]
@@ -189,7 +189,7 @@ class Copies:
 
     def evaluate(self, network: Network, allocation: rramalloc.Allocation) -> float:
         assert network.sha256 == NETWORK.sha256
-        return 100.0 - sum(allocation.replication.values())
+        return 100.0 - sum(allocation.copies.values())
 
 
 def test_sweeps_evaluations_and_tuning_take_it(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_sweeps_evaluations_and_tuning_take_it(files: tuple[Path, Path], tmp_pat
     swept = rramalloc.sweep(spec, tmp_path / "sweep", jobs=1)
     assert [row["makespan"] for row in swept.rows()] == [128, 64]
     tuned = rramalloc.tune(NETWORK, 6, Copies(), evaluations=4, host=["c2"])
-    assert tuned.allocation.replication.keys() == {"c1", "c3"}
+    assert tuned.allocation.copies.keys() == {"c1", "c3"}
     assert tuned.options.host == ("c2",)
 
 

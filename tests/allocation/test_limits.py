@@ -20,7 +20,7 @@ MOST = dict(zip(ALEXNET.names, ALEXNET.most_copies.tolist(), strict=True))
 def test_by_hand() -> None:
     """docs/sources/model.md 15: AlexNet, 500 arrays, conv1 held at four copies."""
     found = rramalloc.optimize("alexnet", 500, copies=["conv1=4"])
-    assert (found.makespan, list(found.replication.values())) == (790, [4, 7, 2, 2, 3])
+    assert (found.makespan, list(found.copies.values())) == (790, [4, 7, 2, 2, 3])
     assert found.lower_bound == 790
     assert found.options.copies == {"conv1": (4, 4)}
 
@@ -78,8 +78,8 @@ def test_every_method_keeps_the_limits_or_says_that_it_cannot() -> None:
     """docs/sources/model.md 15: no row of a comparison has other copies."""
     compared = rramalloc.compare("alexnet", 500, copies={"conv1": 4, "conv2": (1, 5)}, seeds=1, work=2)
     for row in compared.rows:
-        assert row.replication["conv1"] == 4, row.method
-        assert row.replication["conv2"] <= 5, row.method
+        assert row.copies["conv1"] == 4, row.method
+        assert row.copies["conv2"] <= 5, row.method
     assert all("--copies" in left.reason for left in compared.skipped if "copies" in left.reason)
     assert {"auto", "bottleneck"} <= {row.method for row in compared.rows}
 
@@ -94,12 +94,12 @@ def test_copies_divide_by_hand(arrays: int, divide: Any, copies: int, steps: int
     nodes.append({"name": "c", "op": "conv", "inputs": ["in"], "kernel": 1, "out_channels": 2})
     network = Network.build("one", nodes)
     found = rramalloc.optimize(network, arrays, copies_divide=divide)
-    assert (found.replication, found.makespan, found.gap) == ({"c": copies}, steps, 0)
+    assert (found.copies, found.makespan, found.gap) == ({"c": copies}, steps, 0)
     assert found.options.copies_divide == divide
     blocks = rramalloc.optimize(network, arrays, copies_divide=divide, mapping="sdk").layers[0]
     high, wide = blocks.block or (1, 1)
     whole = -(-4 // wide) * (1 if divide == "width" else -(-6 // high))
-    assert divide is None or whole % blocks.replication == 0
+    assert divide is None or whole % blocks.copies == 0
 
 
 def test_larger_blocks_may_have_the_divisors() -> None:

@@ -40,7 +40,7 @@ def test_never_worse_than_the_start(random: Random) -> None:
     start = {name: count for name, weighted, count in each if weighted}
     call: dict[str, Any] = every.options() | {"objective": objective, "start": start}
     same = rramalloc.optimize(every.network, every.budget, work=0, **call)
-    assert same.replication == start
+    assert same.copies == start
     again = rramalloc.simulate(every.network, same)
     assert (again.makespan, again.arrays) == (same.makespan, same.arrays.used)
     found = rramalloc.optimize(every.network, every.budget, work=random.choice((1, 2, 5)), **call)
@@ -55,8 +55,8 @@ def test_the_start_is_kept_in_the_file(tmp_path: Path) -> None:
     first.save(tmp_path / "a.json")
     found = rramalloc.optimize("alexnet", 500, start=tmp_path / "a.json", work=0)
     assert found.options.start is not None
-    assert found.options.start.replication == first.replication
-    assert found.replication == first.replication
+    assert found.options.start.copies == first.copies
+    assert found.copies == first.copies
     found.save(tmp_path / "b.json")
     assert rramalloc.optimize("alexnet", 500, start=tmp_path / "b.json", work=0).makespan == first.makespan
 
@@ -78,7 +78,7 @@ def test_a_target_that_the_start_meets_is_met() -> None:
         (HELD | {"conv5": 170}, {}, "conv5"),
         (HELD | {"conv1": 3000}, {}, "takes 9420 arrays, the budget is 500; 'conv1' takes most, 9000"),
         (HELD, {"copies": ["conv1=4"]}, r"'conv1' has 26 copies, --copies says 4\.\.4"),
-        ({"replication": HELD, "block": {"conv1": (2, 2)}}, {}, "use --mapping sdk"),
+        ({"copies": HELD, "block": {"conv1": (2, 2)}}, {}, "use --mapping sdk"),
         (HELD, {"copies_divide": "width"}, "'conv1' has 26 copies, --copies-divide wants divisors of 55"),
         (HELD, {"method": "gain"}, "is for method 'auto'"),
     ],

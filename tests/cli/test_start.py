@@ -45,7 +45,7 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, st
     """
     folder = tmp_path_factory.mktemp("cache")
     allocation = folder / "allocation.json"
-    allocation.write_text(json.dumps({"replication": {"conv1": 2}}))
+    allocation.write_text(json.dumps({"copies": {"conv1": 2}}))
     words = ("simulate", "alexnet", "--allocation", str(allocation))
     printed, told = imported(NEEDED_TO_COMPILE, *words, env={"NUMBA_CACHE_DIR": str(folder)})
     assert told.endswith(f"{list(NEEDED_TO_COMPILE)}\n"), told

@@ -31,7 +31,7 @@ def _hardware(case: dict[str, Any]) -> Hardware:
 @pytest.mark.parametrize("case", ANSWERED, ids=lambda c: c["id"])
 def test_energy_and_area(case: dict[str, Any]) -> None:
     answer, hardware = case["answer"], _hardware(case)
-    given = {{"copies": "replication"}.get(name, name): value for name, value in case["allocation"].items()}
+    given = {{"copies": "copies"}.get(name, name): value for name, value in case["allocation"].items()}
     network = Network.from_document(case["network"], "golden")
     result = rramalloc.simulate(network, given, hardware=hardware, **case["options"])
     for name in (*ENERGY_AREA, "makespan", "latency_ns", "arrays"):

@@ -25,7 +25,7 @@ def test_modes(case: dict[str, Any]) -> None:
     graph = StageGraph.build(network)
     assert set(graph.names) == set(case["finish"])
     in_blocks = graph.in_blocks([tuple(case["block"][name]) for name in graph.names])
-    copies = [case["replication"][name] for name in graph.names]
+    copies = [case["copies"][name] for name in graph.names]
     timing = simulate(in_blocks, copies)
     assert dict(zip(graph.names, timing.finish.tolist(), strict=True)) == case["finish"]
     assert timing.makespan == case["makespan"]

@@ -29,12 +29,12 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").r
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: f"{case['network']}-{case['arrays_128']}")
 def test_latency_of_an_independent_program(case: dict[str, Any]) -> None:
     network = load(case["network"])
-    terms = published(chain_layers(network), case["replication"])
+    terms = published(chain_layers(network), case["copies"])
     assert terms.op[-1] == terms.steps == case["op"]
     graph = StageGraph.build(network)
     demand = dict(zip(graph.names, demands(network, graph.stages, load_hardware("plain")), strict=True))
     names = [layer.name for layer in chain_layers(network)]
-    used = sum(d * demand[name] for d, name in zip(case["replication"], names, strict=True))
+    used = sum(d * demand[name] for d, name in zip(case["copies"], names, strict=True))
     assert used == case["arrays_128"]
 
 
@@ -63,7 +63,7 @@ def test_layer_table(name: str) -> None:
         (2048, 256, 28, 114.3, 114, 114),
     ],
 )
-def test_published_bars_of_identical_replication(
+def test_published_bars_of_equal_copies(
     arrays: int, lines: int, copies: int, figure: float, recurrence: int, exact: int
 ) -> None:
     """docs/sources/model.md 9, last paragraph; `copies` is the most that fits the arrays."""
@@ -81,17 +81,17 @@ def test_published_bars_of_identical_replication(
 
 
 @pytest.mark.parametrize(
-    ("name", "replication", "arrays"),
+    ("name", "copies", "arrays"),
     [("alexnet_todaes", [106, 21, 7, 6, 6], 2304), ("vgg11", [200, 50, 13, 13, 4, 4, 1, 1], 2304)],
 )
-def test_published_allocations_fit_their_budget(name: str, replication: list[int], arrays: int) -> None:
+def test_published_allocations_fit_their_budget(name: str, copies: list[int], arrays: int) -> None:
     network = load(name)
     graph = StageGraph.build(network)
     demand = demands(network, graph.stages, load_hardware("plain"))
-    used = sum(d * each for d, each in zip(replication, demand, strict=True))
+    used = sum(d * each for d, each in zip(copies, demand, strict=True))
     assert used <= arrays
-    exact = simulate(graph, replication, "same").makespan
-    assert published(chain_layers(network), replication).steps == pytest.approx(exact, rel=0.15)
+    exact = simulate(graph, copies, "same").makespan
+    assert published(chain_layers(network), copies).steps == pytest.approx(exact, rel=0.15)
 
 
 def test_two_layers_by_hand() -> None:

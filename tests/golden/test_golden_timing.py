@@ -16,7 +16,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
+from rramalloc.timing.simulate import copies_by_name, makespan_of_each, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 pytestmark = pytest.mark.quick
@@ -42,14 +42,14 @@ def demand_of(network: Network, names: list[str], lines: int) -> list[int]:
 def test_random_network(case: dict[str, Any]) -> None:
     network = Network.from_document(case["network"], "golden")
     graph = StageGraph.build(network)
-    timing = simulate(graph, replication_by_name(graph, case["replication"], "golden"))
+    timing = simulate(graph, copies_by_name(graph, case["copies"], "golden"))
     assert set(graph.names) == set(case["finish"])
     assert dict(zip(graph.names, timing.finish.tolist(), strict=True)) == case["finish"]
     assert timing.makespan == case["makespan"]
-    assert makespan_of_each(graph, timing.replication[None, :]).tolist() == [case["makespan"]]
+    assert makespan_of_each(graph, timing.copies[None, :]).tolist() == [case["makespan"]]
     names = list(case["demand_128"])
     assert demand_of(network, names, 128) == [case["demand_128"][name] for name in names]
-    assert (recurrence(graph, timing.replication).op <= timing.finish).all()
+    assert (recurrence(graph, timing.copies).op <= timing.finish).all()
 
 
 def check_shipped(network: Network, entry: dict[str, Any]) -> None:
@@ -61,17 +61,16 @@ def check_shipped(network: Network, entry: dict[str, Any]) -> None:
     assert demand_of(network, names, 256) == entry["demand_256"]
     assert set(names) == set(graph.names)
     for case in entry["cases"]:
-        copies = dict(zip(names, case["replication"], strict=True))
-        timing = simulate(graph, replication_by_name(graph, copies, "golden"))
+        copies = dict(zip(names, case["copies"], strict=True))
+        timing = simulate(graph, copies_by_name(graph, copies, "golden"))
         finish = dict(zip(graph.names, timing.finish.tolist(), strict=True))
         assert [finish[name] for name in names] == case["finish"]
         assert timing.makespan == case["makespan"]
-        assert (recurrence(graph, timing.replication).op <= timing.finish).all()
+        assert (recurrence(graph, timing.copies).op <= timing.finish).all()
         windows = dict(zip(graph.names, graph.windows.tolist(), strict=True))
         assert all(1 <= item.buffer_pixels <= windows[item.producer] for item in buffers(timing, 16))
     rows = [
-        [dict(zip(names, case["replication"], strict=True))[n] for n in graph.names]
-        for case in entry["cases"]
+        [dict(zip(names, case["copies"], strict=True))[n] for n in graph.names] for case in entry["cases"]
     ]
     assert makespan_of_each(graph, np.array(rows)).tolist() == [case["makespan"] for case in entry["cases"]]
 

@@ -144,7 +144,7 @@ LISTED = ["timing.step_ns=7", "chip.arrays_per_tile=8", "chip.tiles=[1, 1]", "ch
 )
 def test_results_say_what_was_set(command: str, network: Path, tmp_path: Path) -> None:
     made = tmp_path / "a.json"
-    made.write_text(json.dumps({"replication": {"a": 2, "b": 1}}))
+    made.write_text(json.dumps({"copies": {"a": 2, "b": 1}}))
     words = [{"NET": network, "A": made}.get(word, word) for word in command.split()]
     outcome = run(*words, *SET, *CHIP, "--format", "json")
     assert outcome.code == 0, outcome.err

@@ -121,9 +121,9 @@ hardware = ["h.toml"]
 work = 1
 """,
     "n.json": _NETWORK,
-    "bare.json": '{"replication": {"c1": 1, "c3": 1}}',
-    "blocks.json": '{"replication": {"c1": 2}, "block": {"c1": [1, 2]}}',
-    "none.json": '{"replication": {}}',
+    "bare.json": '{"copies": {"c1": 1, "c3": 1}}',
+    "blocks.json": '{"copies": {"c1": 2}, "block": {"c1": [1, 2]}}',
+    "none.json": '{"copies": {}}',
     "strategy.json": _STRATEGY,
     "pair.json": _PAIR,
     "pimcomp.json": _PIMCOMP,

@@ -187,7 +187,7 @@ def test_stdout_by_name_keeps_what_follows(tmp_path: Path) -> None:
     with path.open("a") as stream:
         subprocess.run(command, stdout=stream, check=True)
     text = path.read_text()
-    assert '"format": "rramalloc-inspection/1"' in text
+    assert '"format": "rramalloc-inspection/2"' in text
     assert "left to the host" in text
 
 

@@ -42,7 +42,7 @@ class Timed(NamedTuple):
     def bare(self) -> dict[str, dict[str, Any]]:
         """Return what a bare allocation file says of it."""
         return {
-            "replication": {name: mode.copies for name, mode in self.modes.items()},
+            "copies": {name: mode.copies for name, mode in self.modes.items()},
             "block": {name: mode.block for name, mode in self.modes.items()},
         }
 

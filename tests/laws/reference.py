@@ -172,7 +172,7 @@ def is_stage(network: Network, node: Node, fc: str, host: Collection[str] = ()) 
 
 def reference(
     network: Network,
-    replication: Mapping[str, int],
+    copies: Mapping[str, int],
     handoff: str = "next",
     fc: str = "host",
     blocks: Mapping[str, Pixel] = MappingProxyType({}),
@@ -210,7 +210,7 @@ def reference(
             top, left = 0, 0
             if isinstance(node, ConvTranspose):  # blocks are aligned to the stride
                 top, left = node.pads[0] % node.stride[0], node.pads[1] % node.stride[1]
-            copies, period = replication.get(node.name, 1), cycles.get(node.name, 1)
+            count, period = copies.get(node.name, 1), cycles.get(node.name, 1)
             starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
             smallest = node.stride if isinstance(node, ConvTranspose) else (1, 1)
             high, wide = blocks.get(node.name, smallest)
@@ -220,8 +220,8 @@ def reference(
             in_blocks = [cut[place] for place in sorted(cut)]
             number = {pixel: window for window, pixel in enumerate(grid)}
             computed[node.name], previous = {}, -period
-            for begin in range(0, len(in_blocks), copies):
-                batch = [pixel for block in in_blocks[begin : begin + copies] for pixel in block]
+            for begin in range(0, len(in_blocks), count):
+                batch = [pixel for block in in_blocks[begin : begin + count] for pixel in block]
                 previous = max(previous + period, *(ready[pixel] for pixel in batch), 0)
                 starts[node.name].append(previous)
                 for pixel in batch:

@@ -1,4 +1,4 @@
-"""Generated networks, replications and search problems for the laws.
+"""Generated networks, copies and search problems for the laws.
 
 Hypothesis draws only a seed, and `random.Random` the rest: drawn field by field, most examples would be
 single stages of one window, for which every law is trivial.
@@ -203,7 +203,7 @@ def random_blocks(random: Random, graph: StageGraph) -> list[tuple[int, int]]:
     return blocks
 
 
-def random_replication(random: Random, graph: StageGraph) -> npt.NDArray[np.int64]:
+def random_copies(random: Random, graph: StageGraph) -> npt.NDArray[np.int64]:
     """One copy, one per window, or anything between, for every stage."""
     copies = [
         random.choice((1, windows, random.randint(1, windows), random.randint(1, min(windows, 4))))
@@ -212,9 +212,9 @@ def random_replication(random: Random, graph: StageGraph) -> npt.NDArray[np.int6
     return np.array(copies, dtype=np.int64)
 
 
-def by_name(graph: StageGraph, replication: npt.NDArray[np.int64]) -> dict[str, int]:
-    """Replication as a mapping."""
-    return dict(zip(graph.names, replication.tolist(), strict=True))
+def by_name(graph: StageGraph, copies: npt.NDArray[np.int64]) -> dict[str, int]:
+    """Copies as a mapping."""
+    return dict(zip(graph.names, copies.tolist(), strict=True))
 
 
 @dataclass(frozen=True)

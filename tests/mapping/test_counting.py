@@ -41,11 +41,11 @@ def grouped() -> Network:
 def test_grouped_convolutions_are_dense_and_classifiers_stored() -> None:
     """72 arrays a copy and 32 of the classifier: 3 copies in 248 = 3 * 72 + 32 arrays, 2 in one fewer."""
     allocation = rramalloc.optimize(grouped(), arrays=248, hardware=PIMCOMP)
-    assert (allocation.replication["c"], allocation.arrays.used) == (3, 216)
+    assert (allocation.copies["c"], allocation.arrays.used) == (3, 216)
     assert any("32 arrays of the budget are for layers left" in text for text in allocation.warnings)
-    assert rramalloc.optimize(grouped(), arrays=247, hardware=PIMCOMP).replication["c"] == 2
+    assert rramalloc.optimize(grouped(), arrays=247, hardware=PIMCOMP).copies["c"] == 2
     timed = rramalloc.optimize(grouped(), arrays=248, hardware=PIMCOMP, fc="crossbar")
-    assert timed.replication == {"c": 3, "fc": 1}
+    assert timed.copies == {"c": 3, "fc": 1}
     assert timed.arrays.used == 248
 
 

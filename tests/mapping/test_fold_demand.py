@@ -110,16 +110,16 @@ def test_the_best_mapping_of_a_layer_by_hand() -> None:
     """
     layers = {layer.name: layer for layer in fold("vgg16", mapping="best").layers}
     first, second = layers["conv1_1"], layers["conv1_2"]
-    assert (first.mapping, first.block, first.copies, first.demand_after) == ("sdk", (1, 2), 1, 1)
+    assert (first.mapping, first.block, first.copies, first.arrays_after) == ("sdk", (1, 2), 1, 1)
     assert (first.array_steps_before, first.array_steps_after) == (50_176, 25_088)
-    assert (second.mapping, second.demand_before, second.demand_after) == ("im2col", 5, 5)
+    assert (second.mapping, second.arrays_before, second.arrays_after) == ("im2col", 5, 5)
     result = fold("mobilenet_v2", mapping="best")
     deep = next(layer for layer in result.layers if layer.name == "block8.depthwise")
-    assert (deep.mapping, deep.demand_before, deep.demand_after) == ("kernel_split", 28, 27)
+    assert (deep.mapping, deep.arrays_before, deep.arrays_after) == ("kernel_split", 28, 27)
     assert deep.array_steps_before == 28 * 14 * 14
     sums = [
         sum(getattr(layer, name) for layer in result.layers)
-        for name in ("array_steps_before", "array_steps_after", "demand_after")
+        for name in ("array_steps_before", "array_steps_after", "arrays_after")
     ]
-    assert sums == [result.array_steps_before, result.array_steps_after, result.demand_after]
+    assert sums == [result.array_steps_before, result.array_steps_after, result.arrays_after]
     assert result.saving == pytest.approx(1 - sums[1] / sums[0])

@@ -79,12 +79,12 @@ def test_emulated_layers_of_any_bits_are_equal(mapping: Any) -> None:
             chip={"arrays_per_tile": 16, "tiles": [4, 4], "chips": [1, 1]},
         )
         fc: Any = draw.choice(("host", "crossbar"))
-        copies = {"replication": {"a": 2, "b": 1, "c": 3}}
-        result = rramalloc.verify(source, copies["replication"], hardware=hardware, mapping=mapping, fc=fc)
+        copies = {"copies": {"a": 2, "b": 1, "c": 3}}
+        result = rramalloc.verify(source, copies["copies"], hardware=hardware, mapping=mapping, fc=fc)
         assert result.verdict == "equal", (trial, result.difference)
         # converters of many bits lose nothing, bit by bit
         result = rramalloc.verify(
-            source, copies["replication"], hardware=hardware, mapping=mapping, fc=fc, adc_bits=40
+            source, copies["copies"], hardware=hardware, mapping=mapping, fc=fc, adc_bits=40
         )
         assert result.verdict == "equal"
 

@@ -14,7 +14,7 @@ from rramalloc.methods import cim_mlc
 from rramalloc.search import sequential
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 
 def two(budget: int) -> Problem:
@@ -69,6 +69,6 @@ def test_never_faster_one_layer_after_the_other(case: Enumerated) -> None:
     assert batches(case.problem, ours) >= batches(case.problem, least)
 
 
-def batches(case: Problem, found: Replication) -> int:
+def batches(case: Problem, found: Copies) -> int:
     """Sum of the batches of all layers."""
     return int((-(-case.graph.windows // found)).sum())

@@ -20,22 +20,20 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods import milp
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 ENOUGH = 10**6
 
 
-def steps(problem: Problem, replication: Replication) -> int:
+def steps(problem: Problem, copies: Copies) -> int:
     """The separable recurrence of docs/sources/model.md 6, edge by edge."""
     graph = problem.graph
     pre, op = [0] * len(graph.windows), [0] * len(graph.windows)
     highest = []
-    for count, most, d in zip(
-        graph.windows.tolist(), problem.largest.tolist(), replication.tolist(), strict=True
-    ):
+    for count, most, d in zip(graph.windows.tolist(), problem.largest.tolist(), copies.tolist(), strict=True):
         after = [useful for useful in breakpoints(count, most).tolist() if useful > d]
         highest.append(after[0] - 1 if after else most)
-    for i, (count, d) in enumerate(zip(graph.windows.tolist(), replication.tolist(), strict=True)):
+    for i, (count, d) in enumerate(zip(graph.windows.tolist(), copies.tolist(), strict=True)):
         incoming = [edge for edge in graph.edges if edge.consumer == i]
         waits = [
             pre[edge.producer] + int(graph.needed(edge)[0]) // highest[edge.producer] + 1

@@ -68,11 +68,11 @@ def small_problem(random: Random) -> Enumerated:
             return enumerate_all(case)
 
 
-def reference(source: Problem, replication: npt.NDArray[np.int64]) -> int:
+def reference(source: Problem, copies: npt.NDArray[np.int64]) -> int:
     """Steps by the readable recurrence."""
-    copies = dict(zip(source.graph.names, replication.tolist(), strict=True))
+    by_name = dict(zip(source.graph.names, copies.tolist(), strict=True))
     layers = chain_layers(source.graph.network)
-    return published(layers, [copies[layer.name] for layer in layers]).steps
+    return published(layers, [by_name[layer.name] for layer in layers]).steps
 
 
 def problem(name: str, arrays: int) -> Problem:
@@ -190,11 +190,11 @@ def test_other_than_chains_are_refused() -> None:
 def test_fully_connected_stages_keep_one_copy() -> None:
     """Their arrays are off the budget; the recurrence does not time them."""
     with_them = optimize("vgg11", arrays=12_000, method="published", fc="crossbar", work=2)
-    others = {layer.name: layer.demand for layer in with_them.layers if layer.windows == 1}
+    others = {layer.name: layer.arrays_per_copy for layer in with_them.layers if layer.windows == 1}
     assert len(others) == 3
-    assert all(with_them.replication[name] == 1 for name in others)
+    assert all(with_them.copies[name] == 1 for name in others)
     without = optimize("vgg11", arrays=12_000 - sum(others.values()), method="published", work=2)
-    assert {name: with_them.replication[name] for name in without.replication} == without.replication
+    assert {name: with_them.copies[name] for name in without.copies} == without.copies
 
 
 def with_memory(step_ns: float) -> Hardware:

@@ -141,7 +141,7 @@ def test_copies_go_to_the_slowest_layer() -> None:
     network = Network.build("one", nodes)
     for arrays, copies, steps in ((1, 1, 4), (2, 2, 2), (3, 2, 2), (4, 4, 1)):
         found = rramalloc.optimize(network, arrays, crossbar="16x16", mapping="sdk", method="sdk")
-        assert (found.blocks, found.replication, found.makespan) == ({"a": (2, 2)}, {"a": copies}, steps)
+        assert (found.blocks, found.copies, found.makespan) == ({"a": (2, 2)}, {"a": copies}, steps)
 
 
 @pytest.mark.parametrize("name", ["sdk", "vw-sdk"])

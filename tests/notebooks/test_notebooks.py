@@ -13,7 +13,7 @@ from notebooks.kernel import NOTEBOOKS, read, run, tidy
 OWN_MODEL = """
 import json
 print(json.dumps({
-    "demand": [layer.demand for layer in inspection.layers],
+    "arrays_per_copy": [layer.arrays_per_copy for layer in inspection.layers],
     "once": once.makespan,
     "makespan": [allocation.makespan, simulation.makespan, allocation.lower_bound],
     "arrays": [allocation.arrays.used, len(placement.arrays), verification.arrays],
@@ -33,7 +33,7 @@ print(json.dumps({
     "knee": knee,
     "points": [[point.arrays, point.makespan, point.lower_bound] for point in front.points],
     "crossbars": designs.reset_index()[["crossbar", "arrays", "makespan", "lower_bound"]].values.tolist(),
-    "fold": [fold.demand_before, fold.demand_after],
+    "fold": [fold.arrays_before, fold.arrays_after],
     "speeds": [plain.makespan, folded.makespan],
 }))
 """
@@ -87,7 +87,7 @@ def test_own_model(kernel: Any, tmp_path: Path) -> None:
     conv2, then come the 16 of row 15: 1042. The same 18 windows of conv3 follow: 1060.
     """
     executed, found = outcome("own_model", OWN_MODEL, tmp_path, kernel)
-    assert found["demand"] == [1, 4, 6]
+    assert found["arrays_per_copy"] == [1, 4, 6]
     assert found["once"] == 1060
     assert len({*found["makespan"], found["saved"]}) == 1
     assert len({*found["arrays"], found["rows"]}) == 1

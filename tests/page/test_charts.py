@@ -21,7 +21,7 @@ from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Placement
 from rramalloc.network.network import Network
-from rramalloc.page.layers import replication_chart
+from rramalloc.page.layers import copies_chart
 from rramalloc.page.timeline import timeline_chart
 
 pytestmark = pytest.mark.quick
@@ -49,7 +49,7 @@ def compared(network: Network) -> Chart:
 
 Draw = Callable[[Network], Chart]
 DRAWN: dict[str, Draw] = {
-    "replication": lambda network: replication_chart(allocated(network)),
+    "copies": lambda network: copies_chart(allocated(network)),
     "timeline": lambda network: timeline_chart(allocated(network)),
     "convergence": lambda network: convergence_chart(allocated(network)),
     "comparison": compared,
@@ -112,7 +112,7 @@ def test_layers_by_name_in_network_order() -> None:
     assert panel.y.names == ("zeta", "alpha", "$mid$")
     position = chart.spec["vconcat"][0]["layer"][0]["encoding"]["y"]
     assert position["scale"]["reverse"], "the first layer is on top"
-    assert replication_chart(allocated(chain(["zeta", "alpha"]))).panels[1].x.names == ("zeta", "alpha")
+    assert copies_chart(allocated(chain(["zeta", "alpha"]))).panels[1].x.names == ("zeta", "alpha")
 
 
 def test_names_are_no_markup_in_the_file(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
     report = run_export(network, allocation, "mnsim", "mnsim", tmp_path / "out", build("mnsim"))
     shapes = load(network).shapes
     for layer in allocation.layers:
-        assert report.copies[layer.name] == min(layer.replication, shapes[layer.name].width)
+        assert report.copies[layer.name] == min(layer.copies, shapes[layer.name].width)
     assert report.values["latency_ns"] > 0
 
 

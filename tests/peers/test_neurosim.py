@@ -32,7 +32,7 @@ def test_a_network_runs_to_the_end(network: str, tool: str, folder: Path, tmp_pa
     options = ("--build", str(folder))
     report = run_export(network, allocation, "neurosim", "neurosim", tmp_path / "out", build(tool), *options)
     for layer in allocation.layers:
-        assert report.copies[layer.name] >= layer.replication
+        assert report.copies[layer.name] >= layer.copies
     assert report.values["cycle_ns"] > 0
     assert report.values["version"] == (1.5 if tool == V1_5 else 1.4)
 

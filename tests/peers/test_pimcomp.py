@@ -27,7 +27,7 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
         network, arrays=CHIP, hardware="pimcomp", method="proportional", progress=False
     )
     report = run_export(network, allocation, "pimcomp", "pimcomp", tmp_path / "out", build("pimcomp"))
-    stored = {stage.name: 1 for stage in load(network).stages} | dict(allocation.replication)
+    stored = {stage.name: 1 for stage in load(network).stages} | dict(allocation.copies)
     assert report.copies == stored
     assert report.values["arrays"] <= CHIP
     assert report.values["latency_ns"] > 0

@@ -46,7 +46,7 @@ def test_a_network_runs_to_the_end(network: str, tmp_path: Path) -> None:
         network, allocation, "pimsyn", hardware, tmp_path / "out", build("pimsyn"), "--genes", "1"
     )
     for layer in allocation.layers:
-        assert report.copies[layer.name] == layer.replication
+        assert report.copies[layer.name] == layer.copies
     assert report.values["latency_ns"] > 0
 
 

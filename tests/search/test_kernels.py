@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import Clocks, random_network, random_problem, random_replication, randoms
+from laws.strategies import Clocks, random_copies, random_network, random_problem, randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
@@ -77,7 +77,7 @@ def small(random: Random) -> Problem:
 def test_retiming_is_exact_and_no_drop_exceeds_its_promise(random: Random) -> None:
     """What depends on a change is timed again; a stage alone saves no more than the chain says."""
     graph = small(random).graph
-    copies = random_replication(random, graph)
+    copies = random_copies(random, graph)
     flat, windows = graph.flat_binding, graph.windows
     held = schedule.Schedule.of_copies(flat)
     makespan, _ = TIME_ALL(flat, None, None, copies, held)
@@ -390,7 +390,7 @@ def test_the_generator() -> None:
 def test_times_of_checkpoints_hold_for_every_allocation_in_the_box(random: Random) -> None:
     """Least finishes are reached by none earlier; latest finishes by all that meet the target."""
     graph = small(random).graph
-    one, two = (random_replication(random, graph) for _ in range(2))
+    one, two = (random_copies(random, graph) for _ in range(2))
     low, high, table = np.minimum(one, two), np.maximum(one, two), checkpoints(graph)
     times = propagate.Times(
         np.zeros_like(low), *np.zeros((2, table.total), dtype=np.int64), ticks=np.ones_like(low)
@@ -412,7 +412,7 @@ def test_reach_is_composed_of_edges(random: Random) -> None:
     """A window of an ancestor that is needed through other stages has finished so many steps before."""
     graph = small(random).graph
     pairs = reach(graph, 4)
-    copies = random_replication(random, graph)
+    copies = random_copies(random, graph)
     timing = simulate(graph, copies)
     for i in range(len(copies)):
         for e in range(pairs.pointer[i], pairs.pointer[i + 1]):

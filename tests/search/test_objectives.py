@@ -171,7 +171,7 @@ def test_sequential_is_what_evaluate_proposes_where_transfers_are_free() -> None
     assert proposal is not None
     assert found.step_ns is not None
     assert proposal.time_ns == pytest.approx(found.objective_value * found.step_ns)
-    assert [row.replication for row in proposal.layers] == [row.replication for row in found.layers]
+    assert [row.copies for row in proposal.layers] == [row.copies for row in found.layers]
     assert found.lower_bound == found.objective_value == sum(row.batches for row in found.layers)
 
 

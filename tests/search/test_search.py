@@ -91,7 +91,7 @@ def test_published_budgets_are_met_or_beaten(network: str, arrays: int, publishe
     """
     allocation = optimize(network, arrays, work=10)
     source = problem(network, arrays)
-    copies = [allocation.replication[name] for name in source.graph.names]
+    copies = [allocation.copies[name] for name in source.graph.names]
     assert simulate(source.graph, copies, "same").makespan <= published * 1.05
     assert allocation.lower_bound <= allocation.makespan
 
@@ -109,9 +109,7 @@ def test_the_trap_is_avoided(network: str, arrays: int, best: int) -> None:
     source = problem(network, arrays)
     candidate = auto.solve(source, Work(work=10), 0)
     timing = simulate(source.graph, candidate.choice.copies)
-    recheck(
-        timing, source.arrays_of_stages(timing.replication).tolist(), arrays, candidate.lower_bound, "auto"
-    )
+    recheck(timing, source.arrays_of_stages(timing.copies).tolist(), arrays, candidate.lower_bound, "auto")
     assert timing.makespan <= 1.02 * best
     assert candidate.lower_bound <= best
 
@@ -128,7 +126,7 @@ def test_too_small_a_budget_lists_every_layer() -> None:
     assert "901" in str(error)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (again.need, again.have, again.demands) == (error.need, error.have, error.demands)
-    assert optimize("vgg16", 902, work=1).replication == dict.fromkeys(dict(error.demands), 1)
+    assert optimize("vgg16", 902, work=1).copies == dict.fromkeys(dict(error.demands), 1)
 
 
 def shuffled(network: Network, random: Random) -> Network:
@@ -184,7 +182,7 @@ def test_every_way_to_stop_gives_an_allocation_that_holds(name: str, stop: Work)
     source = problem("inception_v1", 900)
     candidate = method_named(name).solve(source, stop, 0)
     timing = simulate(source.graph, candidate.choice.copies)
-    recheck(timing, source.arrays_of_stages(timing.replication).tolist(), 900, candidate.lower_bound, name)
+    recheck(timing, source.arrays_of_stages(timing.copies).tolist(), 900, candidate.lower_bound, name)
 
 
 def test_progress_only_improves() -> None:

@@ -66,7 +66,7 @@ def test_a_pool_by_hand(small: Any) -> None:
     layers = {layer.name: layer for layer in found.layers}
     assert [layer.name for layer in found.layers] == ["a", "p", "b"]
     pool = layers["p"]
-    assert (pool.windows, pool.demand, pool.replication, pool.arrays, pool.batches) == (4, 0, 1, 0, 4)
+    assert (pool.windows, pool.arrays_per_copy, pool.copies, pool.arrays, pool.batches) == (4, 0, 1, 0, 4)
     assert (pool.cycles, pool.start, pool.finish) == (4, 30, 84)
     assert (layers["b"].start, layers["b"].finish) == (34, 89)
     assert found.makespan == 89

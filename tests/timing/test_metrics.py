@@ -126,6 +126,6 @@ def test_what_is_not_given_is_null(energy: dict[str, float] | None, given: set[s
 
 def test_optimize_and_simulate_agree() -> None:
     found = rramalloc.optimize(chain(), arrays=20, hardware=machine())
-    timed = rramalloc.simulate(chain(), found.replication, hardware=machine())
+    timed = rramalloc.simulate(chain(), found.copies, hardware=machine())
     for name in ("dynamic_pj", "static_pj", "energy_pj", "edp", "area_um2"):
         assert getattr(found, name) == getattr(timed, name)

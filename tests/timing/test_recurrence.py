@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from laws.reference import reference
-from laws.strategies import by_name, random_network, random_replication, randoms
+from laws.strategies import by_name, random_copies, random_network, randoms
 
 from rramalloc.network.network import Network
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import replication_by_name, simulate
+from rramalloc.timing.simulate import copies_by_name, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -96,7 +96,7 @@ def test_merge_by_hand() -> None:
         {"name": "sum", "op": "add", "inputs": ["a", "b"]},
         conv("c", "sum"),
     )
-    terms = recurrence(graph, replication_by_name(graph, {"b": 2}, "here"))
+    terms = recurrence(graph, copies_by_name(graph, {"b": 2}, "here"))
     of = dict(zip(graph.names, zip(terms.normal_op, terms.pre_op, terms.op, strict=True), strict=True))
     assert of == {"a": (8, 0, 8), "b": (4, 0, 4), "c": (8, 1, 9)}
 
@@ -118,11 +118,11 @@ def test_formula_as_written_is_no_bound_where_the_last_batch_is_not_needed() -> 
         ],
     )
     graph = StageGraph.build(network)
-    copies = {"a": 1, "p": 4, "q": 1}
-    replication = replication_by_name(graph, copies, "here")
-    assert simulate(graph, replication).finish.tolist() == [8, 9, 7]
-    assert as_written(network, copies).op == {"a": 8, "p": 9, "q": 10}
-    assert recurrence(graph, replication).op.tolist() == [8, 9, 7]
+    named = {"a": 1, "p": 4, "q": 1}
+    copies = copies_by_name(graph, named, "here")
+    assert simulate(graph, copies).finish.tolist() == [8, 9, 7]
+    assert as_written(network, named).op == {"a": 8, "p": 9, "q": 10}
+    assert recurrence(graph, copies).op.tolist() == [8, 9, 7]
 
 
 def test_formula_as_written_is_no_bound_where_the_first_batch_needs_nothing() -> None:
@@ -142,11 +142,11 @@ def test_formula_as_written_is_no_bound_where_the_first_batch_needs_nothing() ->
         ],
     )
     graph = StageGraph.build(network)
-    copies = {"a": 1, "p": 8, "q": 1}
-    replication = replication_by_name(graph, copies, "here")
-    assert simulate(graph, replication).finish.tolist() == [8, 9, 17]
-    assert as_written(network, copies).op["q"] == 24
-    assert recurrence(graph, replication).op.tolist() == [8, 9, 17]
+    named = {"a": 1, "p": 8, "q": 1}
+    copies = copies_by_name(graph, named, "here")
+    assert simulate(graph, copies).finish.tolist() == [8, 9, 17]
+    assert as_written(network, named).op["q"] == 24
+    assert recurrence(graph, copies).op.tolist() == [8, 9, 17]
 
 
 @pytest.mark.parametrize("handoff", ["next", "same"])
@@ -155,9 +155,9 @@ def test_formula_as_written_is_no_bound_where_the_first_batch_needs_nothing() ->
 def test_never_above_exact_timing(handoff: Any, random: Random) -> None:
     """docs/sources/model.md 5: max_i Op_i <= makespan, always; and stage by stage."""
     graph = StageGraph.build(random_network(random, 20))
-    replication = random_replication(random, graph)
-    exact = simulate(graph, replication, handoff)
-    terms = recurrence(graph, replication, handoff)
+    copies = random_copies(random, graph)
+    exact = simulate(graph, copies, handoff)
+    terms = recurrence(graph, copies, handoff)
     assert (terms.op <= exact.finish).all()
     assert (terms.pre_op <= exact.start).all()
     assert (terms.normal_op == exact.batches).all()
@@ -170,9 +170,9 @@ def test_never_above_exact_timing(handoff: Any, random: Random) -> None:
 def test_equals_the_formula_as_written_where_that_is_a_bound(random: Random) -> None:
     network = random_network(random, 12, 6)
     graph = StageGraph.build(network)
-    replication = random_replication(random, graph)
-    written = as_written(network, by_name(graph, replication))
-    terms = recurrence(graph, replication)
+    copies = random_copies(random, graph)
+    written = as_written(network, by_name(graph, copies))
+    terms = recurrence(graph, copies)
     if written.plain:
         assert by_name(graph, terms.pre_op) == written.pre_op
         assert by_name(graph, terms.op) == written.op

@@ -16,8 +16,8 @@ from laws.strategies import (
     CHAIN,
     by_name,
     random_blocks,
+    random_copies,
     random_network,
-    random_replication,
     randoms,
 )
 
@@ -29,7 +29,7 @@ from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
 from rramalloc.timing.critical_path import critical_path, describe
 from rramalloc.timing.recurrence import recurrence
-from rramalloc.timing.simulate import makespan_of_each, replication_by_name, simulate
+from rramalloc.timing.simulate import copies_by_name, makespan_of_each, simulate
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import number_of
 
@@ -51,7 +51,7 @@ POOL = {"op": "maxpool", "kernel": 2, "stride": 2}
 
 
 @pytest.mark.parametrize(
-    ("graph", "replication", "handoff", "starts"),
+    ("graph", "copies", "handoff", "starts"),
     [
         # nothing to wait for: ceil(12 / 5) = 3 batches, one a step
         (chain(3, 4, ONE), [5], "next", [[0, 1, 2]]),
@@ -90,9 +90,9 @@ POOL = {"op": "maxpool", "kernel": 2, "stride": 2}
     ],
 )
 def test_starts_worked_by_hand(
-    graph: StageGraph, replication: list[int], handoff: Any, starts: list[list[int]]
+    graph: StageGraph, copies: list[int], handoff: Any, starts: list[list[int]]
 ) -> None:
-    timing = simulate(graph, replication, handoff)
+    timing = simulate(graph, copies, handoff)
     assert [timing.of_stage(stage).tolist() for stage in range(len(starts))] == starts
     assert timing.makespan == max(steps[-1] for steps in starts) + 1
     assert timing.interval == max(len(steps) for steps in starts)
@@ -118,7 +118,7 @@ def test_merge_waits_for_the_slower_branch() -> None:
         {"name": "out", "op": "conv", "inputs": ["sum"], "out_channels": 1, "kernel": 1},
     ]
     graph = StageGraph.build(Network.build("merge", nodes))
-    timing = simulate(graph, replication_by_name(graph, {"out": 2}, "here"))
+    timing = simulate(graph, copies_by_name(graph, {"out": 2}, "here"))
     starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
     # right's window x needs left's x + 1, there at x + 2 (the last one: 3, there at 4, one step after 4)
     # out's batches need right's windows 1 and 3, there at 4 and 6
@@ -138,9 +138,9 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
     layers = [stage.name for stage in MappingOptions(fc=fc).timed_stages(network)]
     host = random.sample(layers, random.randrange(len(layers)) if random.random() < 0.3 else 0)
     graph = StageGraph.build(network, MappingOptions(fc=fc, host=tuple(host)))
-    replication = random_replication(random, graph)
-    timing = simulate(graph, replication, handoff)
-    expected = reference(network, by_name(graph, replication), handoff, fc, host=host)
+    copies = random_copies(random, graph)
+    timing = simulate(graph, copies, handoff)
+    expected = reference(network, by_name(graph, copies), handoff, fc, host=host)
     starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
     assert starts == expected.starts
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
@@ -159,13 +159,13 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
     graph = StageGraph.build(network)
     blocks = random_blocks(random, graph)
     graph = graph.in_blocks(blocks)
-    replication = random_replication(random, graph)
+    copies = random_copies(random, graph)
     cycles = [random.choice((1, 2, 5)) for _ in graph.stages] if random.random() < 0.5 else None
-    timing = simulate(graph, replication, handoff, cycles)
+    timing = simulate(graph, copies, handoff, cycles)
     named = dict(zip(graph.names, cycles or (), strict=False))
     expected = reference(
         network,
-        by_name(graph, replication),
+        by_name(graph, copies),
         handoff,
         "host",
         dict(zip(graph.names, blocks, strict=True)),
@@ -177,8 +177,8 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
     alive = {(edge.producer, edge.consumer): edge.buffer_pixels for edge in buffers(timing, 8)}
     assert alive == expected.buffers()
-    assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, replication, timing.cycles, handoff)
-    bound = recurrence(graph, replication, handoff, timing.cycles)
+    assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, copies, timing.cycles, handoff)
+    bound = recurrence(graph, copies, handoff, timing.cycles)
     assert (bound.op <= timing.finish).all()
     assert (bound.pre_op <= timing.start).all()
 
@@ -186,13 +186,13 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
 @given(random=randoms)
 def test_every_route_to_the_makespan_agrees(random: Random) -> None:
     graph = StageGraph.build(random_network(random, 20, 9))
-    rows = np.array([random_replication(random, graph) for _ in range(4)])
+    rows = np.array([random_copies(random, graph) for _ in range(4)])
     for handoff in HANDOFFS:
         timings = [simulate(graph, row, handoff) for row in rows]  # type: ignore[arg-type]
         each = makespan_of_each(graph, rows, handoff)  # type: ignore[arg-type]
         assert each.tolist() == [timing.makespan for timing in timings]
         for timing in timings:
-            finish = finish_by_cumulative_maximum(graph, timing.replication, timing.cycles, timing.handoff)
+            finish = finish_by_cumulative_maximum(graph, timing.copies, timing.cycles, timing.handoff)
             assert finish == timing.finish.tolist()
 
 
@@ -201,9 +201,9 @@ def test_every_route_to_the_makespan_agrees(random: Random) -> None:
 def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> None:
     network = random_network(random, 16)
     graph = StageGraph.build(network)
-    replication = random_replication(random, graph)
-    timing = simulate(graph, replication)
-    needs = reference(network, by_name(graph, replication)).needs
+    copies = random_copies(random, graph)
+    timing = simulate(graph, copies)
+    needs = reference(network, by_name(graph, copies)).needs
     path = critical_path(timing)
     assert path[0].start == 0
     assert path[0].waits_for is None
@@ -218,11 +218,11 @@ def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> 
         assert after.row is not None
         assert after.column is not None
         window = after.row * network.shapes[before.stage].width + after.column
-        copies = timing.replication[graph.names.index(before.stage)]
-        assert timing.of_stage(graph.names.index(before.stage))[window // copies] == before.finish - 1
+        producer = graph.names.index(before.stage)
+        assert timing.of_stage(producer)[window // timing.copies[producer]] == before.finish - 1
         waiting = graph.names.index(after.stage)
         batch = timing.of_stage(waiting).tolist().index(after.start)
-        held = needs[after.stage][: (batch + 1) * int(timing.replication[waiting])]
+        held = needs[after.stage][: (batch + 1) * int(timing.copies[waiting])]
         assert any((before.stage, window) in needed for needed in held)
     assert f"of the {number_of(timing.makespan, 'step')}" in describe(path, timing.makespan)
 
@@ -240,13 +240,13 @@ def test_the_judge_refuses(copies: list[int], budget: int, bound: int, message: 
     """One batch each: a in step 0, b in step 1, makespan 2; a takes 3 arrays a copy, b one."""
     timing = simulate(chain(1, 3, ONE, ONE), [3, 3])
     recheck(timing, arrays_of(timing, [3, 1]), 12, 2, "someone")
-    object.__setattr__(timing, "replication", np.array(copies))
+    object.__setattr__(timing, "copies", np.array(copies))
     with pytest.raises(SolverError, match=f"someone.*{message}"):
         recheck(timing, arrays_of(timing, [3, 1]), budget, bound, "someone")
 
 
 def arrays_of(timing: Any, demand: list[int]) -> list[int]:
-    return [int(copies) * each for copies, each in zip(timing.replication, demand, strict=True)]
+    return [int(copies) * each for copies, each in zip(timing.copies, demand, strict=True)]
 
 
 @settings(max_examples=40)

@@ -227,11 +227,11 @@ class ChipletSchedule(ResultRecord):
     schedule costs less;
     gap: (total - lower_bound) / total; options: strategies with their submeshes, of all operators;
     left_out: submeshes that were not looked at, as there are too many; baselines: other schedules of the
-    same description; seconds: of work on a reference core; set_values: of the hardware that the description
-    is of, as in Hardware.
+    same description; work_s: work in seconds of a reference core; set_values: of the hardware that the
+    description is of, as in Hardware.
     """
 
-    format: Literal["rramalloc-chiplet-schedule/1"] = SCHEDULE
+    format: Literal["rramalloc-chiplet-schedule/2"] = SCHEDULE
     rramalloc_version: str
     description: Description
     cost: ChipletCost
@@ -244,7 +244,7 @@ class ChipletSchedule(ResultRecord):
     left_out: int
     seed: int
     work: int
-    seconds: float
+    work_s: float
     set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
     warnings: tuple[str, ...] = ()
 
@@ -371,7 +371,7 @@ def chiplet_optimize(
         left_out=problem.places.left_out,
         seed=seed,
         work=ending.work,
-        seconds=search.spent_s,
+        work_s=search.spent_s,
         set_values=set_texts,
         warnings=tuple(warnings),
     )

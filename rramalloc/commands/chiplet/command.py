@@ -162,7 +162,7 @@ def _found(schedule: ChipletSchedule) -> Iterator[tuple[str, str]]:
     for baseline in schedule.baselines:
         yield baseline.name, f"{plain_quantity(baseline.total, unit)}, {baseline.ratio:.3f} times as much"
     yield "options", f"{schedule.options:,} strategies with their submeshes, of all operators"
-    yield "search", f"{duration(1e9 * schedule.seconds)} of work on a reference core"
+    yield "search", f"{duration(1e9 * schedule.work_s)} of work on a reference core"
 
 
 def _summary(cost: ChipletCost, *, quiet: bool) -> None:

@@ -362,7 +362,7 @@ def placed_cost(
     Raises SpecError without [chip], or [timing] where nothing is measured.
     """
     hardware, chip = placement.hardware, placement.hardware.chip
-    copies = np.array([placement.replication.get(name, 1) for name in graph.names], dtype=np.int64)
+    copies = np.array([placement.copies.get(name, 1) for name in graph.names], dtype=np.int64)
     step_time = StepTime.of(graph, hardware, measured)
     if chip is None or step_time is None:
         missing = "[chip]" if chip is None else "[timing]"
@@ -447,7 +447,7 @@ def chiplet_cost(
         .without_blocks(network, "chiplet cost")
         .of_one_kind("chiplet cost")
     )
-    check(placed, network, given.replication)
+    check(placed, network, given.copies)
     own = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, own)
     graph = timed_graph(network, placed.hardware, placed.options, measured)

@@ -14,7 +14,7 @@ from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, fault, from_list, parse
 
 T = TypeVar("T")
-SCHEDULE: Literal["rramalloc-chiplet-schedule/1"] = "rramalloc-chiplet-schedule/1"
+SCHEDULE: Literal["rramalloc-chiplet-schedule/2"] = "rramalloc-chiplet-schedule/2"
 MAX_UNITS = 2**16
 """Units of a whole chip at most."""
 MAX_OPERATORS = 10_000  # of a description

@@ -108,7 +108,7 @@ def _print(comparison: Comparison, output_format: Format, *, quiet: bool) -> Non
 
 
 _SPARE = tuple(
-    "published, recurrence, clock s, best, worst, remark, used, seconds, interval, area, EDP, "
+    "published, recurrence, clock s, best, worst, remark, used, work s, interval, area, EDP, "
     "energy, latency".split(", ")
 )
 
@@ -130,7 +130,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "energy": None if row.energy_pj is None else energy(row.energy_pj),
         "EDP": None if row.edp is None else edp(row.edp),
         "area": None if row.area_um2 is None else area(row.area_um2),
-        "seconds": None if row.seconds is None else f"{row.seconds:.3f}",
+        "work s": None if row.work_s is None else f"{row.work_s:.3f}",
         "clock s": None if row.clock_s is None else f"{row.clock_s:.3f}",
         "best": row.best if seeded else None,
         "worst": row.worst if seeded else None,
@@ -153,8 +153,8 @@ def _summary(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "seeds", f"{chosen.seeds}: the median run is shown, with the best and the worst makespan"
     if any(row.repaired for row in comparison.rows):
         yield "repaired", "copies were taken away until the allocation fits"
-    if any(row.seconds is not None for row in comparison.rows):
-        yield "seconds", "work counted on a reference core, the same on every machine"
+    if any(row.work_s is not None for row in comparison.rows):
+        yield "work s", "work counted on a reference core, the same on every machine"
     yield from coverage_line(comparison.coverage)
 
 

@@ -239,7 +239,7 @@ class CheckedRun:
     def key(self) -> tuple[float, int, list[int], tuple[Pair, ...]]:
         """Better runs first, without ties between different allocations."""
         timing = self.checked.timing
-        return self.score, self.checked.used, timing.replication.tolist(), timing.graph.blocks
+        return self.score, self.checked.used, timing.copies.tolist(), timing.graph.blocks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,13 +312,13 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
         arrays=budget,
         method=method,
         ratio=run.score / base if base else 1.0 if run.score == base else math.inf,
-        seconds=None if run.counted_s is None else round(run.counted_s, 6),
+        work_s=None if run.counted_s is None else round(run.counted_s, 6),
         clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
         objective_value=run.score,
         lower_bound=bound,
         gap=gap_of(run.score, bound),
-        recurrence=recurrence(timing.graph, timing.replication, timing.handoff, timing.cycles).steps,
-        published=None if unpublished else published_steps(network, run.checked.replication),
+        recurrence=recurrence(timing.graph, timing.copies, timing.handoff, timing.cycles).steps,
+        published=None if unpublished else published_steps(network, run.checked.copies),
         **totals(run.checked.problem.metrics(timing)),
         runs=len(runs.runs),
         best=runs.runs[0].makespan,

@@ -19,7 +19,7 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import ENERGY_AREA
 from rramalloc.units import Unit, counted
 
-FORMAT: Literal["rramalloc-comparison/1"] = "rramalloc-comparison/1"
+FORMAT: Literal["rramalloc-comparison/2"] = "rramalloc-comparison/2"
 REFERENCE = "auto"
 """The method that ratios are to."""
 
@@ -47,9 +47,9 @@ class CompareOptions(MappingOptions):
 class Row(LayerModes):
     """One method at one budget.
 
-    network: name; arrays: the budget; makespan, interval, used: of the allocation in `replication`, exact;
+    network: name; arrays: the budget; makespan, interval, used: of the allocation in `copies`, exact;
     objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over that
-    of `auto` at this budget, or over the best if `auto` was not compared; seconds: work counted in seconds of
+    of `auto` at this budget, or over the best if `auto` was not compared; work_s: work counted in seconds of
     a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked for,
     and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
     method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,
@@ -67,7 +67,7 @@ class Row(LayerModes):
     used: Count
     objective_value: int | float
     ratio: float
-    seconds: float | None
+    work_s: float | None
     clock_s: float | None
     lower_bound: int | float
     gap: float
@@ -106,7 +106,7 @@ class Comparison(ResultRecord):
     columns = "arrays, method, makespan, ratio, gap, used, interval, repaired, runs"
     unlisted = frozenset(LayerModes.model_fields)
 
-    format: Literal["rramalloc-comparison/1"] = FORMAT
+    format: Literal["rramalloc-comparison/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware

@@ -24,7 +24,7 @@ _TABLE = table_of(
     texts="name operator split dominant",
     spare="windows bytes_in bytes_out operator share split out_ns in_ns compute_ns subtasks",
 )
-_PROPOSED = ("layer", "demand", "replication", "arrays", "time")
+_PROPOSED = ("layer", "arrays per copy", "copies", "arrays", "time")
 _SHOWN = 10  # strategies of the table
 _QUICK = 8192
 """Strategies up to which the matrices are written without a word: a user does not wait for them."""
@@ -135,10 +135,10 @@ def _show(evaluation: Evaluation, *, quiet: bool) -> None:
         print_part(heads, ways, texts, heads[:1:-1], quiet=quiet)
     if document.proposal is not None:
         layers = [
-            (layer.name, layer.demand, layer.replication, layer.arrays, duration(layer.time_ns))
+            (layer.name, layer.arrays_per_copy, layer.copies, layer.arrays, duration(layer.time_ns))
             for layer in document.proposal.layers
         ]
-        print_part(_PROPOSED, layers, _PROPOSED[:1], ("demand",), quiet=quiet)
+        print_part(_PROPOSED, layers, _PROPOSED[:1], _PROPOSED[1:2], quiet=quiet)
     print_lines(_summary(document))
 
 
@@ -162,7 +162,7 @@ def _summary(document: EvaluationDocument) -> Iterator[tuple[str, str]]:
     proposal = document.proposal
     if proposal is not None:
         arrays = f"{proposal.used} arrays used of {proposal.budget}"
-        proof = "no other replication is faster" if proposal.proven else "not proven the least"
+        proof = "no other numbers of copies are faster" if proposal.proven else "not proven the least"
         yield "proposed", f"{duration(proposal.time_ns)} in {arrays}; {proof}"
     terms = {"in-transfer": "in_ns", "compute": "compute_ns", "out-transfer": "out_ns"}
     parts = {name: sum(getattr(task, term) for task in document.tasks) for name, term in terms.items()}

@@ -119,7 +119,7 @@ def _demands(
 def propose(
     tasks: Sequence[LayerTask], demand: Sequence[int], chip: ChipPerformance, arrays: int
 ) -> tuple[Proposal, StrategyPlan]:
-    """Return the replication of least total time with at most `arrays` arrays. demand: of one copy of each
+    """Return the copies of least total time with at most `arrays` arrays. demand: of one copy of each
     task.
 
     Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
@@ -146,7 +146,9 @@ def propose(
     counts = dict(zip((task.name for task in tasks), copies, strict=True))
     plan = plan_of_copies(name, counts, demand, tasks, chip, name)
     layers = tuple(
-        ProposedLayer(name=task.name, demand=need, replication=count, arrays=need * count, time_ns=time_ns)
+        ProposedLayer(
+            name=task.name, arrays_per_copy=need, copies=count, arrays=need * count, time_ns=time_ns
+        )
         for task, need, count, time_ns in zip(tasks, demand, copies, times, strict=True)
         if need
     )
@@ -237,7 +239,7 @@ def evaluate(
         (compute, storage) units of which all ways of sharing them out are enumerated, in classes of equal
         time. The best way of every task is composed to a strategy.
     arrays
-        Budget of replicas that keep their arrays: the replication of least time is found.
+        Budget of copies that keep their arrays: those of least time are found.
     crossbar, set_values, mapping, fc, host
         Those of the allocations unless given.
     latency_table
@@ -291,7 +293,7 @@ def evaluate(
     plans, proposal = [plan_of(table, tasks, parameters, where) for table, where in tables], None
     for name, own, machine, chosen in zip(_named(given), given, machines, options, strict=False):
         demand = _demands(source, tasks, machine, chosen)
-        plans.append(plan_of_copies(name, own.replication, demand, tasks, parameters, own.where))
+        plans.append(plan_of_copies(name, own.copies, demand, tasks, parameters, own.where))
     if arrays is not None:
         demand = _demands(source, tasks, machines[0], options[0])
         proposal, plan = propose(tasks, demand, parameters, arrays)

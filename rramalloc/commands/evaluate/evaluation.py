@@ -109,7 +109,7 @@ def _numbers(row: Floats) -> bytes:
     return ",".join(texts[places].tolist()).encode()
 
 
-FORMAT: Literal["rramalloc-evaluation/1"] = "rramalloc-evaluation/1"
+FORMAT: Literal["rramalloc-evaluation/2"] = "rramalloc-evaluation/2"
 
 
 class TaskTime(Record):
@@ -184,19 +184,19 @@ class Composition(Record):
 
 
 class ProposedLayer(Record):
-    """Copies of a layer. demand: arrays of one; arrays: of all; time_ns: of the layer."""
+    """Copies of a layer. arrays: of all of them; time_ns: of the layer."""
 
     name: Name
-    demand: Count
-    replication: Count
+    arrays_per_copy: Count
+    copies: Count
     arrays: Count
     time_ns: float
 
 
 class Proposal(Record):
-    """The replication of least time, layer after layer, where replicas keep their arrays.
+    """The copies of least time, layer after layer, where copies keep their arrays.
 
-    budget, used: arrays; time_ns: of the network; proven: whether no other replication is faster.
+    budget, used: arrays; time_ns: of the network; proven: whether no other numbers of copies are faster.
     """
 
     budget: Count
@@ -218,7 +218,7 @@ class EvaluationDocument(ResultRecord):
     rows_in = "tasks"
     columns = "name, operator, windows, subtasks, in_ns, compute_ns, out_ns, time_ns, dominant"
 
-    format: Literal["rramalloc-evaluation/1"] = FORMAT
+    format: Literal["rramalloc-evaluation/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     chip: ChipPerformance
@@ -333,10 +333,10 @@ class Evaluation(Result):
                 stream.write(_line([name]).rstrip(b"\n") + b"," + _numbers(row) + b"\n")
 
     def save_proposal(self, path: str | os.PathLike[str]) -> None:
-        """Write the replication that was found, else the composed strategy. Raises SpecError, FileError."""
+        """Write the copies that were found, else the composed strategy. Raises SpecError, FileError."""
         proposal = self.document.proposal
         if proposal is not None:
-            write_json(path, {"replication": {layer.name: layer.replication for layer in proposal.layers}})
+            write_json(path, {"copies": {layer.name: layer.copies for layer in proposal.layers}})
         elif self.composed is not None:
             self.composed.save(path)
         else:

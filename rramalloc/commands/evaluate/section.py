@@ -33,7 +33,7 @@ def evaluation_section(result: EvaluationDocument, detail: Detail) -> Section:
         tables.append(_tasks("Tasks, each under its best strategy", result.composed.tasks, detail))
     time = "Time float=time_ns"
     if result.proposal is not None:
-        columns = f"Layer=name, Demand int, Copies int=replication, Arrays int, {time}"
+        columns = f"Layer=name, Arrays per copy int, Copies int, Arrays int, {time}"
         tables.append(table("Proposed copies", columns, result.proposal.layers, detail, folded=False))
     ranked = f"Strategy=name, {time}, Ratio float"
     tables.append(table("Fastest strategies", ranked, result.ranking, detail))

@@ -16,7 +16,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
 
-FORMAT: Literal["rramalloc-explanation/1"] = "rramalloc-explanation/1"
+FORMAT: Literal["rramalloc-explanation/2"] = "rramalloc-explanation/2"
 Part = Literal["read", "converter", "given", "measured", "digital", "memory", "transfer"]
 """Part of a step that takes time."""
 PART_WORDS: dict[Part, str] = {
@@ -47,7 +47,7 @@ class ExplainedLayer(Record):
     """
 
     name: Name
-    replication: Count
+    copies: Count
     block: Block | None = Field(None, exclude_if=absent)
     arrays: Steps
     batches: Count
@@ -189,9 +189,9 @@ class Explanation(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name, replication, arrays, busy, critical, waiting, slack, step_ns, binds"
+    columns = "name, copies, arrays, busy, critical, waiting, slack, step_ns, binds"
 
-    format: Literal["rramalloc-explanation/1"] = FORMAT
+    format: Literal["rramalloc-explanation/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware

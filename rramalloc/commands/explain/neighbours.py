@@ -60,7 +60,7 @@ class Neighbours:
     @property
     def taken(self) -> npt.NDArray[np.int64]:
         """Arrays of all copies of every stage, canonical order."""
-        return self.problem.arrays_of_stages(self.timing.replication, self.timing.graph.modes)
+        return self.problem.arrays_of_stages(self.timing.copies, self.timing.graph.modes)
 
     @property
     def arrays(self) -> int:
@@ -176,7 +176,7 @@ class Neighbours:
         timing, value = checked.timing, self.objective.value_of(checked.timing)
         tiles, chip = _tiles(self.case, checked), self.case.hardware.chip
         return ExplainedPoint(
-            replication=checked.replication,
+            copies=checked.copies,
             block=checked.blocks,
             arrays=checked.used,
             tiles=tiles,

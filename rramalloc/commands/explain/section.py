@@ -10,7 +10,7 @@ from rramalloc.page.section import Bars, Detail, Fact, Section, section_of, stac
 from rramalloc.units import counted, quantity
 
 _COLUMNS = (
-    "name replication arrays busy critical waiting slack reads conversions read_ns converter_ns array_ns "
+    "name copies arrays busy critical waiting slack reads conversions read_ns converter_ns array_ns "
     "memory_ns transfer_ns step_ns binds"
 ).split()
 

@@ -29,7 +29,7 @@ def layers_of(
     return tuple(
         ExplainedLayer(
             name=graph.names[stage],
-            replication=int(timing.replication[stage]),
+            copies=int(timing.copies[stage]),
             block=graph.blocks[stage] if case.mapping.mapping == "sdk" else None,
             arrays=int(arrays[stage]),
             batches=int(timing.batches[stage]),
@@ -56,7 +56,7 @@ def _memory_ns(case: Case, timing: ExactTiming) -> list[float]:
     times = int(graph.weighted.sum()) if shared else 1
     return [
         times * copies * access_ns(graph.network, node, block, case.hardware)
-        for node, block, copies in zip(graph.stages, graph.blocks, timing.replication.tolist(), strict=True)
+        for node, block, copies in zip(graph.stages, graph.blocks, timing.copies.tolist(), strict=True)
     ]
 
 
@@ -67,7 +67,7 @@ def _step_parts(
 
     Source: docs/sources/model.md 7 and 11.
     """
-    graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.replication[stage])
+    graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.copies[stage])
     hardware = case.hardware.of_layer(node)
     parts: dict[str, Any] = {"transfer_ns": transfer_ns}
     times: dict[Part, float | None] = {}
@@ -112,7 +112,7 @@ def slowest_layer(layers: Sequence[ExplainedLayer]) -> str | None:
 
 def what_binds(case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float]) -> str:
     """Return the length of a step, or of a batch with own clocks, and what sets it; "" without a time."""
-    layers = layers_of(case, timing, transfer_ns, timing.replication)
+    layers = layers_of(case, timing, transfer_ns, timing.copies)
     slowest = slowest_layer(layers)
     own = case.hardware.tick_ns if case.hardware.own_clock else None
     longest = [layer.step_ns for layer in layers if layer.name == slowest]

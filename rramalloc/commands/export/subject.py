@@ -24,7 +24,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Node, Stage
-from rramalloc.timing.simulate import blocks_by_name, replication_by_name
+from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
@@ -61,7 +61,7 @@ class Subject:
         """
         graph = StageGraph.build(network, source.options)
         graph = graph.in_blocks(blocks_by_name(graph, source.blocks, source.where))
-        counts = replication_by_name(graph, source.replication, source.where).tolist()
+        counts = copies_by_name(graph, source.copies, source.where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
         subject = cls(network, graph, copies, source.hardware, source.options, placement, source.where)
         if placement is not None:

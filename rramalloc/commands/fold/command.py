@@ -132,7 +132,7 @@ def _print(fold: FilterFold | NetworkFold, output_format: Format, *, quiet: bool
     mapping, block = ("mapping, ", "block, copies, ") if fold.mapping == "best" else ("", "")
     table = table_of(
         f"layer=name, filter_before, {mapping}fold=size, {block}filter, stride_before, stride, dilation, "
-        "zeros=padding_added, demand_before, demand=demand_after, saving",
+        "zeros=padding_added, arrays_before, arrays_after, saving",
         texts="name",
         spare="dilation stride_before stride padding_added filter_before filter saving",
     )
@@ -167,7 +167,7 @@ def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
     yield "hardware", hardware_words(fold.hardware, fold.mapping)
     best = fold.mapping == "best"
     whose = "of one mode of every layer" if best else "with every layer stored once"
-    yield "demand", f"{fold.demand_before} -> {fold.demand_after} arrays {whose}"
+    yield "arrays", f"{fold.arrays_before} -> {fold.arrays_after} arrays {whose}"
     if best:
         yield "array-steps", f"{fold.array_steps_before} -> {fold.array_steps_after} for one input"
     yield "saving", share(fold.saving)

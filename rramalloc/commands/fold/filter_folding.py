@@ -241,16 +241,16 @@ class FilterFold(ResultRecord, Folded):
 class FoldedLayer(Folded):
     """A stage as it is folded for the fewest arrays; n_h = n_w = 1 if folding saves none.
 
-    demand_before, demand_after: arrays of one copy; saving: 1 - after / before; reason: why it is not
+    arrays_before, arrays_after: of one copy; saving: 1 - after / before; reason: why it is not
     folded though it might, empty otherwise; checked: as in FilterFold.
     mapping: how it is laid out; block, copies: with mapping `sdk`, the windows (height, width) of a copy and
-    the copies that share the arrays of demand_after; array_steps_before, array_steps_after: arrays times the
+    the copies that share the arrays of arrays_after; array_steps_before, array_steps_after: arrays times the
     steps in which they compute one input.
     """
 
     name: Name
-    demand_before: Count
-    demand_after: Count
+    arrays_before: Count
+    arrays_after: Count
     saving: float
     checked: bool | None
     reason: str
@@ -269,19 +269,19 @@ class FoldedLayer(Folded):
 class NetworkFold(ResultRecord):
     """All stages of a network, in network order.
 
-    demand_before, demand_after: arrays of one copy of each; array_steps_before, array_steps_after: sums of
+    arrays_before, arrays_after: of one copy of each; array_steps_before, array_steps_after: sums of
     those of the layers; saving: of array-steps with mapping `best`, else of arrays.
     """
 
     rows_in = "layers"
-    columns = "name, filter_before, n_h, n_w, filter, demand_before, demand_after, saving, reason"
+    columns = "name, filter_before, n_h, n_w, filter, arrays_before, arrays_after, saving, reason"
 
-    format: Literal["rramalloc-network-fold/1"] = "rramalloc-network-fold/1"
+    format: Literal["rramalloc-network-fold/2"] = "rramalloc-network-fold/2"
     network: NetworkId
     hardware: Hardware
     mapping: FoldMapping
-    demand_before: Count
-    demand_after: Count
+    arrays_before: Count
+    arrays_after: Count
     saving: float
     array_steps_before: Product | None = None
     array_steps_after: Product | None = None
@@ -292,7 +292,7 @@ class NetworkFold(ResultRecord):
     def _headline(self) -> tuple[str, str]:
         return (
             self.network.name,
-            f"{counted(self.demand_before, 'array')} before folding, {self.demand_after:,} after",
+            f"{counted(self.arrays_before, 'array')} before folding, {self.arrays_after:,} after",
         )
 
 
@@ -403,8 +403,8 @@ def fold(
                     _input_of(source, stage),
                 ),
                 name=stage.name,
-                demand_before=whole,
-                demand_after=layout.arrays,
+                arrays_before=whole,
+                arrays_after=layout.arrays,
                 saving=1 - (new / old if best else layout.arrays / whole),
                 checked=checked,
                 reason=reason,
@@ -414,13 +414,13 @@ def fold(
         )
     steps_before = sum(layer.array_steps_before or 0 for layer in layers)
     steps_after = sum(layer.array_steps_after or 0 for layer in layers)
-    arrays_after = sum(layer.demand_after for layer in layers)
+    arrays_after = sum(layer.arrays_after for layer in layers)
     return NetworkFold(
         network=NetworkId.of(source),
         hardware=machine,
         mapping=mapping,
-        demand_before=sum(before),
-        demand_after=arrays_after,
+        arrays_before=sum(before),
+        arrays_after=arrays_after,
         saving=1 - (steps_after / steps_before if best else arrays_after / sum(before)),
         array_steps_before=steps_before or None,
         array_steps_after=steps_after or None,

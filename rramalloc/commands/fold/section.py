@@ -23,7 +23,7 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
         title = f"Filter {' x '.join(map(str, result.filter_before))}, folded"
     else:
         folded = [layer for layer in result.layers if layer.size is not None]
-        saved, before, after = "Arrays saved", result.demand_before, result.demand_after
+        saved, before, after = "Arrays saved", result.arrays_before, result.arrays_after
         if result.array_steps_before is not None and result.array_steps_after is not None:
             saved, before, after = "Array-steps saved", result.array_steps_before, result.array_steps_after
         facts = (
@@ -31,10 +31,10 @@ def fold_section(result: FilterFold | NetworkFold, detail: Detail) -> Section:
             Fact("Layers folded", f"{len(folded):,}", f"of {len(result.layers):,}"),
         )
         folds = result.layers
-        title = f"{result.network.name}, folded: {result.demand_after:,} arrays"
+        title = f"{result.network.name}, folded: {result.arrays_after:,} arrays"
         bars: Bars = (
-            (Key("folded", BLUE), [layer.demand_after for layer in result.layers]),
-            (Key("saved", ORANGE), [layer.demand_before - layer.demand_after for layer in result.layers]),
+            (Key("folded", BLUE), [layer.arrays_after for layer in result.layers]),
+            (Key("saved", ORANGE), [layer.arrays_before - layer.arrays_after for layer in result.layers]),
         )
         names = [layer.name for layer in result.layers]
         blocks = (stacked_bars("Arrays of one copy", "layer", "arrays", names, bars, detail),)

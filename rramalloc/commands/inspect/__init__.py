@@ -1,1 +1,1 @@
-"""Inspect: stages, windows, demand and the smallest budget of a network."""
+"""Inspect: stages, windows, arrays per copy and the smallest budget of a network."""

@@ -1,4 +1,4 @@
-"""`rramalloc inspect`: stages, demand and the smallest budget."""
+"""`rramalloc inspect`: stages, arrays per copy and the smallest budget."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from rramalloc.cli.parameters import Format, described, passed
 from rramalloc.units import number_of
 
 _TABLE = table_of(
-    "layer=name, op, input, output, kernel, groups, windows, demand, utilisation, weights, MACs=macs, fold, "
-    "weight_bits, input_bits",
+    "layer=name, op, input, output, kernel, groups, windows, arrays_per_copy, utilisation, weights, "
+    "MACs=macs, fold, weight_bits, input_bits",
     texts="name op",
     spare="groups macs weights op output input kernel fold utilisation windows",
 )
@@ -37,7 +37,7 @@ def inspect(
     quiet: bool = False,
     **shared: Unpack[MappedArguments],
 ) -> None:
-    """Show stages, windows, demand, utilisation of the arrays, and the smallest budget.
+    """Show stages, windows, arrays per copy, utilisation of the arrays, and the smallest budget.
 
     Example: rramalloc inspect resnet18 --hardware isaac
     """

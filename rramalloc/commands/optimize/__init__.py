@@ -1,1 +1,1 @@
-"""Optimize: the best replication of every layer for a number of arrays."""
+"""Optimize: the best number of copies of every layer for a number of arrays."""

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from rramalloc.allocation.allocation import Allocation
 
 _TABLE = table_of(
-    "layer=name, windows, kind, demand, block, replication, arrays, cycles, NormalOp=normal_op, "
+    "layer=name, windows, kind, arrays_per_copy, block, copies, arrays, cycles, NormalOp=normal_op, "
     "PreOp=pre_op, Tail=tail, Op=op, start, finish, fold, utilisation, weight_bits, input_bits, "
     "energy_pj, area_um2",
     texts="name kind",
-    spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start demand finish cycles windows",
+    spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start arrays_per_copy finish cycles "
+    "windows",
 )
 OPTIMIZE: Help = {
     "arrays": (
@@ -103,7 +104,7 @@ def optimize(
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:
-    """Find the best replication of every layer for a number of arrays.
+    """Find the best number of copies of every layer for a number of arrays.
 
     Example: rramalloc optimize alexnet --arrays 400 -o a.json
     """
@@ -132,7 +133,7 @@ def optimize(
         source = load(**passed(given, load))
         source.with_bits(allocation.bits).save(bits_network)
     if figure is not None:
-        allocation.plot.replication(save=figure)
+        allocation.plot.copies(save=figure)
     if convergence is not None:
         allocation.plot.convergence(save=convergence)
     summary = _summary(allocation)
@@ -176,6 +177,6 @@ def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
         rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
         end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
         yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
-    if allocation.seconds is not None:
-        yield "search", f"{duration(1e9 * allocation.seconds)} of work on a reference core"
+    if allocation.work_s is not None:
+        yield "search", f"{duration(1e9 * allocation.work_s)} of work on a reference core"
     yield from coverage_line(allocation.coverage)

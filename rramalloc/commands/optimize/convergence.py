@@ -18,22 +18,22 @@ def convergence_chart(allocation: Allocation) -> Chart:
 
     Methods that report nothing on their way have their last values only.
     """
-    seconds, best, bound = _history(allocation)
-    data: Lists = {"seconds": seconds, "best": best, "bound": bound}
-    hover = named("seconds, best makespan=best, lower bound=bound")
+    work_s, best, bound = _history(allocation)
+    data: Lists = {"work_s": work_s, "best": best, "bound": bound}
+    hover = named("work [s]=work_s, best makespan=best, lower bound=bound")
     after = {"interpolate": "step-after"}
     gap = {"type": "area", **after, "opacity": 0.25}
     line = {"type": "line", **after, "point": {"size": 25}}
     below = {"type": "line", **after, "strokeDash": DASHED, "point": {"size": 25, "shape": "triangle-up"}}
     layers = (
-        Marks(gap, data, {"x": "seconds", "y": "bound", "y2": "best"}, Key("gap", GREY)),
-        Marks(line, data, {"x": "seconds", "y": "best"}, Key("best makespan", BLUE, "stroke"), hover),
-        Marks(below, data, {"x": "seconds", "y": "bound"}, Key("lower bound", RED, "stroke"), hover),
+        Marks(gap, data, {"x": "work_s", "y": "bound", "y2": "best"}, Key("gap", GREY)),
+        Marks(line, data, {"x": "work_s", "y": "best"}, Key("best makespan", BLUE, "stroke"), hover),
+        Marks(below, data, {"x": "work_s", "y": "bound"}, Key("lower bound", RED, "stroke"), hover),
     )
     unit = allocation.time_unit
     highest = min(max(best), _HIGHEST * best[-1])
     space = 0.08 * (highest - min(bound)) + 1
-    work = Axis("work [s of a reference core]", seconds[0], seconds[-1] * 1.15, "log")
+    work = Axis("work [s of a reference core]", work_s[0], work_s[-1] * 1.15, "log")
     time = Axis(f"time for one input [{unit}s]", max(0, min(bound) - space), highest + space, whole=True)
     summary = (
         f"The best makespan ends at {steps(allocation.makespan, unit)}, "
@@ -44,19 +44,19 @@ def convergence_chart(allocation: Allocation) -> Chart:
 
 
 def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]:
-    """Return the seconds, best and bound from the beginning of the axis to the end of the search."""
-    points = [(point.seconds, point.makespan, point.lower_bound) for point in allocation.history]
+    """Return the work, best and bound from the beginning of the axis to the end of the search."""
+    points = [(point.work_s, point.makespan, point.lower_bound) for point in allocation.history]
     if allocation.objective == "latency" and allocation.objective_unit in ("steps", "ticks"):
-        last = (allocation.seconds or 0.0, allocation.makespan, int(allocation.lower_bound))
+        last = (allocation.work_s or 0.0, allocation.makespan, int(allocation.lower_bound))
     else:
-        last = (allocation.seconds or 0.0, *(points[-1][1:] if points else (allocation.makespan, 1)))
+        last = (allocation.work_s or 0.0, *(points[-1][1:] if points else (allocation.makespan, 1)))
     points.append(max(last, points[-1], key=lambda point: point[0]) if points else last)
-    counted = [seconds for seconds, _, _ in points if seconds > _EARLIEST_S]
+    counted = [work_s for work_s, _, _ in points if work_s > _EARLIEST_S]
     first = min(counted, default=_EVEN_EARLIER * _EARLIEST_S) / _EVEN_EARLIER
-    seconds = [max(point[0], first) for point in points]
-    if seconds[-1] <= first:
-        seconds, points = [first, _EVEN_EARLIER * first], [points[-1], points[-1]]
-    return seconds, [best for _, best, _ in points], [bound for _, _, bound in points]
+    work_s = [max(point[0], first) for point in points]
+    if work_s[-1] <= first:
+        work_s, points = [first, _EVEN_EARLIER * first], [points[-1], points[-1]]
+    return work_s, [best for _, best, _ in points], [bound for _, _, bound in points]
 
 
 def _heading(allocation: Allocation) -> str:

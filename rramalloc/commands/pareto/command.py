@@ -87,5 +87,5 @@ def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
     yield "objective", f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
     yield "points", f"{len(front.points)}, {front.proven} of them proven"
     yield "mean gap", f"{share(front.mean_gap)} from optimal at most"
-    yield "search", f"{duration(1e9 * front.seconds)} of work on a reference core"
+    yield "search", f"{duration(1e9 * front.work_s)} of work on a reference core"
     yield from coverage_line(front.coverage)

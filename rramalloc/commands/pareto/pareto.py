@@ -124,7 +124,7 @@ def pareto(
         minimum=problem.minimum if case.hardware.kinds is None else None,
         proven=sum(point.proven for point in points),
         resolution=front.resolution,
-        seconds=round(ending.spent_s, 6),
+        work_s=round(ending.spent_s, 6),
         points=points,
         baselines=beside,
         coverage=Coverage.of(case.network, problem.graph.names),

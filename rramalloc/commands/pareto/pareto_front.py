@@ -18,7 +18,7 @@ from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
 
-FORMAT: Literal["rramalloc-pareto/1"] = "rramalloc-pareto/1"
+FORMAT: Literal["rramalloc-pareto/2"] = "rramalloc-pareto/2"
 
 
 class ParetoOptions(MappingOptions):
@@ -87,7 +87,7 @@ class ParetoFront(ResultRecord):
     columns = "arrays, makespan, interval, value, lower_bound, gap"
     unlisted = frozenset(LayerModes.model_fields)
 
-    format: Literal["rramalloc-pareto/1"] = FORMAT
+    format: Literal["rramalloc-pareto/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware
@@ -101,7 +101,7 @@ class ParetoFront(ResultRecord):
     minimum: Count | None
     proven: int
     resolution: Count
-    seconds: float
+    work_s: float
     points: tuple[FrontPoint, ...]
     baselines: tuple[BaselinePoint, ...] = ()
     coverage: Coverage | None = None

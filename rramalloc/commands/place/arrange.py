@@ -110,23 +110,21 @@ def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
     return sets
 
 
-def construct(
-    demand: Ints, replication: Ints, tiles: Tiles, *, cut: bool = True
-) -> tuple[Filled | None, bool]:
+def construct(demand: Ints, copies: Ints, tiles: Tiles, *, cut: bool = True) -> tuple[Filled | None, bool]:
     """Place the sets of arrays of every stage in tiles, along a curve.
 
-    demand, replication: int64, in canonical order, arrays of a set and number of sets; tiles: of all chips;
+    demand, copies: int64, in canonical order, arrays of a set and number of sets; tiles: of all chips;
     cut: a set may lie in several tiles, which copies may and row blocks under "first_fit" may not.
     Returns None if no way is found, and whether it is proven that none exists.
     """
-    too_many = int((demand * replication).sum()) > tiles.count * tiles.arrays
+    too_many = int((demand * copies).sum()) > tiles.count * tiles.arrays
     if too_many or (not cut and (demand > tiles.arrays).any()):
         return None, True
     pieces: list[EqualPieces] = []  # of a stage those that do not fill a tile first
-    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
+    for stage, (arrays, count) in enumerate(zip(demand.tolist(), copies.tolist(), strict=True)):
         whole, rest = divmod(arrays, tiles.arrays)
-        pieces += [(stage, rest, copies)] if rest else []
-        pieces += [(stage, tiles.arrays, whole * copies)] if whole else []
+        pieces += [(stage, rest, count)] if rest else []
+        pieces += [(stage, tiles.arrays, whole * count)] if whole else []
     filling = _Filling(Tiles(min(tiles.count, MAX_PLACED), tiles.arrays))
     left = [(stage, arrays, filling.add(stage, arrays, count)) for stage, arrays, count in pieces]
     if not any(count for *_, count in left):
@@ -139,16 +137,16 @@ def construct(
     return None if packed is None else Filled.of(packed), proven
 
 
-def _in_own_tiles(demand: Ints, replication: Ints, tiles: Tiles) -> Filled | None:
+def _in_own_tiles(demand: Ints, copies: Ints, tiles: Tiles) -> Filled | None:
     """As `construct`, every stage in tiles of its own, as few as hold it; None: proven that there is none."""
     first, parts = 0, list[Filled]()
-    for stage, (arrays, copies) in enumerate(zip(demand.tolist(), replication.tolist(), strict=True)):
-        count = -(-arrays * copies // tiles.arrays)
-        filled, _ = construct(demand[[stage]], replication[[stage]], Tiles(count, tiles.arrays))
-        if filled is None or first + count > tiles.count:
+    for stage, (arrays, count) in enumerate(zip(demand.tolist(), copies.tolist(), strict=True)):
+        needed = -(-arrays * count // tiles.arrays)
+        filled, _ = construct(demand[[stage]], copies[[stage]], Tiles(needed, tiles.arrays))
+        if filled is None or first + needed > tiles.count:
             return None
         parts.append(Filled(filled.stage + stage, filled.arrays, filled.tile + first))
-        first += count
+        first += needed
     return Filled(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
@@ -297,15 +295,15 @@ def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardw
 
 
 def _filled(
-    graph: StageGraph, demand: Ints, replication: Ints, hardware: Hardware, widths: dict[str, int] | None
+    graph: StageGraph, demand: Ints, copies: Ints, hardware: Hardware, widths: dict[str, int] | None
 ) -> Filled:
     """Return the filling. widths: arrays of a row block of every layer where it must lie in one tile."""
     chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
-    arrays = [int(d) * int(n) for d, n in zip(demand, replication, strict=True)]
+    arrays = [int(d) * int(n) for d, n in zip(demand, copies, strict=True)]
     order = graph.network_order
     most = max(order, key=lambda stage: arrays[stage])
-    largest = graph.names[most], int(replication[most]), int(demand[most])
+    largest = graph.names[most], int(copies[most]), int(demand[most])
     if sum(arrays) > tiles.count * tiles.arrays:
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest)
     if sum(arrays) > MAX_PLACED:
@@ -315,12 +313,12 @@ def _filled(
         )
         raise SpecError("placement", reason)
     if hardware.own_tiles is not None:
-        filled, proven = _in_own_tiles(demand, replication, tiles), True
+        filled, proven = _in_own_tiles(demand, copies, tiles), True
     elif widths is None:
-        filled, proven = construct(demand, replication, tiles)
+        filled, proven = construct(demand, copies, tiles)
     else:
         width = np.array([widths[name] for name in graph.names], dtype=np.int64)
-        filled, proven = construct(width, replication * demand // width, tiles, cut=False)
+        filled, proven = construct(width, copies * demand // width, tiles, cut=False)
     if filled is None:
         found = {"proven": proven, "own_tiles": hardware.own_tiles is not None}
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)

@@ -27,15 +27,15 @@ from rramalloc.records import brief
 def check(
     placement: Placement,
     network: Network,
-    replication: MappingOf[str, int],
+    copies: MappingOf[str, int],
     where: str = "placement",
     blocks: BlocksByName = NO_BLOCKS,
 ) -> None:
-    """Raise MisplacedError unless the placement holds `replication` copies of every stage of `network`.
+    """Raise MisplacedError unless the placement holds the copies of every stage of `network`.
 
     Each physical array is used at most once and exists; each block of each copy is there exactly once, with
     the wordlines and bitlines it takes; copies, or row blocks of copies, keep to one tile where they must.
-    replication: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
+    copies: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
     block of windows.
     """
     if placement.network.sha256 != network.sha256:
@@ -47,7 +47,7 @@ def check(
     needs = _needs(placement, network, where)
     for entry, fault in chain(
         _faults_of_places(placement, chip),
-        _faults_of_layers(placement, needs, replication, blocks),
+        _faults_of_layers(placement, needs, copies, blocks),
         _faults_of_blocks(placement, needs),
         _faults_of_tiles(placement, chip),
     ):
@@ -104,7 +104,7 @@ def _need(
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
     fold, block, copies = (1, 1), smallest, 1
     if layer is not None:
-        fold, block, copies = layer.fold or fold, layer.block or block, layer.replication
+        fold, block, copies = layer.fold or fold, layer.block or block, layer.copies
     most = _blocks_of_windows(network, stage, smallest, block, where)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
@@ -203,44 +203,44 @@ def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
 
 
 def _faults_of_layers(
-    placement: Placement, needs: MappingOf[str, _Need], replication: MappingOf[str, int], blocks: BlocksByName
+    placement: Placement, needs: MappingOf[str, _Need], copies: MappingOf[str, int], blocks: BlocksByName
 ) -> Faults:
     """Yield where the layers listed are not the stages, with the copies of the allocation."""
     layers = {layer.name: layer for layer in placement.layers}
-    for name in (*layers, *replication, *blocks):
+    for name in (*layers, *copies, *blocks):
         if name not in needs:
             yield f"layer {brief(name)}", "is no stage of the network"
     if len(layers) < len(placement.layers):
         yield "layers", "a layer stands twice among them"
     for name, need in needs.items():
-        entry, copies = f"layer {brief(name)}", replication.get(name, 1)
+        entry, count = f"layer {brief(name)}", copies.get(name, 1)
         if name not in layers:
             yield entry, "is missing among the layers"
         layer = layers[name]
         for what, got, wanted in (
-            ("replication", layer.replication, copies),
+            ("copies", layer.copies, count),
             ("block", need.block, blocks.get(name, need.smallest)),
-            ("demand", layer.demand, need.demand),
+            ("arrays_per_copy", layer.arrays_per_copy, need.demand),
         ):
             if got != wanted:
                 yield entry, f"{what} is {got}, the allocation needs {wanted}"
         if layer.block is not None and placement.options.mapping != "sdk":
             yield entry, f"has a block with mapping {placement.options.mapping!r}"
-        if copies > need.most:
+        if count > need.most:
             unit = "windows" if need.block == (1, 1) else "blocks of windows"
-            yield entry, f"has {copies} copies for {need.most} {unit}"
+            yield entry, f"has {count} copies for {need.most} {unit}"
 
 
 def _faults_of_blocks(placement: Placement, needs: MappingOf[str, _Need]) -> Faults:
     """Yield blocks of copies that are missing, present twice, or take other lines than they need."""
-    seen, copies_of = dict[tuple[str, int, int, int, int], int](), placement.replication
+    seen, copies_of = dict[tuple[str, int, int, int, int], int](), placement.copies
     for number, array in enumerate(placement.arrays):
         entry, layer = f"arrays[{number}]", brief(array.layer)
         if array.layer not in needs:
             yield entry, f"layer {layer} is no stage of the network"
         need, copies = needs[array.layer], copies_of[array.layer]
         if array.replica >= copies:
-            yield entry, f"replica {array.replica} of {layer}, it has {copies}"
+            yield entry, f"copy {array.replica} of {layer}, it has {copies}"
         size = need.arrays.get((array.replica, array.row_block, array.column_block))
         if size is None:
             yield entry, f"a copy of {layer} has no block ({array.row_block}, {array.column_block})"
@@ -258,7 +258,7 @@ def _faults_of_blocks(placement: Placement, needs: MappingOf[str, _Need]) -> Fau
     for name, need in needs.items():
         for (replica, row_block, column_block), plane in product(need.arrays, range(need.planes)):
             if (name, replica, row_block, column_block, plane) not in seen:
-                block = f"block [{row_block}, {column_block}] of replica {replica}"
+                block = f"block [{row_block}, {column_block}] of copy {replica}"
                 of = f"plane {plane} of " if need.planes > 1 else ""
                 yield f"layer {brief(name)}", f"{of}{block} is on no array"
 
@@ -278,7 +278,7 @@ def _faults_of_tiles(placement: Placement, chip: Chip) -> Faults:
             yield entry, f'is in {_at(array)} with arrays of {brief(owner[tile])}, but sharing = "layer"'
         other = arrays[blocks.setdefault((array.layer, array.replica, array.row_block), number)]
         if in_blocks and tile != (*other.chip, *other.tile):
-            of = f"row block {array.row_block} of replica {array.replica} of {brief(array.layer)}"
+            of = f"row block {array.row_block} of copy {array.replica} of {brief(array.layer)}"
             places = f"in {_at(array)} and in {_at(other)}"
             yield entry, f'{of} is {places}, but counting.row_blocks = "first_fit"'
     for number, listed in enumerate(placement.tiles):

@@ -150,7 +150,7 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
         y = round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3)
         cells, own = f"{array.rows} x {array.columns}", {"array": array.index, "plane": array.plane}
         rows.append(drawing.told(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y})
-    hover = named("layer, replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
+    hover = named("layer, copy=replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
     hover |= named("wordlines x bitlines=cells, chip, tile, array")
@@ -178,7 +178,7 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
         left, right = round(column - _TILE / 2, 3), round(column + _TILE / 2, 3)
         edges = {"left": left, "right": right, "top": round(low - _TILE * len(arrays) / drawing.room, 3)}
         rows.append(drawing.told(*arrays) | {"arrays": len(arrays), "bottom": round(low, 3)} | edges)
-    hover = named("layer, arrays in this tile=arrays, tile, replicas=replica") | _windows_hover(drawing)
+    hover = named("layer, arrays in this tile=arrays, tile, copies=replica") | _windows_hover(drawing)
     hover |= {"first block (row, column)": "block"}
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
     note = "Every band is the arrays of a layer in a tile."

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rramalloc.commands.place.placement import Placement
 
 _TABLE = table_of(
-    "layer=name, demand, replication, block, tiles, straddling, utilisation",
+    "layer=name, arrays_per_copy, copies, block, tiles, straddling, utilisation",
     texts="name",
-    spare="straddling utilisation demand tiles",
+    spare="straddling utilisation arrays_per_copy tiles",
     whole="--format json",
 )
 _BUSIEST = 5  # links of the table

@@ -220,23 +220,23 @@ class Classes:
         sizes, kind = np.unique(-np.asarray(demand, dtype=np.int64), return_inverse=True)
         return cls(-sizes, kind.astype(np.int64))
 
-    def counts(self, replication: Ints) -> Ints:
+    def counts(self, copies: Ints) -> Ints:
         """Return the groups of each size."""
         counts = np.zeros(len(self.sizes), dtype=np.int64)
-        np.add.at(counts, self.kind, replication)
+        np.add.at(counts, self.kind, copies)
         return counts
 
 
-def pack(tiles: Tiles, demand: Ints, replication: Ints) -> Packing:
-    """Return a packing of `replication` groups of every stage, or a proof that there is none.
+def pack(tiles: Tiles, demand: Ints, copies: Ints) -> Packing:
+    """Return a packing of `copies` groups of every stage, or a proof that there is none.
 
     Best fit decreasing first, then bounds, then an integer program (arc flow). Only where none of them
     decides, because the program is too large or too hard, the answer is "unknown": that takes tiles of
     thousands of arrays, dozens of different demands and almost no slack.
-    demand, replication: int64, arrays of a group and number of groups, one per stage, at least 1.
+    demand, copies: int64, arrays of a group and number of groups, one per stage, at least 1.
     "fits" survived `faults`; a refutation is exact integer arithmetic except where its proof names HiGHS.
     """
-    classes, copies = Classes.of(demand), np.asarray(replication, dtype=np.int64)
+    classes, copies = Classes.of(demand), np.asarray(copies, dtype=np.int64)
     counts = classes.counts(copies)
     if cannot_fit(classes.sizes, counts, tiles.count, tiles.arrays):
         return Packing("does not fit", (), "a lower bound on the tiles needed exceeds those there are")
@@ -249,21 +249,21 @@ def pack(tiles: Tiles, demand: Ints, replication: Ints) -> Packing:
     return packing
 
 
-def faults(fillings: Sequence[Filling], demand: Ints, replication: Ints, tiles: Tiles) -> tuple[str, ...]:
+def faults(fillings: Sequence[Filling], demand: Ints, copies: Ints, tiles: Tiles) -> tuple[str, ...]:
     """Return the faults of a packing, none if it is valid; the check relies on nothing that made it."""
     faults = []
     placed = dict.fromkeys(range(len(demand)), 0)
     for filling in fillings:
         held = 0
-        for stage, copies in filling.copies:
-            if filling.tiles < 1 or copies < 1 or stage not in placed:
-                faults.append(f"{filling.tiles} tiles hold {copies} copies of stage {stage}")
+        for stage, count in filling.copies:
+            if filling.tiles < 1 or count < 1 or stage not in placed:
+                faults.append(f"{filling.tiles} tiles hold {count} copies of stage {stage}")
                 continue
-            placed[stage] += filling.tiles * copies
-            held += copies * int(demand[stage])
+            placed[stage] += filling.tiles * count
+            held += count * int(demand[stage])
         if held > tiles.arrays:
             faults.append(f"a tile holds {held} arrays, it has {tiles.arrays}")
-    wanted = enumerate(zip(placed.values(), map(int, replication), strict=True))
+    wanted = enumerate(zip(placed.values(), map(int, copies), strict=True))
     faults += [
         f"stage {stage}: {got} copies placed of {all_}" for stage, (got, all_) in wanted if got != all_
     ]

@@ -50,7 +50,7 @@ from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
-from rramalloc.timing.simulate import blocks_by_name, replication_by_name
+from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
@@ -119,7 +119,7 @@ class StoredNetwork:
                 f"block: copies of more than their smallest block of windows lie on arrays with mapping "
                 f"'sdk', the mapping is {options.mapping!r}: place them with 'sdk', or leave the blocks out",
             )
-        copies = replication_by_name(graph, source.replication, source.where)
+        copies = copies_by_name(graph, source.copies, source.where)
         sizes = None if folded is None else [folded.get(name, UNFOLDED) for name in graph.names]
         return cls.of_copies(graph, copies, hardware, options, sizes)
 
@@ -157,7 +157,7 @@ def place(
     work: int = DEFAULT_WORK,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
-    """Place an allocation: return which layer, replica, row block and column block every array of every chip
+    """Place an allocation: return which layer, copy, row block and column block every array of every chip
     holds.
 
     allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
@@ -214,7 +214,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
             *(() if measured is None else measured.warnings),
         ),
     )
-    check(placement, network, source.replication, blocks=source.blocks)
+    check(placement, network, source.copies, blocks=source.blocks)
     return placement
 
 
@@ -265,8 +265,8 @@ def _layers(
         layers.append(
             PlacedLayer(
                 name=name,
-                demand=held.demand,
-                replication=held.copies,
+                arrays_per_copy=held.demand,
+                copies=held.copies,
                 tiles=tiles[name],
                 straddling=straddling[name],
                 fold=None if stored.sizes is None else stored.sizes[stage],

@@ -11,7 +11,7 @@ a link carries what all edges and partial sums send over it in one step. Partial
 A stage needs as long as the slowest of its edges. It runs beside the access to memory
 (docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
 slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
-replication that was placed the time is exact.
+copies that were placed the time is exact.
 
 Where stages have their own clocks, the transfer of an edge is a delay instead: its pixels reach the consumer
 transfer_ns after their batch has ended (docs/sources/model.md 11). A stage one of whose links is asked for
@@ -72,7 +72,7 @@ class _Slower:
 
 
 def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
-    """Return the best replication when outputs must also reach the tiles that read them.
+    """Return the best copies when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
     places the result; it ends when a round changes nothing, or returns to an earlier one, or after

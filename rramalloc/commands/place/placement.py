@@ -22,7 +22,7 @@ from rramalloc.units import counted, rounded, share
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT: Literal["rramalloc-placement/1"] = "rramalloc-placement/1"
+FORMAT: Literal["rramalloc-placement/2"] = "rramalloc-placement/2"
 FILE_LIMIT_BYTES = 256 * 2**20
 MAX_PLACED = 2**19  # arrays that one placement may use; a file of them is about 130 MB
 
@@ -60,14 +60,14 @@ class PlacedArray(Record):
 
 
 class PlacedLayer(Foldable):
-    """One stage. demand: arrays of one copy; tiles: that hold some; straddling: copies in several tiles.
+    """One stage. copies: of its weights; tiles: that hold some; straddling: copies in several tiles.
 
     utilisation: share of the cells of its arrays that hold weights; there where `block` is.
     """
 
     name: Name
-    demand: Count
-    replication: Count
+    arrays_per_copy: Count
+    copies: Count
     tiles: Index
     straddling: Index
     utilisation: NonNegative | None = Field(None, exclude_if=absent)
@@ -145,16 +145,16 @@ class PlacementOptions(MappingOptions):
 
 
 class Placement(ResultRecord):
-    """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/1`.
+    """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/2`.
 
     arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
     flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
     """
 
     rows_in = "layers"
-    columns = "name, demand, replication, block, tiles, straddling, utilisation"
+    columns = "name, arrays_per_copy, copies, block, tiles, straddling, utilisation"
 
-    format: Literal["rramalloc-placement/1"] = FORMAT
+    format: Literal["rramalloc-placement/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware
@@ -168,9 +168,9 @@ class Placement(ResultRecord):
     warnings: Names = ()
 
     @property
-    def replication(self) -> dict[str, int]:
+    def copies(self) -> dict[str, int]:
         """Copies of every layer by name, in network order."""
-        return {layer.name: layer.replication for layer in self.layers}
+        return {layer.name: layer.copies for layer in self.layers}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per array: chip_row, chip_column, tile_row, tile_column, then the

@@ -43,7 +43,7 @@ def placement_section(placement: Placement, detail: Detail) -> Section:
 
 def _tables(placement: Placement, detail: Detail) -> tuple[Table, ...]:
     of_layers = columns_of(
-        "Layer=name, Demand int, Replication int, Tiles int, Straddling copies int=straddling"
+        "Layer=name, Arrays per copy int, Copies int, Tiles int, Straddling copies int=straddling"
     )
     note = "Tiles: that hold some of it. Straddling: copies that lie in several tiles."
     if placement.blocks:

@@ -68,5 +68,5 @@ def _summary(plan: ReloadPlan) -> Iterator[tuple[str, str]]:
         yield "other cuts", f"{words}: {other.ratio:.3f} times as long, {number}"
     if plan.energy_pj is not None:
         yield "energy", f"{energy(plan.energy_pj)} an input"
-    yield "search", f"{duration(1e9 * plan.seconds)} of work on a reference core"
+    yield "search", f"{duration(1e9 * plan.work_s)} of work on a reference core"
     yield from coverage_line(plan.coverage)

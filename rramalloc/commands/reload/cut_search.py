@@ -177,13 +177,13 @@ class LoadedRun(RangedByArrays):
             for stage, stairs in enumerate(self._stairs):
                 timing = problem.timing(best_choice)
                 length = int(timing.batches[stage] * timing.cycles[stage])
-                for (mode, copies), _ in stairs.near(length, _STEPS):
+                for (mode, count), _ in stairs.near(length, _STEPS):
                     if stop.out_of_time:
                         return replace(answer, choice=best_choice)
-                    modes, replication = list(best_choice.modes), best_choice.copies.copy()
-                    modes[stage], replication[stage] = mode, copies
-                    trial = problem.choice(replication, tuple(modes))
-                    if not problem.holds(replication, trial.modes):
+                    modes, copies = list(best_choice.modes), best_choice.copies.copy()
+                    modes[stage], copies[stage] = mode, count
+                    trial = problem.choice(copies, tuple(modes))
+                    if not problem.holds(copies, trial.modes):
                         continue
                     tried += 1
                     value = self.value_of(problem.timing(trial))

@@ -15,7 +15,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.units import counted, duration, share
 
-FORMAT: Literal["rramalloc-reload/1"] = "rramalloc-reload/1"
+FORMAT: Literal["rramalloc-reload/2"] = "rramalloc-reload/2"
 Ns = Annotated[float, Field(ge=0)]
 
 
@@ -66,21 +66,21 @@ class ReloadPlan(ResultRecord):
     allowed, most of any segment, and what the whole network needs; cut_layers: parts of layers that alone
     exceed the arrays; other_cuts: plain ways to cut, for comparison; dynamic_pj, write_pj, static_pj,
     energy_pj: for one input in the mean, None, and left out of files, where the hardware does not give them;
-    seconds: work of the search in seconds of a reference core, counted.
+    work_s: work of the search in seconds of a reference core, counted.
     """
 
     rows_in = "segments"
     columns = "first, last, stages, arrays, makespan, interval, write_ns, run_ns, time_ns"
     unlisted = frozenset({"network", "allocation"})
 
-    format: Literal["rramalloc-reload/1"] = FORMAT
+    format: Literal["rramalloc-reload/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware
     options: Options
     inputs: Count
     seed: int
-    seconds: float
+    work_s: float
     arrays: Arrays
     total_ns: Ns
     per_input_ns: Ns

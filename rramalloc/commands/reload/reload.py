@@ -166,7 +166,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         options=Options.gather(case.mapping, search.stop, search.request.target, latency_table=None),
         inputs=search.inputs,
         seed=search.request.seed,
-        seconds=round(search.counted_s, 6),
+        work_s=round(search.counted_s, 6),
         arrays=Arrays(budget=given, used=max(each.arrays for each in segments), minimum=need),
         total_ns=total_ns,
         per_input_ns=total_ns / search.inputs,
@@ -212,10 +212,10 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
-    written = objective.writing.wordlines(timing.graph.modes, timing.replication)
+    written = objective.writing.wordlines(timing.graph.modes, timing.copies)
     write_ns, run_ns = (
         objective.writing.ns(written),
-        objective.run_ns(problem.choice(timing.replication, timing.graph.modes, timing.makespan)),
+        objective.run_ns(problem.choice(timing.copies, timing.graph.modes, timing.makespan)),
     )
     segment = Segment(
         first=names[cut[0]],

@@ -20,7 +20,7 @@ from rramalloc.mapping.mode import Mode
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
 from rramalloc.rounding import SAME_SUM
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -37,7 +37,7 @@ class Writing:
     mapping: Mapping
     _known: dict[tuple[int, Pair, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
 
-    def wordlines(self, blocks: Sequence[Mode], copies: Replication) -> Counter[int]:
+    def wordlines(self, blocks: Sequence[Mode], copies: Copies) -> Counter[int]:
         """Return the arrays by the number of their wordlines that are written."""
         arrays: Counter[int] = Counter()
         for stage, count in enumerate(copies.tolist()):

@@ -112,7 +112,7 @@ def _step(allocation: Allocation, network: Network, timed: Timed) -> Iterator[st
 def _same(allocation: Allocation, simulation: Simulation) -> bool:
     """Return True if a simulation is of an allocation: its network, copies and blocks."""
     ways = [
-        {layer.name: (layer.replication, layer.block or (1, 1), layer.cycles or 1) for layer in result.layers}
+        {layer.name: (layer.copies, layer.block or (1, 1), layer.cycles or 1) for layer in result.layers}
         for result in (allocation, simulation)
     ]
     of_network = simulation.network.sha256 == allocation.network.sha256

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rramalloc.allocation.simulation import Simulation
 
 _TABLE = table_of(
-    "layer=name, windows, kind, demand, block, replication, arrays, batches, cycles, start, finish, "
+    "layer=name, windows, kind, arrays_per_copy, block, copies, arrays, batches, cycles, start, finish, "
     "stall=stall_steps, fold, utilisation, energy_pj, area_um2",
     texts="name kind",
-    spare="area_um2 energy_pj windows demand batches fold utilisation arrays start replication",
+    spare="area_um2 energy_pj windows arrays_per_copy batches fold utilisation arrays start copies",
 )
 SIMULATE: Help = {
     **OF_ALLOCATION,

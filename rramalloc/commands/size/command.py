@@ -147,5 +147,5 @@ def _summary(sizing: Sizing) -> Iterator[tuple[str, str]]:
     yield "gap", f"{share(sizing.gap)} from optimal at most"
     yield "proof", sizing.proof
     every = number_of(len(sizing.candidates), "candidate")
-    work = f", {duration(1e9 * sizing.seconds)} of work" if sizing.seconds else ", by bounds alone"
+    work = f", {duration(1e9 * sizing.work_s)} of work" if sizing.work_s else ", by bounds alone"
     yield "search", f"{sizing.searched} of {every} to their end{work}"

@@ -146,7 +146,7 @@ class _Search:
 
     def __init__(self, question: SizeQuestion, folder: str, stop: Work, on_progress: Progress | None) -> None:
         self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
-        self.seconds = 0.0
+        self.work_s = 0.0
         self.candidates = [
             _Candidate(number, choices, question.hardware_of(choices, folder))
             for number, choices in enumerate(question.choices())
@@ -281,7 +281,7 @@ class _Search:
             unit = 1 if own.case.hardware.kinds is None else NM2_PER_UM2
             own.least = max(own.least, math.ceil(found.lower_bound * unit * EXACTLY))
         finally:
-            self.seconds += stop.counted_s or 0.0
+            self.work_s += stop.counted_s or 0.0
 
     def _infeasible(self) -> RramallocError:
         """Return the error that says which goals hold which choices back, and which come nearest."""
@@ -323,7 +323,7 @@ class _Search:
             gap=gap_of(cost, bound),
             seed=self.question.seed,
             work=self.question.work,
-            seconds=round(self.seconds, 6),
+            work_s=round(self.work_s, 6),
             searched=sum(all(own.decided for own in each.networks) for each in self.candidates),
             chip=chip,
             networks=networks,

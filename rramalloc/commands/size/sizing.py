@@ -93,7 +93,7 @@ class Sizing(ResultRecord):
     status: proven, or bounded where the work or the time ended before; minimise: area of the chip, or arrays;
     stored: one network at a time, or all; candidates: all choices, in their order; cost: what is minimised;
     lower_bound: no chip of these candidates costs less; gap: (cost - lower_bound) / cost; searched:
-    candidates whose allocations were searched to their end; seconds: work in seconds of a reference core.
+    candidates whose allocations were searched to their end; work_s: work in seconds of a reference core.
     """
 
     rows_in = "candidates"
@@ -109,7 +109,7 @@ class Sizing(ResultRecord):
     gap: float
     seed: int
     work: int
-    seconds: float
+    work_s: float
     searched: int
     chip: SizedChip
     networks: tuple[NetworkOnChip, ...]

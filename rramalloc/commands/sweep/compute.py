@@ -31,7 +31,7 @@ from rramalloc.version import __version__
 
 _RESULTS = (
     *("makespan", "interval", "objective_value", "objective_unit", "lower_bound", "gap", "proof", "step_ns"),
-    *("latency_ns", "throughput_per_s", *ENERGY_AREA, "seconds"),
+    *("latency_ns", "throughput_per_s", *ENERGY_AREA, "work_s"),
 )
 
 

@@ -33,7 +33,7 @@ class SweepRow:
     hardware hold; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
-    `used` to `seconds` as in an allocation, all None with an error; array_pj ... chip_area_um2: as in an
+    `used` to `work_s` as in an allocation, all None with an error; array_pj ... chip_area_um2: as in an
     allocation, None where not given; utilisation: share of the cells of the
     arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
     not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
@@ -85,7 +85,7 @@ class SweepRow:
     area_um2: float | None = None
     chip_area_um2: float | None = None
     utilisation: float | None = None
-    seconds: float | None = None
+    work_s: float | None = None
     error_kind: str | None = None
     error: str | None = None
     key: str
@@ -177,7 +177,7 @@ class SweepDocument(ResultRecord):
 
     rows_in = "rows"
 
-    format: Literal["rramalloc-sweep/1"] = "rramalloc-sweep/1"
+    format: Literal["rramalloc-sweep/2"] = "rramalloc-sweep/2"
     rramalloc_version: str
     points: int
     spec: Spec

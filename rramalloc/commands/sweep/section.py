@@ -29,7 +29,7 @@ _UNITS = (
     "arrays, used, minimum, cell_bits, weight_bits, dac_bits, columns_per_adc, rows_per_read, "
     "bandwidth_gb_s=GB/s, makespan=steps, interval=steps, step_ns=ns, latency_ns=ns, throughput_per_s=1/s, "
     "dynamic_pj=pJ, static_pj=pJ, energy_pj=pJ, edp=pJ ns, area_um2=um2, chip_area_um2=um2, "
-    "utilisation=share, gap=share, seconds=s, objective_value=of the objective, lower_bound=of the objective"
+    "utilisation=share, gap=share, work_s=s, objective_value=of the objective, lower_bound=of the objective"
 )
 _NUMBERS = {name: unit for name, _, unit in (each.partition("=") for each in _UNITS.split(", "))}
 """Columns that can be drawn against each other, and their units."""

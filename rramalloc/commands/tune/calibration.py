@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from rramalloc.ndarrays import Floats
 from rramalloc.timing.critical_path import critical_path
-from rramalloc.timing.simulate import Replication, makespan_of, simulate
+from rramalloc.timing.simulate import Copies, makespan_of, simulate
 from rramalloc.timing.stage_graph import StageGraph
 
 Form = Literal["makespan", "interval", "sum"]
@@ -66,12 +66,12 @@ class Clocks(NamedTuple):
         """Return the clocks of all unknowns in one row."""
         return cls(float(unknowns[0]), *np.split(unknowns[1:], 2))
 
-    def lengths(self, copies: Replication) -> Floats:
+    def lengths(self, copies: Copies) -> Floats:
         """Return the length of a batch of every stage."""
         return self.batch + self.per_copy * copies
 
 
-def active_batches(graph: StageGraph, form: Form, copies: Replication, lengths: Floats) -> Floats:
+def active_batches(graph: StageGraph, form: Form, copies: Copies, lengths: Floats) -> Floats:
     """Return the batches of each stage that make up the time: the derivative of the time by the lengths."""
     batches = -(-graph.windows // copies)
     if form == "sum":
@@ -87,7 +87,7 @@ def active_batches(graph: StageGraph, form: Form, copies: Replication, lengths: 
     return active
 
 
-def exact_time(graph: StageGraph, form: Form, copies: Replication, lengths: Floats) -> float:
+def exact_time(graph: StageGraph, form: Form, copies: Copies, lengths: Floats) -> float:
     """Time of an allocation with these lengths of batches."""
     batches = -(-graph.windows // copies)
     if form == "makespan":
@@ -117,7 +117,7 @@ class Calibration:
     process: GaussianProcess
 
     @classmethod
-    def fit(cls, graph: StageGraph, copies: Sequence[Replication], figures: Sequence[float]) -> Calibration:
+    def fit(cls, graph: StageGraph, copies: Sequence[Copies], figures: Sequence[float]) -> Calibration:
         """Return the model of these answers."""
         given = np.array(figures, dtype=np.float64)
         given = np.maximum(given, max(_LEAST * float(np.median(given)), 1e-300))
@@ -130,17 +130,17 @@ class Calibration:
         process = GaussianProcess.fit(_description(graph, copies), timed, values)
         return cls(graph, form, clocks, residual, process)
 
-    def expect(self, copies: Sequence[Replication]) -> tuple[Floats, Floats]:
+    def expect(self, copies: Sequence[Copies]) -> tuple[Floats, Floats]:
         """Return the mean and standard deviation of the logarithm of every figure."""
         timed = _timed(self.graph, copies, self.clocks)
         return self.process.expect(_description(self.graph, copies), timed)
 
-    def predict(self, copies: Sequence[Replication]) -> Floats:
+    def predict(self, copies: Sequence[Copies]) -> Floats:
         """Return the figure of every allocation."""
         return np.exp(self.expect(copies)[0])
 
 
-def _description(graph: StageGraph, copies: Sequence[Replication]) -> Floats:
+def _description(graph: StageGraph, copies: Sequence[Copies]) -> Floats:
     """Return the logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the
     slowest."""
     given = np.array(copies)
@@ -151,18 +151,18 @@ def _description(graph: StageGraph, copies: Sequence[Replication]) -> Floats:
     return described
 
 
-def _timed(graph: StageGraph, copies: Sequence[Replication], clocks: dict[Form, Clocks]) -> Floats:
+def _timed(graph: StageGraph, copies: Sequence[Copies], clocks: dict[Form, Clocks]) -> Floats:
     """Return the logarithm of what the clocks of every form predict, a column for each."""
     times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
     logarithms: Floats = np.log(np.maximum(times, 1e-300))
     return logarithms
 
 
-def _time(graph: StageGraph, form: Form, copies: Replication, clocks: Clocks) -> float:
+def _time(graph: StageGraph, form: Form, copies: Copies, clocks: Clocks) -> float:
     return clocks.fixed + exact_time(graph, form, copies, clocks.lengths(copies))
 
 
-def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Replication], figures: Floats) -> Clocks:
+def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures: Floats) -> Clocks:
     """Return the non-negative least squares of relative errors, repeated along the critical paths that it
     finds."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]

@@ -18,9 +18,9 @@ from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
-Start = tuple[str, Replication]
+Start = tuple[str, Copies]
 """Origin of an allocation, and its copies in canonical order."""
 
 _OBJECTIVES: tuple[ObjectiveName, ...] = ("latency", "interval", "sequential")
@@ -55,7 +55,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
         if within.fits(copies):
             yield origin, copies
 
-    fastest: Replication | None = None
+    fastest: Copies | None = None
     for objective in _OBJECTIVES:
         for start in found(objective, problem, Request(objective=objective, seed=seed)):
             fastest = start[1] if fastest is None else fastest
@@ -92,7 +92,7 @@ class Neighbourhood:
         """Allocations of a generation: fewer where one takes long to simulate."""
         return int(np.clip(_SIMULATED_WINDOWS / float(self.problem.graph.windows.sum()), _FEWEST, _MOST))
 
-    def near(self, start: Replication) -> Replication:
+    def near(self, start: Copies) -> Copies:
         """Raise a few stages by one or several numbers of batches, or lower them; lower others to fit."""
         copies, draw = start.tolist(), self._draw
         lower_only = draw.random() < P_LOWER
@@ -101,12 +101,12 @@ class Neighbourhood:
             self._step(copies, stage, -1 if lower_only or draw.random() < P_DOWN else 1)
         return self._fitted(copies, stages, fill=not lower_only and draw.random() < P_FILL)
 
-    def mixed(self, first: Replication, second: Replication) -> Replication:
+    def mixed(self, first: Copies, second: Copies) -> Copies:
         """Return the copies of every stage as in one of two allocations, lowered to fit."""
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
-    def child(self, parents: Sequence[Replication]) -> Replication:
+    def child(self, parents: Sequence[Copies]) -> Copies:
         """Return a child of one parent or two, the first ones more often."""
         one = parents[self.choose(len(parents))]
         if not self.chance(P_MIXED):
@@ -114,15 +114,13 @@ class Neighbourhood:
         child = self.mixed(one, parents[self.choose(len(parents))])
         return self.near(child) if self.chance(P_MOVED) else child
 
-    def unseen(
-        self, parents: Sequence[Replication], seen: Mapping[tuple[int, ...], object]
-    ) -> list[Replication]:
+    def unseen(self, parents: Sequence[Copies], seen: Mapping[tuple[int, ...], object]) -> list[Copies]:
         """Return a generation of different children, without those that were judged."""
         children = (self.child(parents) for _ in range(self.size))
         born = {key: child for child in children if (key := tuple(child.tolist())) not in seen}
         return list(born.values())
 
-    def fitted(self, copies: Replication) -> Replication:
+    def fitted(self, copies: Copies) -> Copies:
         """Return the copies lowered until everything fits."""
         return self._fitted(copies.tolist(), (), fill=False)
 
@@ -146,7 +144,7 @@ class Neighbourhood:
         to = min(max(place + way * reach, 0), len(useful) - 1)
         copies[stage] = max(useful[to], self._least[stage])
 
-    def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Replication:
+    def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Copies:
         """Return the copies lowered until everything fits, those in `kept` last, then raised again if asked
         for."""
         spare = self.problem.budget - sum(map(mul, copies, self._demand))
@@ -194,9 +192,9 @@ class Neighbourhood:
 
 
 def proposals(
-    calibration: Calibration, near: Neighbourhood, ranked: Sequence[Replication], best: float,
+    calibration: Calibration, near: Neighbourhood, ranked: Sequence[Copies], best: float,
     seen: Mapping[tuple[int, ...], object], count: int,
-) -> list[tuple[Replication, float]]:  # fmt: skip
+) -> list[tuple[Copies, float]]:  # fmt: skip
     """Return allocations with the highest expected improvement, with the figure that is expected of each.
 
     ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
@@ -211,7 +209,7 @@ def proposals(
     if hopeless:
         expected = _expected(calibration, near.unseen(ranked, seen))
     left = list(range(len(expected)))
-    chosen: list[tuple[Replication, float]] = []
+    chosen: list[tuple[Copies, float]] = []
     while left and len(chosen) < count:
         if hopeless:
             at = left[near.draw(len(left))]
@@ -224,9 +222,7 @@ def proposals(
     return chosen
 
 
-def _expected(
-    calibration: Calibration, children: Sequence[Replication]
-) -> list[tuple[Replication, float, float]]:
+def _expected(calibration: Calibration, children: Sequence[Copies]) -> list[tuple[Copies, float, float]]:
     """Return each child with mean and deviation of the logarithm of its figure."""
     if not children:
         return []

@@ -149,8 +149,8 @@ def _choices(tuning: Tuning) -> Table:
 
 def _copies(tuning: Tuning, detail: Detail) -> Table:
     """Return the table of copies of every layer before and after."""
-    before, after = tuning.judged[0].replication, tuning.allocation.replication
-    own = {} if tuning.own is None else tuning.own.replication
+    before, after = tuning.judged[0].copies, tuning.allocation.copies
+    own = {} if tuning.own is None else tuning.own.copies
     columns = [
         Column("Layer", value=str),
         Column("Fewest steps", "int", before.get),

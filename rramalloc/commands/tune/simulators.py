@@ -240,7 +240,7 @@ class ExportedTool(ChildProcess):
         layers = [words for words in lines if words[:1] == ["layer"] and words[-4:-3] == ["copies"]]
         return OwnChoice(
             figure=_figure(text),
-            replication={" ".join(words[1:-4]): int(words[-3]) for words in layers},
+            copies={" ".join(words[1:-4]): int(words[-3]) for words in layers},
             arrays=sum(int(words[-1]) for words in layers),
         )
 

@@ -49,7 +49,7 @@ from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
-from rramalloc.timing.simulate import Replication, makespan_of
+from rramalloc.timing.simulate import Copies, makespan_of
 from rramalloc.units import number_of, rounded
 from rramalloc.version import __version__
 
@@ -75,7 +75,7 @@ TuneProgress = Callable[[int, int, float | None], None]
 class _Candidate:
     """An allocation that is judged, in the order of questions."""
 
-    copies: Replication
+    copies: Copies
     origin: str
     expected: float | None
     answers: list[Answer]
@@ -191,11 +191,11 @@ def progress_words(done: int, total: int, best: float | None) -> str:
     return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"
 
 
-def chosen_copies(problem: Problem, own: OwnChoice) -> Replication:
+def chosen_copies(problem: Problem, own: OwnChoice) -> Copies:
     """Return the copies of stages in the own choice of a tool, each within its limits, but not within the
     budget."""
-    copies = np.array([own.replication.get(name, 1) for name in problem.graph.names], dtype=np.int64)
-    clipped: Replication = np.clip(copies, problem.smallest, problem.largest)
+    copies = np.array([own.copies.get(name, 1) for name in problem.graph.names], dtype=np.int64)
+    clipped: Copies = np.clip(copies, problem.smallest, problem.largest)
     return clipped
 
 
@@ -269,7 +269,7 @@ class Tuner:
         )
         for start in islice(starts, 1):
             add(start)
-        centres: list[Replication] = []
+        centres: list[Copies] = []
         if own is not None:
             start = self._nearest(own)
             add(start)
@@ -427,7 +427,7 @@ class Tuner:
 
     # The result -------------------------------------------------------------------------------------------
 
-    def _allocation(self, copies: Replication) -> Allocation:
+    def _allocation(self, copies: Copies) -> Allocation:
         """Return an allocation with everything that its file holds."""
         stop = Work(work=0, cancel=self.cancel)
         bound, choice = root_bound(self.problem, stop), self.problem.choice(copies)
@@ -480,7 +480,7 @@ class Tuner:
             spread=max(figures) - min(figures) if len(figures) > 1 else None,
             arrays=self.problem.arrays(candidate.copies),
             makespan=makespan_of(graph, candidate.copies),
-            replication={graph.names[stage]: copies[stage] for stage in graph.network_order},
+            copies={graph.names[stage]: copies[stage] for stage in graph.network_order},
         )
 
     def _model(self, ranked: Sequence[_Candidate]) -> ModelError | None:

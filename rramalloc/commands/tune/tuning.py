@@ -60,7 +60,7 @@ class Judged(Record):
         Arrays that the allocation takes.
     makespan
         Exact steps (docs/sources/model.md 4).
-    replication
+    copies
         Copies of every layer by name.
     """
 
@@ -73,7 +73,7 @@ class Judged(Record):
     spread: float | None
     arrays: Count
     makespan: Steps
-    replication: dict[Name, Count]
+    copies: dict[Name, Count]
 
 
 class OwnChoice(Record):
@@ -85,13 +85,13 @@ class OwnChoice(Record):
         What it says of that.
     arrays
         Arrays as the tool counts them.
-    replication
+    copies
         Copies of every layer that it names.
     """
 
     figure: float
     arrays: Count
-    replication: dict[Name, Count]
+    copies: dict[Name, Count]
 
 
 class ModelError(Record):
@@ -155,9 +155,9 @@ class Tuning(ResultRecord):
 
     rows_in = "judged"
     columns = "number, origin, figure, expected, arrays, makespan, failure"
-    unlisted = frozenset({"replication"})
+    unlisted = frozenset({"copies"})
 
-    format: Literal["rramalloc-tuning/1"] = "rramalloc-tuning/1"
+    format: Literal["rramalloc-tuning/2"] = "rramalloc-tuning/2"
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware

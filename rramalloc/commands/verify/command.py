@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rramalloc.commands.verify.verification import Verification
 
 _TABLE = table_of(
-    "layer=name, computed, replication, arrays, shift, relative_error, worst",
+    "layer=name, computed, copies, arrays, shift, relative_error, worst",
     texts="name computed",
-    spare="shift arrays replication computed worst",
+    spare="shift arrays copies computed worst",
 )
 VERIFY: Help = {
     **OF_ALLOCATION,

@@ -7,7 +7,7 @@ from rramalloc.page.section import Detail, Fact, Section, network_words, table_o
 from rramalloc.units import counted, share, steps
 
 _COLUMNS = (
-    "name", "computed", "replication", "arrays", "weights", "values", "shift", "relative_error", "worst",
+    "name", "computed", "copies", "arrays", "weights", "values", "shift", "relative_error", "worst",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.units import counted, one_line
 
-FORMAT: Literal["rramalloc-verification/1"] = "rramalloc-verification/1"
+FORMAT: Literal["rramalloc-verification/2"] = "rramalloc-verification/2"
 Index = Annotated[int, Field(ge=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -46,7 +46,7 @@ class VerifiedLayer(Record):
 
     name: Name
     computed: Literal["arrays", "host"]
-    replication: Index
+    copies: Index
     arrays: Index
     weights: Literal["file", "random"]
     values: Index
@@ -73,7 +73,7 @@ class VerificationOptions(Record):
 
 
 class Verification(ResultRecord):
-    """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/1`.
+    """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/2`.
 
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
     or noise were asked for, and they change values. makespan: of the allocation, in steps, or in ticks where
@@ -84,7 +84,7 @@ class Verification(ResultRecord):
 
     rows_in = "layers"
 
-    format: Literal["rramalloc-verification/1"] = FORMAT
+    format: Literal["rramalloc-verification/2"] = FORMAT
     rramalloc_version: str
     network: NetworkId
     hardware: str

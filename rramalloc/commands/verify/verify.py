@@ -161,7 +161,7 @@ class BatchSchedule:
             arrived = np.where(step > NEVER, step + lags.get((source, number), 0), NEVER)
             needed = np.maximum(needed, arrived)
         timing = self.timing
-        batch = timing.graph.grids[number].numbers() // int(timing.replication[number])
+        batch = timing.graph.grids[number].numbers() // int(timing.copies[number])
         step = timing.of_stage(number).astype(np.int64)[batch]
         early = np.flatnonzero((step < needed).ravel())
         if len(early):
@@ -289,7 +289,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
         placed = as_placement(placement)
         if source.network is not None:  # a whole allocation, which says what it was made for
             _check_same(source, placed, where)
-        check(placed, network, source.replication, where, source.blocks)
+        check(placed, network, source.copies, where, source.blocks)
     elif source.hardware.chip is not None:
         placed = place_network(network, source, work=0, seed=0)
     else:
@@ -326,7 +326,7 @@ def _check_same(source: AllocationInput, placed: Placement, where: str) -> None:
         apart = _first_difference(got[entry], value, entry)
         if apart is not None:
             field, here, there = apart
-            remedy = "place this allocation, or give its copies alone ({'replication': ...})"
+            remedy = "place this allocation, or give its copies alone ({'copies': ...})"
             reason = f"is {brief(here)}, the allocation has {brief(there)}: {remedy}"
             raise MisplacedError(where, field, reason)
 
@@ -381,7 +381,7 @@ def summary(task: Task, comparison: Comparison, difference: Difference | None, i
                 comparison.tallies[stage.name],
                 name=stage.name,
                 computed="host" if layer is None else "arrays",
-                replication=0 if layer is None else layer.copies,
+                copies=0 if layer is None else layer.copies,
                 arrays=0 if layer is None else len(layer.arrays),
                 weights=comparison.weights.source(stage),
                 shift=comparison.shifts.get(stage.name, 0),

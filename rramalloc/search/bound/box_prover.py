@@ -20,7 +20,7 @@ from rramalloc.search.bound.relaxation import Relaxation
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _TIGHTEN_ROUNDS = 6  # rounds of propagation and relaxation of a target at most
 _TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is the last one
@@ -296,7 +296,7 @@ class BoxProver:
         """Whether an allocation as fast as the bound was found in this turn."""
         return any(found.makespan <= bound for found in self._found[-1:])
 
-    def _timed(self, copies: Replication) -> Choice:
+    def _timed(self, copies: Copies) -> Choice:
         return self.problem.choice(copies)
 
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:

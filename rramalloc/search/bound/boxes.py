@@ -1,4 +1,4 @@
-"""Lower bound of the makespan by branch and bound over boxes of replications."""
+"""Lower bound of the makespan by branch and bound over boxes of copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, LastBox, OpenBoxes, refute
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _CACHED_STAGES = 200  # stages whose tables stay in the cache
 _NODES_PER_SWEEP = 15
@@ -34,7 +34,7 @@ _SECONDS_PER_LOOK = 0.1
 _SLOW_S = 0.01  # time of a node from which on a first bound is coarse
 _COARSE = 9  # such a bound is exact to one part in 2**9
 
-Box = tuple[Replication, Replication]
+Box = tuple[Copies, Copies]
 
 
 def width(box: Box) -> int:
@@ -59,13 +59,13 @@ class Shrunk:
 
     box: Box
     times: Times
-    rest: Replication
+    rest: Copies
     price: int
 
     @property
-    def start(self) -> Replication:
+    def start(self) -> Copies:
         """Least start of every stage."""
-        start: Replication = self.times.start
+        start: Copies = self.times.start
         return start
 
 
@@ -75,9 +75,9 @@ class WaysToEnd(NamedTuple):
     intervals).
     """
 
-    low: Replication
-    high: Replication
-    size: Replication
+    low: Copies
+    high: Copies
+    size: Copies
     ahead: Floats
     after: Floats
 
@@ -193,18 +193,18 @@ class Bounder:
         low, high, size = pricing.intervals[:3]
         return WaysToEnd(low, high, size, ahead, after)
 
-    def latest(self, left: Shrunk, stage: int, windows: Replication) -> Replication:
+    def latest(self, left: Shrunk, stage: int, windows: Copies) -> Copies:
         """Latest finish of windows of a stage with which a box can meet its target."""
         points = self._tables.points[self._tables.first[stage] : self._tables.first[stage + 1]]
         after = np.searchsorted(points, windows)
         batches = (points[after] - windows) // left.box[1][stage]
-        latest: Replication = left.times.latest[self._tables.first[stage] + after]
-        least: Replication = batches * left.times.ticks[stage]
+        latest: Copies = left.times.latest[self._tables.first[stage] + after]
+        least: Copies = batches * left.times.ticks[stage]
         return latest - least
 
-    def ticks(self, stage: int, copies: Replication) -> Replication:
+    def ticks(self, stage: int, copies: Copies) -> Copies:
         """Return the ticks of a batch of a stage with each of these copies."""
-        ticks: Replication = self._clock.of_each(np.full(len(copies), stage), copies)
+        ticks: Copies = self._clock.of_each(np.full(len(copies), stage), copies)
         return ticks
 
     def root_bound(self, stop: Work, known: int = 1, makespan: int | None = None) -> int:
@@ -268,7 +268,7 @@ class Bounder:
 
     def decide(
         self, target: int, most_nodes: int, stop: Work, box: Box | None = None
-    ) -> tuple[Outcome, int, Replication]:
+    ) -> tuple[Outcome, int, Copies]:
         """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
 
         stop: is charged for the nodes and a sweep, and ends it undecided; box: known to hold every such
@@ -289,7 +289,7 @@ class Bounder:
         stop.charge(nodes * self.node_seconds + self.sweep_seconds)
         return Outcome(outcome), int(nodes), found
 
-    def _boxes(self, low: Replication, high: Replication, near: int, most_nodes: int) -> OpenBoxes:
+    def _boxes(self, low: Copies, high: Copies, near: int, most_nodes: int) -> OpenBoxes:
         """Return a box to begin with. near: as of `shrunk`."""
         return OpenBoxes.of(self.problem.graph.windows, low, high, near, most_nodes)
 
@@ -298,7 +298,7 @@ class Bounder:
         target: int,
         boxes: OpenBoxes,
         most_nodes: int,
-        found: Replication,
+        found: Copies,
         times: Times,
         intervals: int,
         box: Box | None = None,

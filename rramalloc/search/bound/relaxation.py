@@ -24,7 +24,7 @@ from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 _LABELS = {"steps": 16, "ticks": 64}
 """Labels of a stage at most, a power of two: with own clocks batches differ in length, and few lose much."""
@@ -46,7 +46,7 @@ class Labels(NamedTuple):
     size: Ints
 
     @classmethod
-    def of(cls, windows: Replication, clock: Clock, box: Box, most: int) -> Labels:
+    def of(cls, windows: Copies, clock: Clock, box: Box, most: int) -> Labels:
         """Cut the box low ... high at breakpoints of ceil(windows / d), or evenly if there are too many."""
         stages = len(windows)
         lows, highs = np.ones((stages, most), dtype=np.int64), np.ones((stages, most), dtype=np.int64)
@@ -99,7 +99,7 @@ class Relaxation:
     problem: Problem
     _useful: Recent[_Cut] = field(default_factory=Recent)
 
-    def solve(self, box: Box, start: Replication, rest: Replication, target: int, stop: Work) -> Relaxed:
+    def solve(self, box: Box, start: Copies, rest: Copies, target: int, stop: Work) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`. Raises OutOfTime.
 
         start[i]: least start of stage i; rest[i]: least ticks from its finish to the end.
@@ -149,9 +149,7 @@ class Relaxation:
 class _Model(PathProgram):
     """The program of one box."""
 
-    def __init__(
-        self, owner: Relaxation, box: Box, start: Replication, rest: Replication, target: int
-    ) -> None:
+    def __init__(self, owner: Relaxation, box: Box, start: Copies, rest: Copies, target: int) -> None:
         self.owner, problem = owner, owner.problem
         self.windows = problem.graph.windows
         labels = self.labels = owner.labels(box)

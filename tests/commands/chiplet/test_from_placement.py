@@ -85,7 +85,7 @@ def measured(on: Hardware) -> Allocation:
         for layer, ns in zip(layers, (25.0, 40.0), strict=True)
     )
     base = rramalloc.optimize(NETWORK, 5, hardware=on, latency_table=LatencyTable(rows=rows), work=1)
-    assert base.replication == {"c1": 2, "c2": 1}
+    assert base.copies == {"c1": 2, "c2": 1}
     return base
 
 

@@ -18,7 +18,7 @@ from rramalloc.methods.registry import METHODS, method_named
 
 Run = Callable[..., Any]
 Start = Callable[..., subprocess.Popen[str]]
-ROW = {"network", "arrays", "method", "makespan", "interval", "used", "ratio", "seconds"}
+ROW = {"network", "arrays", "method", "makespan", "interval", "used", "ratio", "work_s"}
 
 
 def test_the_whole_comparison(run: Run) -> None:
@@ -26,7 +26,7 @@ def test_the_whole_comparison(run: Run) -> None:
     outcome = run("compare", "vgg16", "--arrays", 2048, "--work", 10, "--format", "json")
     document = outcome.json
     assert outcome.code == 0
-    assert document["format"] == "rramalloc-comparison/1"
+    assert document["format"] == "rramalloc-comparison/2"
     rows = document["rows"]
     assert len(rows) >= 15
     assert all(set(row) >= ROW for row in rows)

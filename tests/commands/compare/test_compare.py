@@ -60,26 +60,26 @@ def test_hand_worked(pair: Network) -> None:
     assert (none.lower_bound, none.gap) == (9, 8 / 17)  # proven by auto, shared by all
     assert (none.runs, none.best, none.median, none.worst) == (1, 17, 17, 17)
     assert (none.step_ns, none.latency_ns, none.clock_s, none.repaired) == (None, None, None, False)
-    assert none.replication == {"a": 1, "b": 1}
-    assert row_of(found, "auto").replication == {"a": 2, "b": 2}
+    assert none.copies == {"a": 1, "b": 1}
+    assert row_of(found, "auto").copies == {"a": 2, "b": 2}
     assert found.warnings == ()
 
 
 @pytest.mark.parametrize("name", ["alexnet", "squeezenet"])
 def test_rows_are_what_simulation_says(name: str) -> None:
-    """The simulator gives every number of a row from its replication alone."""
+    """The simulator gives every number of a row from its copies alone."""
     network = rramalloc.load(name)
     found = rramalloc.compare(network, ["x1.3", "x3"], **QUICK)  # type: ignore[arg-type]
     assert len(found.budgets) == 2
     for row in found.rows:
-        timed = rramalloc.simulate(network, row.replication)
+        timed = rramalloc.simulate(network, row.copies)
         assert (row.makespan, row.interval) == (timed.makespan, timed.interval)
         assert (row.recurrence, row.published) == (timed.recurrence, timed.published)
         assert row.used == timed.arrays <= row.arrays
         assert row.recurrence <= row.makespan
         assert row.lower_bound <= row.makespan
         assert row.gap == (row.makespan - row.lower_bound) / row.makespan
-        assert list(row.replication) == [layer.name for layer in timed.layers]
+        assert list(row.copies) == [layer.name for layer in timed.layers]
     for budget in found.budgets:
         rows = found.at(budget)
         auto = rows[0]
@@ -100,7 +100,7 @@ def test_spread_over_seeds(pair: Network, seed: int, seeds: int, best: int, medi
     row = row_of(found, "by_seed")
     assert (row.best, row.median, row.worst, row.runs) == (best, median, worst, seeds)
     assert row.makespan == median
-    assert rramalloc.simulate(pair, row.replication).makespan == median
+    assert rramalloc.simulate(pair, row.copies).makespan == median
     assert row_of(found, "slow").runs == 1
 
 
@@ -153,7 +153,7 @@ def test_ratio_of_latencies_where_step_times_differ() -> None:
     assert auto.method == "auto"
     latencies = []
     for row in found.rows:
-        timed = rramalloc.simulate("alexnet", row.replication, hardware=narrow())
+        timed = rramalloc.simulate("alexnet", row.copies, hardware=narrow())
         assert (row.step_ns, row.latency_ns) == (timed.step_ns, timed.latency_ns)
         assert row.latency_ns is not None
         assert auto.latency_ns is not None
@@ -217,5 +217,5 @@ def test_modes_side_by_side() -> None:
         assert (row.makespan, row.used, row.recurrence) == (timed.makespan, timed.arrays, timed.recurrence)
         assert row.lower_bound <= row.makespan
         assert row.ratio >= 1
-    assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").replication, (1, 1))
+    assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").copies, (1, 1))
     assert not {"sdk", "vw-sdk"} & {*competitors(None, DEFAULT_MAPPING)}

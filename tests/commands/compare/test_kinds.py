@@ -35,7 +35,7 @@ def test_baselines_by_hand() -> None:
 def test_the_fullest_kind_feeds_the_slowest_layer() -> None:
     """7 small: a and b once take 3, a again 1, b again 2, and the last one goes to a, the first of equals."""
     found = rramalloc.optimize(HAND, {"small": 7, "large": 9}, hardware=hardware(9, 9), method="fullest-kind")
-    assert found.replication == {"a": 3, "b": 2}
+    assert found.copies == {"a": 3, "b": 2}
     assert {layer.kind for layer in found.layers} == {"small"}
 
 

@@ -71,11 +71,11 @@ def test_proposals_are_written_and_read_again(run: Any) -> None:
     first = run(*SHARED, "--enumerate", "3,3", "--format", "json").json
     assert again["time_ns"] == pytest.approx(first["composed"]["time_ns"])
     assert run(*SHARED, "--arrays", "3", "--propose", "copies.json").code == 0
-    assert json.loads(Path("copies.json").read_text()) == {"replication": {"conv1": 1, "conv2": 1, "fc": 1}}
+    assert json.loads(Path("copies.json").read_text()) == {"copies": {"conv1": 1, "conv2": 1, "fc": 1}}
     told = run(*SHARED, "--arrays", "2")
     assert (told.code, told.out) == (1, "")
     assert "3 arrays" in told.err
-    Path("kept.json").write_text('{"replication": {"conv1": 1}}')
+    Path("kept.json").write_text('{"copies": {"conv1": 1}}')
     told = run(*SHARED, "--allocations", "kept.json", "--propose", "none.json")
     assert (told.code, told.out) == (1, "")
     assert "nothing is proposed" in told.err

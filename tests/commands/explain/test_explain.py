@@ -95,7 +95,9 @@ def test_points_are_those_of_all_allocations(tmp_path: Path, objective: Any) -> 
     )
     hardware = machine(tmp_path)
     graph = StageGraph.build(network)
-    demand = {each.name: each.demand for each in rramalloc.inspect(network, hardware=hardware).layers}
+    demand = {
+        each.name: each.arrays_per_copy for each in rramalloc.inspect(network, hardware=hardware).layers
+    }
     every = []
     for copies in itertools.product(*(range(1, windows + 1) for windows in graph.windows.tolist())):
         timing = simulate(graph, copies)
@@ -141,7 +143,7 @@ def test_slack_is_what_a_batch_may_be_late(tmp_path: Path) -> None:
         starts: list[list[int]] = []
         for own, windows in enumerate(graph.windows.tolist()):
             starts.append([])
-            copies = int(timing.replication[own])
+            copies = int(timing.copies[own])
             for number in range(-(-windows // copies)):
                 last = min((number + 1) * copies, windows) - 1
                 begin = starts[own][-1] + 1 if number else 0
@@ -149,7 +151,7 @@ def test_slack_is_what_a_batch_may_be_late(tmp_path: Path) -> None:
                     need = int(graph.needed(edge)[last])
                     if edge.consumer == own and need >= 0:
                         begin = max(
-                            begin, starts[edge.producer][need // int(timing.replication[edge.producer])] + 1
+                            begin, starts[edge.producer][need // int(timing.copies[edge.producer])] + 1
                         )
                 if (own, number) == (stage, batch):
                     begin = max(begin, int(timing.of_stage(own)[number]) + steps)
@@ -283,7 +285,7 @@ def test_an_allocation_keeps_its_limits_and_its_objective(tmp_path: Path) -> Non
         ({"arrays": 4, "allocation": {"conv1": 1}}, "leave it out beside allocation"),
         ({}, "arrays"),
         ({"arrays": 4, "speedup": 0.0}, "speedup"),
-        ({"allocation": {"replication": {"conv1": 1}, "cycles": {"conv1": 2}}}, "cycles"),
+        ({"allocation": {"copies": {"conv1": 1}, "cycles": {"conv1": 2}}}, "cycles"),
         ({"allocation": {"conv9": 1}}, "conv9"),
     ],
 )

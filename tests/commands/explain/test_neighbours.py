@@ -153,7 +153,7 @@ def test_a_larger_block_may_take_more_arrays_than_all_copies_of_a_window() -> No
     """Block 1 x 1: two windows of 8 + 4 bytes, 24 ns in one step or two. Block 2 x 1: 12 rows, 8 columns, 4
     arrays, reads 12 B and writes 8 B: one step of 20 ns."""
     network, hardware = one_layer(memory=MEMORY)
-    start = {"replication": {"a": 1}, "block": {"a": [1, 1]}}
+    start = {"copies": {"a": 1}, "block": {"a": [1, 1]}}
     made = rramalloc.explain(network, allocation=start, hardware=hardware, mapping="sdk", speedup=1.2)
     for told in (made.faster, made.speedup):
         assert told is not None
@@ -197,4 +197,4 @@ def test_copies_that_must_be_divisors_stay_divisors() -> None:
         (rramalloc.explain(network, allocation={"a": 1}, copies_divide="width"), 2),
     ):
         assert made.faster.point is not None
-        assert (made.faster.point.replication, made.faster.proven) == ({"a": copies}, True)
+        assert (made.faster.point.copies, made.faster.proven) == ({"a": copies}, True)

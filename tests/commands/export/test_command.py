@@ -12,7 +12,7 @@ from program import Run
 @pytest.fixture
 def allocation(tmp_path: Path) -> Path:
     path = tmp_path / "a.json"
-    path.write_text('{"replication": {"conv1": 3}}')
+    path.write_text('{"copies": {"conv1": 3}}')
     return path
 
 

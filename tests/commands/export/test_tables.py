@@ -35,7 +35,7 @@ def reading(text: str) -> list[dict[str, str]]:
 def test_json_reads_back() -> None:
     (file,) = json_document.export(subject(residual(), {"c1": 5})).files
     document = ExportDocument.model_validate_json(file.text, strict=False)
-    assert {layer.name: layer.replication for layer in document.layers} == {"c1": 5, "c2": 1}
+    assert {layer.name: layer.copies for layer in document.layers} == {"c1": 5, "c2": 1}
     assert [(edge.producer, edge.consumer) for edge in document.edges] == [("c1", "c2")]
     assert document.network.sha256 == residual().sha256
     assert document.hardware == machine()
@@ -149,7 +149,7 @@ def in_modes(
     net: Network, copies: dict[str, int], blocks: dict[str, tuple[int, int]], size: Hardware
 ) -> Subject:
     options = MappingOptions(mapping="sdk")
-    given = AllocationInput(replication=copies, where="a.json", blocks=blocks, hardware=size, options=options)
+    given = AllocationInput(copies=copies, where="a.json", blocks=blocks, hardware=size, options=options)
     return Subject.build(net, given)
 
 

@@ -76,17 +76,17 @@ def test_network(run: Run, tiny: Path, tmp_path: Path) -> None:
     told = run("fold", tiny, "--crossbar", "128x128", "--check", "--format", "json", "-o", output).json
     jsonschema.validate(told, json_schema("network-fold"))
     assert json.loads(output.read_text()) == told
-    assert (told["demand_before"], told["demand_after"]) == (18, 3)
+    assert (told["arrays_before"], told["arrays_after"]) == (18, 3)
     assert told["saving"] == pytest.approx(15 / 18)
     first, second = told["layers"]
     assert (first["name"], first["n_h"], first["n_w"], first["filter"]) == ("conv1", 3, 3, [16, 1, 1, 27])
-    assert (first["demand_before"], first["demand_after"], first["checked"]) == (9, 1, True)
-    assert (second["demand_before"], second["demand_after"], second["checked"]) == (9, 2, True)
+    assert (first["arrays_before"], first["arrays_after"], first["checked"]) == (9, 1, True)
+    assert (second["arrays_before"], second["arrays_after"], second["checked"]) == (9, 2, True)
     shown = run("fold", tiny).out
     assert "18 -> 3 arrays" in shown
     assert "16x1x1x27" in shown
     rows = run("fold", tiny, "--format", "csv").rows
-    assert [row["demand_after"] for row in rows] == ["1", "2"]
+    assert [row["arrays_after"] for row in rows] == ["1", "2"]
 
 
 def test_layers_that_cannot_be_folded_are_told(run: Run, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_layers_that_cannot_be_folded_are_told(run: Run, tmp_path: Path) -> None
     path.write_text(json.dumps({"format": "rramalloc-network/1", "name": "d", "nodes": nodes}))
     outcome = run("fold", path, "--check", "--format", "json")
     (layer,) = outcome.json["layers"]
-    assert (layer["demand_before"], layer["demand_after"], layer["dilation"]) == (9, 9, [2, 2])
+    assert (layer["arrays_before"], layer["arrays_after"], layer["dilation"]) == (9, 9, [2, 2])
     assert layer["checked"] is None
     assert outcome.err.startswith("wide: the kernel is dilated by 2 in height")
 
@@ -111,7 +111,10 @@ def test_optimize_uses_and_keeps_the_folds(run: Run, tiny: Path, tmp_path: Path)
     jsonschema.validate(folded, json_schema("allocation"))
     assert (plain["options"]["fold"], folded["options"]["fold"]) == (False, True)
     assert all("fold" not in layer for layer in plain["layers"])
-    assert [(layer["fold"], layer["demand"]) for layer in folded["layers"]] == [([3, 3], 1), ([3, 3], 2)]
+    assert [(layer["fold"], layer["arrays_per_copy"]) for layer in folded["layers"]] == [
+        ([3, 3], 1),
+        ([3, 3], 2),
+    ]
     assert plain["makespan"] > folded["makespan"]
     assert plain["arrays"]["minimum"] == 18
     assert folded["arrays"]["minimum"] == 3
@@ -122,5 +125,5 @@ def test_optimize_uses_and_keeps_the_folds(run: Run, tiny: Path, tmp_path: Path)
     assert [layer["fold"] for layer in again["layers"]] == [[3, 3], [3, 3]]
     for words, demand in ((("--no-fold",), [9, 9]), (("--mapping", "im2col"), [1, 2])):
         other = run("simulate", tiny, "--allocation", saved, *words, "--format", "json", "-q").json
-        assert [layer["demand"] for layer in other["layers"]] == demand
+        assert [layer["arrays_per_copy"] for layer in other["layers"]] == demand
         assert other["makespan"] == folded["makespan"]

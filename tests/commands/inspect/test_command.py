@@ -21,7 +21,7 @@ def test_json(run: Run, tiny: Path, tmp_path: Path) -> None:
     jsonschema.validate(document, run("schema", "inspection").json)
     assert target.read_text() == outcome.out
     first, second = document["layers"]
-    assert (first["windows"], first["demand"], first["weights"]) == (256, 1, 27 * 16)
+    assert (first["windows"], first["arrays_per_copy"], first["weights"]) == (256, 1, 27 * 16)
     assert (second["input"], second["output"]) == ([16, 8, 8], [32, 8, 8])
     assert second["macs"] == 144 * 32 * 64
     assert second["utilisation"] == 144 * 32 / (2 * 128 * 128)
@@ -93,7 +93,7 @@ def test_modes_with_the_fewest_arrays(run: Run) -> None:
     for layer in document["layers"]:
         steps = [mode["batches"] for mode in layer["modes"]]
         assert steps == sorted(steps, reverse=True)
-        assert all(mode["arrays"] <= 16 * layer["demand"] for mode in layer["modes"])
+        assert all(mode["arrays"] <= 16 * layer["arrays_per_copy"] for mode in layer["modes"])
     assert "modes" not in run("inspect", "vgg16", "--format", "json").json["layers"][0]
     table = run("inspect", "vgg16", "--crossbar", "512x512", "--mapping", "sdk").out
     assert "1x8" in table

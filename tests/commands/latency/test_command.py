@@ -62,7 +62,7 @@ def test_optimize_and_simulate_by_a_table(run: Run, tiny: Path, table: Path, tmp
         == document["step_ns"]
     )
     bare = tmp_path / "bare.json"
-    bare.write_text('{"replication": {}}')
+    bare.write_text('{"copies": {}}')
     assert run("simulate", tiny, "--allocation", bare, "--format", "json").json["step_ns"] is None
     timed = run("simulate", tiny, "--allocation", bare, "--latency-table", table, "--format", "json").json
     assert timed["step_ns"] == document["step_ns"]

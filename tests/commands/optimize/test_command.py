@@ -19,15 +19,15 @@ Start = Callable[..., subprocess.Popen[str]]
 MORE = ("objective_value", "objective_unit", "history", "host", "coverage", "warnings")
 """Fields besides those that the contract names."""
 TOP = [
-    "format", "rramalloc_version", "network", "hardware", "options", "objective", "method", "seed", "seconds",
+    "format", "rramalloc_version", "network", "hardware", "options", "objective", "method", "seed", "work_s",
     "arrays", "makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns",
     "throughput_per_s", "layers",
 ]  # fmt: skip
 LAYER = [
-    "name", "windows", "demand", "replication", "arrays", "batches", "normal_op", "pre_op", "tail", "op",
+    "name", "windows", "arrays_per_copy", "copies", "arrays", "batches", "normal_op", "pre_op", "tail", "op",
     "start", "finish",
 ]  # fmt: skip
-HEADER = "layer windows demand replication arrays NormalOp PreOp Tail Op start finish"
+HEADER = "layer windows arrays per copy copies arrays NormalOp PreOp Tail Op start finish"
 VGG16_DEMAND = [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]  # docs/sources/model.md 3
 
 
@@ -49,15 +49,15 @@ def test_json_has_the_fields_of_the_contract(run: Run) -> None:
     assert document["coverage"]["host"] == document["host"] == ["fc6", "fc7", "fc8"]
     assert set(document["arrays"]) == {"budget", "used", "minimum"}
     assert all(list(layer) == LAYER for layer in document["layers"])
-    assert [layer["demand"] for layer in document["layers"]] == VGG16_DEMAND
+    assert [layer["arrays_per_copy"] for layer in document["layers"]] == VGG16_DEMAND
     assert document["arrays"]["minimum"] == 902
     assert document["makespan"] == max(layer["finish"] for layer in document["layers"])
     assert document["interval"] == max(layer["batches"] for layer in document["layers"])
     assert document["gap"] == (document["makespan"] - document["lower_bound"]) / document["makespan"]
     assert document["arrays"]["used"] == sum(layer["arrays"] for layer in document["layers"]) <= 1024
     for layer in document["layers"]:
-        assert layer["arrays"] == layer["demand"] * layer["replication"]
-        assert layer["batches"] == -(-layer["windows"] // layer["replication"]) == layer["normal_op"]
+        assert layer["arrays"] == layer["arrays_per_copy"] * layer["copies"]
+        assert layer["batches"] == -(-layer["windows"] // layer["copies"]) == layer["normal_op"]
         assert layer["finish"] - layer["start"] >= layer["batches"]
     assert document["step_ns"] is document["latency_ns"] is document["throughput_per_s"] is None
 

@@ -16,7 +16,7 @@ def test_points_are_what_they_say() -> None:
     assert [p.arrays for p in front.points] == sorted({p.arrays for p in front.points})
     assert [p.makespan for p in front.points] == sorted({p.makespan for p in front.points}, reverse=True)
     for point in front.points[:: len(front.points) // 7]:
-        timing = rramalloc.simulate("alexnet", point.replication)
+        timing = rramalloc.simulate("alexnet", point.copies)
         assert (timing.makespan, timing.interval, timing.arrays) == (
             point.makespan,
             point.interval,
@@ -75,5 +75,5 @@ def test_a_point_with_modes_can_be_saved_and_simulated(tmp_path: Path) -> None:
             point.arrays,
         )
     plain = rramalloc.pareto("alexnet", arrays=170, work=5).points[0]
-    assert plain.allocation == {"replication": plain.replication}
+    assert plain.allocation == {"copies": plain.copies}
     assert "block" not in plain.model_dump()

@@ -169,7 +169,7 @@ def loads_by_walking(placement: Placement, graph: StageGraph) -> dict[Any, float
     for name, windows in zip(graph.names, graph.windows.tolist(), strict=True):
         for start, to, columns in sums_by_walking(arrays[name]):
             for link in walk(start, to):
-                loads[link] += columns * windows / placement.replication[name]
+                loads[link] += columns * windows / placement.copies[name]
     return loads
 
 

@@ -29,12 +29,12 @@ def test_table_file_and_figure(run: Run, tiny: Path, allocation: Path, tmp_path:
     placed, figure = tmp_path / "p.json", tmp_path / "p.svg"
     ended = run("place", tiny, "--allocation", allocation, "-o", placed, "--figure", figure)
     assert ended.code == 0, ended.err
-    assert ended.out.split("\n")[0].split() == ["layer", "demand", "replication", "tiles", "straddling"]
+    assert ended.out.split("\n")[0].split() == "layer arrays per copy copies tiles straddling".split()
     for label in ("busiest links", "traffic", "lower bound", "gap", "proof"):
         assert label in ended.out
     document = json.loads(placed.read_text())
     used = json.loads(allocation.read_text())["arrays"]["used"]
-    assert document["format"] == "rramalloc-placement/1"
+    assert document["format"] == "rramalloc-placement/2"
     assert len(document["arrays"]) == used
     assert list(document["arrays"][0]) == [
         "chip",
@@ -54,7 +54,7 @@ def test_what_does_not_fit_is_one_message_and_no_file(
     run: Run, tiny: Path, hardware: Path, tmp_path: Path
 ) -> None:
     bare, placed = tmp_path / "bare.json", tmp_path / "p.json"
-    bare.write_text('{"replication": {"conv1": 90}}')
+    bare.write_text('{"copies": {"conv1": 90}}')
     ended = run("place", tiny, "--allocation", bare, "--hardware", hardware, "-o", placed)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith("error: the allocation needs ")

@@ -83,7 +83,7 @@ def test_energy_is_of_the_arrays_that_are_read() -> None:
     hardware = Hardware.model_validate(own(4, 2).model_dump() | {"energy": energy})
     found = rramalloc.optimize(chain(3), 4, hardware=hardware)
     assert (found.dynamic_pj, found.area_um2, found.arrays.used) == (16 * 2.0, 4 * 3.0, 4)
-    assert [(layer.demand, layer.arrays) for layer in found.layers] == [(1, 4)]
+    assert [(layer.arrays_per_copy, layer.arrays) for layer in found.layers] == [(1, 4)]
 
 
 def test_it_contradicts_tiles_that_are_filled_first_fit() -> None:

@@ -30,18 +30,18 @@ def small(random: Random) -> tuple[Tiles, Ints, Ints]:
     return tiles, np.array(demand), np.array(copies)
 
 
-def refuted(tiles: Tiles, demand: Ints, replication: Ints) -> bool:
+def refuted(tiles: Tiles, demand: Ints, copies: Ints) -> bool:
     classes = Classes.of(demand)
-    return bool(cannot_fit(classes.sizes, classes.counts(replication), tiles.count, tiles.arrays))
+    return bool(cannot_fit(classes.sizes, classes.counts(copies), tiles.count, tiles.arrays))
 
 
-def instance(tiles: Tiles, demand: Ints, replication: Ints) -> Instance:
+def instance(tiles: Tiles, demand: Ints, copies: Ints) -> Instance:
     classes = Classes.of(demand)
-    return Instance(classes.sizes, classes.counts(replication), tiles.count, tiles.arrays)
+    return Instance(classes.sizes, classes.counts(copies), tiles.count, tiles.arrays)
 
 
 @pytest.mark.parametrize(
-    ("tiles", "demand", "replication", "fits"),
+    ("tiles", "demand", "copies", "fits"),
     [
         (Tiles(9, 5), [6], [1], False),
         (Tiles(2, 10), [5, 3, 2], [2, 2, 2], True),
@@ -53,8 +53,8 @@ def instance(tiles: Tiles, demand: Ints, replication: Ints) -> Instance:
         (Tiles(20_000, 10), [7, 3], [20_000, 20_000], True),
     ],
 )
-def test_by_hand(tiles: Tiles, demand: list[int], replication: list[int], fits: bool) -> None:
-    groups = np.array(demand), np.array(replication)
+def test_by_hand(tiles: Tiles, demand: list[int], copies: list[int], fits: bool) -> None:
+    groups = np.array(demand), np.array(copies)
     packing = pack(tiles, *groups)
     assert packing.fit == ("fits" if fits else "does not fit")
     assert fits == (not faults(packing.fillings, *groups, tiles))
@@ -71,25 +71,25 @@ def test_what_is_refuted_has_no_packing(random: Random) -> None:
 @given(randoms)
 def test_packing_is_exact(random: Random) -> None:
     for _ in range(20):
-        tiles, demand, replication = small(random)
-        packing = pack(tiles, demand, replication)
-        assert packing.fit == ("fits" if placeable(tiles, demand, replication) else "does not fit")
+        tiles, demand, copies = small(random)
+        packing = pack(tiles, demand, copies)
+        assert packing.fit == ("fits" if placeable(tiles, demand, copies) else "does not fit")
         if packing.fit == "fits":
-            assert faults(packing.fillings, demand, replication, tiles) == ()
-        assert packing == pack(tiles, demand, replication)
+            assert faults(packing.fillings, demand, copies, tiles) == ()
+        assert packing == pack(tiles, demand, copies)
 
 
 @given(randoms)
 def test_integer_program_alone_is_exact(random: Random) -> None:
     """Without heuristics and bounds before it, which decide nearly all small cases."""
-    tiles, demand, replication = small(random)
+    tiles, demand, copies = small(random)
     if demand.max() <= tiles.arrays:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Instance, "heuristic", lambda self: None)
-            fit, patterns, _ = instance(tiles, demand, replication).decide()
-        assert fit == ("fits" if placeable(tiles, demand, replication) else "does not fit")
+            fit, patterns, _ = instance(tiles, demand, copies).decide()
+        assert fit == ("fits" if placeable(tiles, demand, copies) else "does not fit")
         if fit == "fits":
-            check(patterns, instance(tiles, demand, replication))
+            check(patterns, instance(tiles, demand, copies))
 
 
 def check(patterns: Patterns, wanted: Instance) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands.place.machines import chain, chip, machine, place_of, random_chip
 from hypothesis import given, settings
-from laws.strategies import ANY, by_name, random_blocks, random_network, random_replication, randoms
+from laws.strategies import ANY, by_name, random_blocks, random_copies, random_network, randoms
 
 import rramalloc
 from rramalloc.choices import MAPPINGS
@@ -59,13 +59,13 @@ def test_what_optimize_returns_can_be_placed(random: Random) -> None:
             return  # a kernel has more positions than an array has wordlines
         raise
     placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
-    check(placement, network, allocation.replication, blocks=allocation.blocks)
+    check(placement, network, allocation.copies, blocks=allocation.blocks)
     assert len(placement.arrays) == allocation.arrays.used
     per_copy = {
         (array.layer, array.replica + more) for array in placement.arrays for more in range(array.copies)
     }
     assert per_copy == {
-        (layer.name, replica) for layer in allocation.layers for replica in range(layer.replication)
+        (layer.name, replica) for layer in allocation.layers for replica in range(layer.copies)
     }
     if mapping == "sdk":
         assert rramalloc.verify(network, allocation, placement).verdict == "equal"
@@ -128,10 +128,10 @@ def test_any_modes_can_be_placed(random: Random) -> None:
     chosen = random_blocks(random, plain)
     graph = plain.in_blocks(chosen)
     hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))
-    copies = np.array(random_replication(random, graph))
+    copies = np.array(random_copies(random, graph))
     needed = Storage(graph.stages, None, network, hardware).each(graph.modes, copies)
     allocation = {
-        "replication": by_name(graph, copies),
+        "copies": by_name(graph, copies),
         "block": dict(zip(graph.names, map(list, chosen), strict=True)),
     }
     try:
@@ -145,7 +145,7 @@ def test_any_modes_can_be_placed(random: Random) -> None:
 
 def test_what_modes_cannot_be_is_refused() -> None:
     network, board = chain(4, 6, kernel=3), machine(chip(8, (4, 4)), (32, 32), Timing(step_ns=1.0))
-    blocks = {"replication": {"c1": 2}, "block": {"c1": [2, 2]}}
+    blocks = {"copies": {"c1": 2}, "block": {"c1": [2, 2]}}
     with pytest.raises(SpecError, match="place them with 'sdk', or leave the blocks out"):
         rramalloc.place(network, blocks, hardware=board, mapping="im2col")
     with pytest.raises(SpecError, match="use 'kernel_split' to fold, or do without"):
@@ -154,4 +154,4 @@ def test_what_modes_cannot_be_is_refused() -> None:
     with pytest.raises(SpecError, match="use --mapping im2col, or optimize without --placed"):
         rramalloc.optimize(network, 40, hardware=fast, mapping="sdk", placed=True)
     with pytest.raises(SpecError, match=r"block.c1: must be from \[1, 1\] to \[4, 4\]"):
-        rramalloc.place(network, {"replication": {}, "block": {"c1": [5, 1]}}, hardware=board)
+        rramalloc.place(network, {"copies": {}, "block": {"c1": [5, 1]}}, hardware=board)

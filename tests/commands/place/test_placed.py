@@ -131,7 +131,7 @@ def copies_and_transfer_ns(
     allocation: Allocation, hardware: Hardware
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """An allocation of NETWORK, placed here: copies and transfer time of every stage."""
-    copies = np.array([layer.replication for layer in allocation.layers])
+    copies = np.array([layer.copies for layer in allocation.layers])
     graph = StageGraph.build(NETWORK)
     arrays = rramalloc.place(NETWORK, allocation, hardware=hardware).arrays
     ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), copies)

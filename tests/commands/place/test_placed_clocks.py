@@ -107,7 +107,7 @@ def test_the_bound_of_a_placed_answer_is_that_without_transfers(monkeypatch: pyt
     network = Network.build("p", nodes, source="by hand")
     found = rramalloc.optimize(network, 6, hardware=hardware, placed=True)
     assert (found.lower_bound, found.makespan) == (10, 16)
-    assert [layer.replication for layer in found.layers] == [2, 4]
+    assert [layer.copies for layer in found.layers] == [2, 4]
     monkeypatch.setattr(placed, "every_choice", lambda *_: None)
     found = rramalloc.optimize(network, 6, hardware=hardware, placed=True)
     assert (found.lower_bound, found.makespan) == (10, 20)

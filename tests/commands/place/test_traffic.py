@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands.place.machines import chain, laid_out, loads_by_walking, machine, random_chip
 from hypothesis import given, settings
-from laws.strategies import by_name, random_network, random_replication, randoms
+from laws.strategies import by_name, random_copies, random_network, randoms
 
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.layout import Flows, Layout
@@ -84,7 +84,7 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
     counting = Counting(groups="diagonal", classifiers="host", row_blocks="first_fit")
     rows = {"counting": counting} if random.random() < 0.4 else {}
     hardware, graph = machine(board, (6, 3), **rows), StageGraph.build(network, MappingOptions(fc="crossbar"))
-    copies = np.minimum(random_replication(random, graph), 3)
+    copies = np.minimum(random_copies(random, graph), 3)
     try:
         held = StoredNetwork.of_copies(graph, copies, hardware, MappingOptions()).held
         found = arrange(graph, held, hardware, work=0, seed=0)
@@ -103,10 +103,9 @@ def test_moves_change_the_cost_as_they_say(random: Random) -> None:
 def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> None:
     network, hardware = random_network(random, nodes=7, extent=4), machine(random_chip(random), (6, 3))
     graph = StageGraph.build(network, MappingOptions(fc="crossbar"))
-    copies = np.minimum(random_replication(random, graph), 3)
-    replication = by_name(graph, copies)
+    copies = np.minimum(random_copies(random, graph), 3)
     try:
-        placement = place(network, replication, hardware=hardware, fc="crossbar", work=1)
+        placement = place(network, by_name(graph, copies), hardware=hardware, fc="crossbar", work=1)
     except CapacityError:
         return
     loads = loads_by_walking(placement, graph)

@@ -77,7 +77,7 @@ def test_json_file_and_schema(reload: Run, tmp_path: Path) -> None:
     document = outcome.json
     assert document == json.loads((tmp_path / "plan.json").read_text())
     jsonschema.validate(document, json_schema("reload"))
-    assert document["format"] == "rramalloc-reload/1"
+    assert document["format"] == "rramalloc-reload/2"
     assert document["total_ns"] == sum(segment["time_ns"] for segment in document["segments"])
     assert document["lower_bound"] <= document["total_ns"]
     assert document["inputs"] == 1

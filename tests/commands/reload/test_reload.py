@@ -246,7 +246,7 @@ def test_no_cuts_and_no_allocation_are_faster_than_the_bound(
         assert plan.total_ns == pytest.approx(optimum)
         assert plan.proof.startswith("proven optimal")
     assert plan.total_ns <= 1.1 * optimum
-    names = [name for segment in plan.segments for name in segment.allocation.replication]
+    names = [name for segment in plan.segments for name in segment.allocation.copies]
     assert sorted(names) == sorted(
         stage.name for stage in case.network.stages if stage.name in case.graph.names
     )
@@ -372,7 +372,7 @@ def test_digital_nodes_with_a_rate_run_in_their_segment() -> None:
         [("conv1", "conv1"), ("pool", "conv2")],
     )
     assert plan.lower_bound <= plan.total_ns
-    assert {name for segment in plan.segments for name in segment.allocation.replication} == {
+    assert {name for segment in plan.segments for name in segment.allocation.copies} == {
         "conv1",
         "conv2",
     }

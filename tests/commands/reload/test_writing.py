@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import random_blocks, random_network, random_replication, randoms
+from laws.strategies import random_blocks, random_copies, random_network, randoms
 
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.hardware.hardware import Hardware, Write
@@ -74,7 +74,7 @@ def test_no_allocation_is_written_faster_than_the_floor(mapping: Any, random: Ra
     fewest = sum(made.of_stage(stage, block, 1).total() for stage, block in enumerate(graph.blocks))
     for _ in range(20):
         blocks = tuple(random_blocks(random, graph)) if mapping == "sdk" else graph.blocks
-        copies = np.minimum(random_replication(random, graph), graph.in_blocks(blocks).windows)
+        copies = np.minimum(random_copies(random, graph), graph.in_blocks(blocks).windows)
         arrays = made.wordlines([Mode(*block) for block in blocks], copies)
         for used in {arrays.total(), random.randint(1, arrays.total())}:
             assert made.floor_ns(used, fewest) <= made.ns(arrays)

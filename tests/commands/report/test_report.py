@@ -95,8 +95,8 @@ def test_headline_and_table_say_what_the_allocation_says(shown: dict[str, Path])
             number,
             layer["name"],
             layer["windows"],
-            layer["demand"],
-            layer["replication"],
+            layer["arrays_per_copy"],
+            layer["copies"],
             layer["arrays"],
         ]
         assert row[:6] == [f"{v:,}" if isinstance(v, int) else v for v in expected]
@@ -172,7 +172,7 @@ BAD = {
     "no format": b"{}",
     "another format": b'{"format": "rramalloc-network/1", "nodes": []}',
     "not UTF-8": b"\xff\xfe{}",
-    "fields are missing": b'{"format": "rramalloc-allocation/1"}',
+    "fields are missing": b'{"format": "rramalloc-allocation/2"}',
     "a lone surrogate": b'{"format": "rramalloc-chiplet-cost/1", "total": 1, "unit": "ns", "groups": '
     b'[{"operators": {"\\ud800": {"compute": 1, "communication": 0, "routing": 0, "cost": 1}}, "cost": 1}], '
     b'"between": [], "edges": []}',
@@ -233,7 +233,7 @@ def test_a_tuning_has_its_choices_and_its_course(tmp_path: Path) -> None:
     """Expected values are those of the answers themselves."""
     simulator = OwnClocks((3, 40, 7), (0, 0, 2))
     tuning = rramalloc.tune(NETWORK, 24, simulator, evaluations=16)
-    own = OwnChoice(figure=2 * tuning.figure, arrays=9, replication=dict.fromkeys(GRAPH.names, 1))
+    own = OwnChoice(figure=2 * tuning.figure, arrays=9, copies=dict.fromkeys(GRAPH.names, 1))
     tuning = tuning.model_copy(update={"own": own})
     path = tmp_path / "tuning.json"
     tuning.save(path)

@@ -1,4 +1,4 @@
-"""`rramalloc simulate`: allocation files and bare replications."""
+"""`rramalloc simulate`: allocation files and bare copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_one_copy_of_everything(run: Run, simulate: Run) -> None:
 
     conv1 ends at 256; its last pixel allows conv2's window (6, 6), after which 56 - 54 and 8 windows follow.
     """
-    document = simulate({"replication": {}}).json
+    document = simulate({"copies": {}}).json
     jsonschema.validate(document, run("schema", "simulation").json)
     first, second = document["layers"]
     assert (first["start"], first["finish"], first["stall_steps"]) == (0, 256, 0)
@@ -46,7 +46,7 @@ def test_one_copy_of_everything(run: Run, simulate: Run) -> None:
     assert document["critical_path"][-1]["finish"] == 266
 
 
-FORMAT = "rramalloc-allocation/1"
+FORMAT = "rramalloc-allocation/2"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ FORMAT = "rramalloc-allocation/1"
     [
         [],
         None,
-        {"replication": []},
-        {"replication": {}, "more": 1},
+        {"copies": []},
+        {"copies": {}, "more": 1},
         {"layers": []},
         {"format": "rramalloc-allocation/2", "layers": []},
-        {"format": FORMAT, "layers": [{"name": "conv1", "replication": 1}] * 2},
+        {"format": FORMAT, "layers": [{"name": "conv1", "copies": 1}] * 2},
     ],
 )
 def test_documents_that_are_no_allocation(document: object, simulate: Run) -> None:
@@ -94,10 +94,10 @@ def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None
     number: the first needs block 9, there after 10 batches; window (6, 6) = 54 the last, there after 64, and
     10 windows are left. conv1: 4 * 4 * 3 = 48 rows, 4 * 16 columns, so two copies share an array.
     """
-    modes = {"replication": {}, "block": {"conv1": [2, 2]}}
+    modes = {"copies": {}, "block": {"conv1": [2, 2]}}
     document = simulate(modes).json
     jsonschema.validate(document, run("schema", "simulation").json)
-    jsonschema.validate(modes | {"cycles": {"conv1": 3}}, run("schema", "replication").json)
+    jsonschema.validate(modes | {"cycles": {"conv1": 3}}, run("schema", "bare-allocation").json)
     first, second = document["layers"]
     assert (first["block"], first["batches"], first["finish"], first["arrays"]) == ([2, 2], 64, 64, 1)
     assert (second["block"], second["start"], second["finish"], second["arrays"]) == ([1, 1], 10, 74, 2)
@@ -109,7 +109,7 @@ def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None
     own = simulate(modes | {"cycles": {"conv1": 3}}).json
     assert [(layer["cycles"], layer["finish"]) for layer in own["layers"]] == [(3, 192), (1, 202)]
     assert own["interval"] == 192
-    assert simulate(modes | {"replication": {"conv1": 2}}).json["arrays"] == 1 + 2
+    assert simulate(modes | {"copies": {"conv1": 2}}).json["arrays"] == 1 + 2
     table = simulate(modes, "--format", "csv").rows
     assert [(row["name"], row["block"]) for row in table] == [("conv1", "2x2"), ("conv2", "1x1")]
 
@@ -121,16 +121,16 @@ def test_blocks_and_cycles_of_a_bare_allocation(run: Run, simulate: Run) -> None
         ({"block": {"conv1": 2}}, "block.conv1: "),
         ({"block": {"conv1": [1, 10**30]}}, "block.conv1[1]: "),
         ({"cycles": {"conv1": 2**37}}, "cycles.conv1: must be a whole number of ticks from 1 to"),
-        ({"cycles": {"conv1": 2**36}, "replication": {}}, None),
+        ({"cycles": {"conv1": 2**36}, "copies": {}}, None),
         ({"cycles": {"conv9": 1}}, "cycles: the network has no stage 'conv9'"),
         (
-            {"block": {"conv1": [2, 2]}, "replication": {"conv1": 65}},
-            "replication.conv1: must be from 1 to its 64 blocks of 2 x 2 windows, got 65",
+            {"block": {"conv1": [2, 2]}, "copies": {"conv1": 65}},
+            "copies.conv1: must be from 1 to its 64 blocks of 2 x 2 windows, got 65",
         ),
     ],
 )
 def test_modes_that_cannot_be(modes: dict[str, Any], message: str | None, simulate: Run) -> None:
-    outcome = simulate({"replication": {}} | modes)
+    outcome = simulate({"copies": {}} | modes)
     if message is None:
         assert outcome.json["makespan"] == 256 * 2**36 + 10
         return

@@ -79,7 +79,7 @@ def test_rows_are_what_single_calls_give(tiny: Path, tmp_path: Path) -> None:
             assert row["error_kind"] == "BudgetError"
             continue
         single = rramalloc.optimize(tiny, arrays, method=row["method"], seed=row["seed"], work=2, **options)
-        same = ("makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns", "seconds")
+        same = ("makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns", "work_s")
         assert {name: row[name] for name in same} == {name: getattr(single, name) for name in same}
         assert row["throughput_per_s"] == single.throughput_per_s
         assert row["used"] == single.arrays.used

@@ -13,7 +13,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.commands.tune.proposals import Neighbourhood, proposals
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
-from rramalloc.timing.simulate import Replication
+from rramalloc.timing.simulate import Copies
 
 pytestmark = pytest.mark.quick
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quick
 class SureModel:
     """Expects as many times e as the first stage has copies, and has no doubt."""
 
-    def expect(self, copies: Sequence[Replication]) -> tuple[Any, Any]:
+    def expect(self, copies: Sequence[Copies]) -> tuple[Any, Any]:
         means = np.array([float(each[0]) for each in copies])
         return means, np.full(len(copies), 1e-9)
 

@@ -59,7 +59,7 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_failures_are_rows_with_reasons() -> None:
     tuning = rramalloc.tune(NETWORK, 24, Faulty(), evaluations=20)
     for row in tuning.judged:
-        copies = row.replication["conv1"]
+        copies = row.copies["conv1"]
         assert (row.figure, row.failure) == (
             (None, f"{copies} is even") if copies % 2 == 0 else (copies, None)
         )
@@ -125,10 +125,10 @@ class _Chooser:
         self.copies = copies
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
-        return sum(abs(math.log(count / self.copies[name])) for name, count in allocation.replication.items())
+        return sum(abs(math.log(count / self.copies[name])) for name, count in allocation.copies.items())
 
     def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
-        return OwnChoice(figure=0.0, replication=self.copies, arrays=3)
+        return OwnChoice(figure=0.0, copies=self.copies, arrays=3)
 
 
 def test_the_own_choice_of_a_tool_and_its_neighbours_are_candidates() -> None:

@@ -44,7 +44,7 @@ class OwnClocks:
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
         assert network.sha256 == self.graph.network.sha256
-        copies = np.array([allocation.replication[name] for name in self.graph.names])
+        copies = np.array([allocation.copies[name] for name in self.graph.names])
         with self._lock:
             self.asked.append(tuple(copies.tolist()))
         return float(simulate(self.graph, copies, "next", self.ticks + self.per_copy * copies).makespan)
@@ -56,7 +56,7 @@ class Faulty:
     name = "faulty"
 
     def evaluate(self, network: Network, allocation: Allocation) -> float:
-        copies = allocation.replication["conv1"]
+        copies = allocation.copies["conv1"]
         if copies % 2 == 0:
             raise SimulatorError(f"{copies} is even")
         return float(copies)

@@ -126,7 +126,7 @@ def random_block(random: Random, source: Network, stage: Any, most: int = 4) -> 
 
 def task(
     source: Network,
-    replication: dict[str, int],
+    copies: dict[str, int],
     machine: Hardware,
     mapping: Any = "im2col",
     arrays: Sequence[PlacedArray] | None = None,
@@ -135,9 +135,7 @@ def task(
 ) -> Task:
     """Placed in order, or as `arrays` say."""
     options, blocks = MappingOptions(mapping=mapping, fc=fc), blocks or {}
-    given = AllocationInput(
-        replication=replication, where="test", blocks=blocks, hardware=machine, options=options
-    )
+    given = AllocationInput(copies=copies, where="test", blocks=blocks, hardware=machine, options=options)
     if arrays is None:
         arrays = in_order(StoredNetwork.of(source, given, {}), given.where)
     return Task(source, given, arrays, "in order")

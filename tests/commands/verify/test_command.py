@@ -48,7 +48,7 @@ def test_equal(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -> None
     placed = run("verify", network, "--allocation", allocation, "--images", 2, "--seed", 7)
     assert (placed.code, placed.out) == (0, "equal\n")
     bare = tmp_path / "bare.json"
-    bare.write_text('{"replication": {"conv1": 2}}')
+    bare.write_text('{"copies": {"conv1": 2}}')
     assert run("verify", network, "--allocation", bare, "--fc", "crossbar").out == "equal\n"
 
 
@@ -98,8 +98,8 @@ def test_what_a_placement_adds_and_how_it_maps(
     network, allocation, placement = files
     without, bare, other = tmp_path / "without.json", tmp_path / "bare.json", tmp_path / "other.toml"
     document = json.loads(allocation.read_text())
-    copies = {layer["name"]: layer["replication"] for layer in document["layers"] if layer["replication"]}
-    bare.write_text(json.dumps({"replication": copies}))
+    copies = {layer["name"]: layer["copies"] for layer in document["layers"] if layer["copies"]}
+    bare.write_text(json.dumps({"copies": copies}))
     document["hardware"]["chip"] = None
     document["hardware"]["name"] = "the same under another name"
     without.write_text(json.dumps(document))
@@ -119,7 +119,7 @@ def test_wrong_usage(run: Run, files: tuple[Path, Path, Path], tmp_path: Path) -
     command = ("verify", network, "--allocation", allocation)
     for options, message in (
         (("--placement", tmp_path / "none.json"), "no such file"),
-        (("--placement", allocation), "rramalloc-placement/1"),
+        (("--placement", allocation), "rramalloc-placement/2"),
         (("--placement", placement, "--mapping", "im2col"), "mapping: is what the placement says"),
         (("--adc-bits", 0), "adc_bits: must be from 1 to 52"),
         (("--noise", -1), "noise: must be from 0 to 1"),

@@ -37,7 +37,7 @@ def any_folds(random: Random, source: Network) -> dict[str, Pair]:
 
 
 def folded_task(source: Network, copies: dict[str, int], machine_: Hardware, sizes: dict[str, Pair]) -> Task:
-    given = AllocationInput(replication=copies, where="test", hardware=machine_, options=FOLDED)
+    given = AllocationInput(copies=copies, where="test", hardware=machine_, options=FOLDED)
     return Task(
         source, given, in_order(StoredNetwork.of(source, given, sizes), given.where), "in order", sizes
     )

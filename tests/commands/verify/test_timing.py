@@ -11,7 +11,7 @@ import pytest
 from commands.place.machines import chip, machine
 from commands.verify.naive import task, verified
 from hypothesis import given, settings
-from laws.strategies import by_name, random_network, random_replication, randoms
+from laws.strategies import by_name, random_copies, random_network, randoms
 
 import rramalloc
 from rramalloc.commands.verify.verify import EarlyReadError
@@ -73,8 +73,8 @@ def test_no_window_is_read_before_its_inputs_arrive(random: Random) -> None:
     ticks = [random.randint(1, 4) for _ in graph.stages]
     lags = {(edge.producer, edge.consumer): random.choice((0, 1, 5)) for edge in graph.edges}
     clocked = graph.timed(lambda stage, _: BatchTicks((ticks[stage],), 0.0)).delayed(lags)
-    timing = simulate(clocked, np.minimum(random_replication(random, graph), graph.most_copies))
-    copies = by_name(graph.on_arrays, timing.replication[graph.weighted])
+    timing = simulate(clocked, np.minimum(random_copies(random, graph), graph.most_copies))
+    copies = by_name(graph.on_arrays, timing.copies[graph.weighted])
     what = task(network, copies, machine(None, (16, 8)), fc="crossbar")
     assert verified(what, timing=timing).verdict == "equal"
     late = [s for s in range(len(graph.stages)) if timing.start[s] > 0]

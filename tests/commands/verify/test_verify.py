@@ -11,7 +11,7 @@ import onnx
 import pytest
 from commands.verify.naive import hardware, network, random_block, random_hardware, task, verified
 from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, by_name, random_network, random_replication, randoms
+from laws.strategies import ALL_PIXELS, ANY, by_name, random_copies, random_network, randoms
 from onnx import helper, numpy_helper
 
 from rramalloc.choices import MAPPINGS
@@ -39,7 +39,7 @@ def test_any_network_is_equal(random: Random) -> None:
     if mapping == "sdk":
         chosen = [random_block(random, source, stage) for stage in graph.stages]
         blocks, graph = dict(zip(graph.names, chosen, strict=True)), graph.in_blocks(chosen)
-    copies = by_name(graph, random_replication(random, graph))
+    copies = by_name(graph, random_copies(random, graph))
     fc = "crossbar" if set(copies) == {stage.name for stage in source.stages} else "host"
     machine = random_hardware(random, 16, random.choice((1, 8, 40)) if blocks else 1)
     what = task(source, copies, machine, mapping, fc=fc, blocks=blocks)

@@ -22,8 +22,8 @@ class ExportedLayer(Foldable):
     """One stage with all that a mapper needs of it.
 
     index: from 0, in network order; input, output: channels, height, width; pads: top, left, bottom, right;
-    windows: output pixels; demand: arrays of one copy; arrays: of all copies; block: windows (height, width)
-    that a copy computes in a step, with mapping "sdk" only; weight_bits, input_bits: where layers have bits
+    windows: output pixels; arrays: of all copies; block: windows (height, width) that a copy computes in a
+    step, with mapping "sdk" only; weight_bits, input_bits: where layers have bits
     of their own.
     """
 
@@ -38,8 +38,8 @@ class ExportedLayer(Foldable):
     dilation: tuple[int, int]
     groups: Count
     windows: Count
-    demand: Count
-    replication: Count
+    arrays_per_copy: Count
+    copies: Count
     arrays: Product
     weight_bits: int | None = None
     input_bits: int | None = None
@@ -55,7 +55,7 @@ class ExportedEdge(Record):
 class ExportDocument(Record):
     """Document that `export --to json` writes; placement: arrays as in the placement file, if any."""
 
-    format: Literal["rramalloc-export/1"] = "rramalloc-export/1"
+    format: Literal["rramalloc-export/2"] = "rramalloc-export/2"
     network: NetworkId
     hardware: Hardware
     mapping: Mapping
@@ -80,8 +80,8 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
                 input=network.input_shape(stage).as_tuple(),
                 output=network.shapes[stage.name].as_tuple(),
                 windows=network.shapes[stage.name].pixels,
-                demand=subject.arrays(stage, 1),
-                replication=copies,
+                arrays_per_copy=subject.arrays(stage, 1),
+                copies=copies,
                 arrays=subject.arrays(stage, copies),
                 block=subject.blocks[stage.name] if subject.options.mapping == "sdk" else None,
                 **of_layers.get(stage.name, {}),

@@ -178,7 +178,7 @@ def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
         texts.append("a weight is not stored as +/-: it takes half the columns that it takes here")
     texts += [
         "its figure is the pipeline's cycle per image, the time of the slowest layer",
-        "its time does not fall as 1 / replication: the time of its buffers dominates",
+        "its time does not fall as 1 / copies: the time of its buffers dominates",
         "weights and inputs are random; a few input vectors stand for all unless `--vectors` says more",
     ]
     return [remark("note", text) for text in texts]
