@@ -17,6 +17,7 @@ from rramalloc.records import brief, parse
 from rramalloc.room import load_from
 from rramalloc.schemas import record_of, schema_names
 from rramalloc.timing.latency_table import load_latency_table
+from rramalloc.upgrade import upgraded
 
 RESULT_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
 _PREFIX = "rramalloc-"
@@ -68,7 +69,11 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def result_of(document: object, where: str) -> Any:
-    """Return the result whose document this is. Raises SpecError; `where` names the file."""
+    """Return the result whose document this is, of this version or an older one.
+
+    Raises SpecError; `where` names the file.
+    """
+    document = upgraded(document)
     if not isinstance(document, dict):
         raise SpecError(where, f"must be a result of this program, got {brief(document)}")
     name = format_name(document.get("format"))
@@ -91,9 +96,9 @@ def format_name(text: object) -> str:
 def _no_result(document: dict[str, Any]) -> str:
     """Say in words why a document is no result, and what reads it where that is known."""
     if "format" not in document:
-        if "copies" in document or "copies" in document:
+        if "copies" in document:
             return "says how layers run and has no `format`: give it to `simulate` as the allocation"
-        return f"has no `format`; a result has one, such as {_PREFIX}allocation/1"
+        return f"has no `format`; a result has one, such as {_PREFIX}allocation/2"
     known = [f"{_PREFIX}{name}" for name in schema_names()]
     text = str(document["format"])[:200]
     hint = suggestion(text.rpartition("/")[0] or text, known) or f"known: {', '.join(schema_names())}"

@@ -45,6 +45,7 @@ from rramalloc.timing.simulate import (
     simulate,
 )
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.upgrade import upgraded
 
 AllocationLike = (
     Allocation
@@ -230,7 +231,7 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
         if any(isinstance(value, MappingOf) for value in allocation.values()):
             return _of_bare({**allocation}, origin)
         return AllocationInput(copies=cast("dict[str, int]", {**allocation}), where=origin)
-    return _of_document(read_json(allocation), os.fspath(allocation))
+    return _of_document(upgraded(read_json(allocation)), os.fspath(allocation))
 
 
 class _Lenient(Record):

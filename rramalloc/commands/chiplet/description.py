@@ -12,6 +12,7 @@ from rramalloc.hardware.hardware import NonNegative as Cycles
 from rramalloc.hardware.hardware import Positive as Bandwidth
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, fault, from_list, parse
+from rramalloc.upgrade import upgraded
 
 T = TypeVar("T")
 SCHEDULE: Literal["rramalloc-chiplet-schedule/2"] = "rramalloc-chiplet-schedule/2"
@@ -272,7 +273,7 @@ def read_description(source: Description | str | os.PathLike[str]) -> tuple[Desc
     """
     if isinstance(source, Description):
         return source, "description"
-    document, where = read_json(source), os.fspath(source)
+    document, where = upgraded(read_json(source)), os.fspath(source)
     if isinstance(document, dict) and document.get("format") == SCHEDULE:
         document = document.get("description")
     return parse(DESCRIPTION, document, where), where

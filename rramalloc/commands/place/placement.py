@@ -18,6 +18,7 @@ from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import counted, rounded, share
+from rramalloc.upgrade import upgraded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,6 +224,6 @@ def read_placement(path: str | os.PathLike[str]) -> Placement:
     Raises FileError, SpecError (also for a file of another format).
     """
     where = os.fspath(path)
-    document = read_json(path, FILE_LIMIT_BYTES)
+    document = upgraded(read_json(path, FILE_LIMIT_BYTES))
     check_format(document, FORMAT, where, " as `rramalloc place` writes it")
     return parse(_PLACEMENT, document, where)

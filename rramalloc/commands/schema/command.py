@@ -18,7 +18,7 @@ def schema(
         typer.Argument(
             metavar="NAME",
             autocompletion=complete.schemas,
-            help="network, hardware, allocation, copies, simulation, inspection, pareto, ...",
+            help="network, hardware, allocation, bare-allocation, simulation, inspection, pareto, ...",
         ),
     ],
 ) -> None:

@@ -53,6 +53,7 @@ from rramalloc.result import Result, frame_of
 from rramalloc.search.cores import cores
 from rramalloc.store import Store
 from rramalloc.units import counted
+from rramalloc.upgrade import upgraded, upgraded_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,7 +323,7 @@ def _reading(folder: str) -> Iterator[Store]:
 def _saved(store: Store) -> tuple[SweepDocument, float | None]:
     """Return the sweep's document, and the rate of the call that is running or was stopped."""
     for document, points_per_s in store.query("SELECT document, points_per_s FROM sweep"):
-        return parse(_DOCUMENT, parse_json(document, store.path), store.path), points_per_s
+        return parse(_DOCUMENT, upgraded(parse_json(document, store.path)), store.path), points_per_s
     raise FileError(store.path, "holds no sweep yet: start it with this folder first")
 
 
@@ -335,7 +336,7 @@ def _counts(store: Store) -> tuple[int, int]:
 
 def _rows(store: Store) -> Iterator[SweepRow]:
     for (text,) in store.query("SELECT row FROM points JOIN rows USING (key) ORDER BY number"):
-        yield parse(_ROW, parse_json(text, store.path), store.path)
+        yield parse(_ROW, upgraded_row(parse_json(text, store.path)), store.path)
 
 
 def _keep_rate(store: Store, points_per_s: float | None) -> None:

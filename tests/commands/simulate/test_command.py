@@ -57,7 +57,7 @@ FORMAT = "rramalloc-allocation/2"
         {"copies": []},
         {"copies": {}, "more": 1},
         {"layers": []},
-        {"format": "rramalloc-allocation/2", "layers": []},
+        {"format": "rramalloc-allocation/3", "layers": []},
         {"format": FORMAT, "layers": [{"name": "conv1", "copies": 1}] * 2},
     ],
 )
