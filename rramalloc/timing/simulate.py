@@ -126,7 +126,7 @@ def makespan_of(graph: StageGraph, copies: Copies) -> int:
 
 
 def checked(graph: StageGraph, copies: Sequence[int] | Copies, where: str | None = None) -> Copies:
-    """Return a copies as int64, each value checked to be a whole number in 1 ... windows of its stage.
+    """Return the copies as int64, each value checked to be a whole number in 1 ... windows of its stage.
 
     where: the file it was read from by name, None for values given in order. Raises SpecError.
     """
