@@ -1,25 +1,20 @@
 """Own clocks against common steps: gaps of `auto`, and what a simulation costs.
 
-python results/clocks.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--fresh] [--page]
-
-Runs what results/clocks.csv lacks and appends it there, then writes results/clocks.md. A case is a network on
-square arrays with a budget; with own clocks every stage has a period drawn from 1 ... 16 ticks, the same in
-every run. Both searches have the default work, seed 0 and one core.
+A case is a network on square arrays with a budget; with own clocks every stage has a period drawn from 1 to
+16 ticks, the same in every run. Both searches have the default work, seed 0 and one core.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 
 import numpy as np
-from measured import RESULTS
-from pages import by_budget
-from rows import read, write
+from pages import SEARCHED, Study, by_budget, markdown
 from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 
 from rramalloc.allocation.case import Case
@@ -34,9 +29,7 @@ from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import BatchTicks
 
 LONGEST = 16
-GAP_GOAL, COST_GOAL = 1.5, 1.3
 RUNS = 200
-CSV, PAGE = RESULTS / "clocks.csv", RESULTS / "clocks.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +74,7 @@ class Periods:
         return BatchTicks((self.ticks[stage],), 0.0)
 
 
-def run(network: str, crossbar: int, factor: float) -> Row:
+def run(network: str, crossbar: int, factor: float) -> list[Row]:
     """Search with and without own clocks, and time simulations of the answer of the first."""
     hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
     problem = Case(load(network), hardware).problem(2**30)
@@ -93,13 +86,14 @@ def run(network: str, crossbar: int, factor: float) -> Row:
     own = replace(problem, graph=problem.graph.timed(periods))
     begun = time.process_time()
     clocked = auto.solve(own, Work(cores=1), 0)
-    return Row(
+    row = Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         steps=makespan_of(problem.graph, plain.choice.copies), steps_bound=plain.lower_bound,
         steps_s=round(steps_s, 2), ticks=makespan_of(own.graph, clocked.choice.copies),
         ticks_bound=clocked.lower_bound, ticks_s=round(time.process_time() - begun, 2),
         cost=round(cost(problem, plain.choice.copies, np.array(periods.ticks, dtype=np.int64)), 3),
     )  # fmt: skip
+    return [row]
 
 
 def cost(problem: Problem, copies: np.ndarray, ticks: np.ndarray) -> float:
@@ -118,72 +112,62 @@ def cost(problem: Problem, copies: np.ndarray, ticks: np.ndarray) -> float:
     return min(spent["ticks"]) / min(spent[None])
 
 
-def page(rows: list[Row]) -> str:
-    about = (
+def answer(rows: Sequence[Row]) -> str:
+    """Return the gaps with and without own clocks."""
+    own, plain = ([getattr(row, name) for row in rows] for name in ("ticks_gap", "steps_gap"))
+    return (
+        f"With own clocks the gap is **{statistics.median(own):.1%} in the median** ({max(own):.1%} at "
+        f"most), with common "
+        f"steps {statistics.median(plain):.1%} ({max(plain):.1%})."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield gaps of kinds of networks, the cost of ticks, and every case."""
+    yield (
         f"{len(rows)} cases: networks on square arrays, budgets as multiples of the minimum. `auto` with "
         f"common steps, and with own clocks whose periods are drawn from 1 ... {LONGEST} ticks for every "
         "stage; default work, seed 0, one core. Gap: distance of the makespan from its lower bound."
     )
-    lines = [
-        "# Own clocks: gaps and cost",
-        "",
-        "Made by `python results/clocks.py`.",
-        "",
-        about,
-        "",
-        "| networks | cases | gap, steps: median | mean | gap, own clocks: median | mean | largest |",
-        "|---|---|---|---|---|---|---|",
+    yield ""
+    table = [
+        ["networks", "cases", "gap, steps: median", "mean", "gap, own clocks: median", "mean", "largest"]
     ]
     for name, chosen in (
         ("chains", [row for row in rows if row.network in CHAINS]),
         ("others", [row for row in rows if row.network not in CHAINS]),
         ("all", rows),
     ):
-        if not chosen:
-            continue
-        plain, own = [row.steps_gap for row in chosen], [row.ticks_gap for row in chosen]
-        cells = [name, str(len(chosen))]
-        cells += [f"{value:.1%}" for value in (statistics.median(plain), statistics.mean(plain))]
-        cells += [f"{value:.1%}" for value in (statistics.median(own), statistics.mean(own), max(own))]
-        lines.append("| " + " | ".join(cells) + " |")
+        plain = [row.steps_gap for row in chosen] or [0.0]
+        own = [row.ticks_gap for row in chosen] or [0.0]
+        cells = [
+            statistics.median(plain),
+            statistics.mean(plain),
+            statistics.median(own),
+            statistics.mean(own),
+        ]
+        table.append([name, str(len(chosen)), *(f"{value:.1%}" for value in (*cells, max(own)))])
+    yield from markdown(table)
     costs = [row.cost for row in rows]
     times = [row.ticks_s / max(row.steps_s, 0.01) for row in rows]
-    within = sum(row.ticks_gap <= GAP_GOAL * row.steps_gap + 1e-9 for row in rows)
-    gaps = f"at most {GAP_GOAL:g} times that with steps (goal): {within} of {len(rows)} cases"
-    longer = f"{statistics.median(costs):.2f} times as long in the median, {max(costs):.2f} at most"
-    search = f"{statistics.median(times):.2f} times that with steps in the median"
-    lines += [
-        "",
-        f"- gap with own clocks {gaps}",
-        f"- a simulation of the same allocation takes {longer} (goal {COST_GOAL:g})",
-        f"- processor time of a search with the default work: {search}",
-        "",
-        "Ticks and gap with own clocks by network, lines of an array, and budget; all else: `clocks.csv`.",
-        "",
-    ]
-    lines += by_budget({row.case: f"{row.ticks} ({row.ticks_gap:.1%})" for row in rows})
-    return "\n".join(lines).rstrip() + "\n"
+    yield (
+        f"A simulation of the same allocation in ticks takes {statistics.median(costs):.2f} times as long "
+        f"as in steps in "
+        f"the median, {max(costs):.2f} at most; a search {statistics.median(times):.2f} times in the median."
+    )
+    yield ""
+    yield "Ticks and gap with own clocks by network, lines of an array, and budget; all else: `clocks.csv`."
+    yield ""
+    yield from by_budget({row.case: f"{row.ticks} ({row.ticks_gap:.1%})" for row in rows})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--crossbars", nargs="+", type=int, default=CROSSBARS)
-    parser.add_argument("--factors", nargs="+", type=float, default=FACTORS)
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    asked = parser.parse_args()
-    rows = {row.case: row for row in ([] if asked.fresh else read(CSV, Row))}
-    for case in product(asked.networks, asked.crossbars, asked.factors):
-        if case not in rows and not asked.page:
-            rows[case] = run(*case)
-            print(rows[case], flush=True)
-            write(CSV, rows.values(), Row)
-    order = {case: place for place, case in enumerate(product(NETWORKS, CROSSBARS, FACTORS))}
-    ordered = sorted(rows.values(), key=lambda row: order.get(row.case, len(order)))
-    write(CSV, ordered, Row)
-    PAGE.write_text(page(ordered))
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Own clocks: gaps and cost",
+    question="Are allocations as close to their bound when stages have clocks of their own?",
+    row=Row,
+    cases=list(product(NETWORKS, CROSSBARS, FACTORS)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+)

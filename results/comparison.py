@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pages
-from measured import RESULTS
+from pages import RESULTS
 
 import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Marks, Panel, row_height

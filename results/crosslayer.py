@@ -1,22 +1,18 @@
 """Layers that run at the same time against layers that run one after the other, with a few arrays to spare.
 
-python results/crosslayer.py [--networks N ...] [--fresh] [--page]
-
 The networks, arrays and budgets are those of CLSA-CIM (Pelke et al., DATE 2024, arXiv 2401.07671), which
-copies layers and lets them overlap. Runs what results/crosslayer.csv lacks and appends it there, then writes
-results/crosslayer.md. All numbers are simulated: they are the same on every machine.
+copies layers and lets them overlap. All numbers are simulated: they are the same on every machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
-from measured import RESULTS
-from pages import markdown
-from rows import append, read
+from pages import SEARCHED, Study, markdown
 
 import rramalloc
 
@@ -24,7 +20,6 @@ NETWORKS = ("tiny_yolov3", "tiny_yolov4", "vgg16", "vgg19", "resnet50", "resnet1
 SPARE = (16, 32)  # arrays beyond the fewest, two of the budgets of CLSA-CIM
 CROSSBAR = "256x256"
 PUBLISHED = 29.2  # "up to", over layer by layer with one copy, in the abstract of CLSA-CIM
-CSV, PAGE = RESULTS / "crosslayer.csv", RESULTS / "crosslayer.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +62,8 @@ class Row:
         return self.serial / self.modes
 
 
-def run(network: str, spare: int) -> Row:
+def run(network: str, spare: int) -> list[Row]:
+    """Time the ways to use a few spare arrays."""
     minimum = rramalloc.inspect(network, crossbar=CROSSBAR).minimum
     arrays = minimum + spare
 
@@ -76,12 +72,13 @@ def run(network: str, spare: int) -> Row:
 
     once = found(method="none")
     copies, modes = found(), found(mapping="sdk")
-    return Row(
+    row = Row(
         network=network, minimum=minimum, arrays=arrays, serial=batches(once),
         copied=batches(found(method="sequential")), divided=batches(found(method="cim-mlc")),
         overlapped=once.makespan, copies=copies.makespan, copies_bound=round(copies.lower_bound),
         modes=modes.makespan, modes_bound=round(modes.lower_bound),
     )  # fmt: skip
+    return [row]
 
 
 def batches(allocation: rramalloc.Allocation) -> int:
@@ -94,10 +91,6 @@ def with_gap(value: int, bound: int) -> str:
 
 
 INTRODUCTION = f"""\
-# Layers at the same time against layers in turn
-
-Made by `python results/crosslayer.py`; the numbers are simulated, the same on every machine.
-
 CLSA-CIM (Pelke et al., DATE 2024, arXiv 2401.07671) copies layers into a few spare arrays of 256 x 256 and
 lets layers overlap; it reports up to {PUBLISHED} times the speed of layers that run in turn with one copy.
 Here are its networks, with the fewest arrays that hold them (one cell a weight, classifiers on the host) and
@@ -112,9 +105,24 @@ computed, and digital operators take no time: the ratios are of the same quantit
 """
 
 
-def page(rows: list[Row]) -> str:
-    """The page, from the rows."""
-    rows = sorted(rows, key=lambda row: (NETWORKS.index(row.network), row.arrays))
+def answer(rows: Sequence[Row]) -> str:
+    """Return how much faster copies and modes are than layers in turn."""
+    gains, modes_gains = [row.gain for row in rows], [row.modes_gain for row in rows]
+    proven = sum(row.copies_bound >= row.copies for row in rows)
+    gap = statistics.median(1 - row.modes_bound / row.modes for row in rows)
+    return (
+        f"With the best copies **{statistics.median(gains):.1f} times as fast in the median** "
+        f"({min(gains):.1f} to "
+        f"{max(gains):.1f}) as layers in turn with one copy, {proven} of {len(rows)} cases proven optimal; "
+        f"with the "
+        f"best modes {statistics.median(modes_gains):.1f} times ({min(modes_gains):.1f} to "
+        f"{max(modes_gains):.1f}), "
+        f"{gap:.1%} from the bound in the median."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is compared, and the table."""
     table = [
         ["network", "arrays", "in turn, one", "best copies", "CIM-MLC", "overlapped, one", "best copies",
          "x one", "x best", "best modes", "x one"],
@@ -128,36 +136,19 @@ def page(rows: list[Row]) -> str:
         ]
         for row in rows
     ]  # fmt: skip
-    proven = sum(row.copies_bound >= row.copies for row in rows)
-    gains, modes_gains = [row.gain for row in rows], [row.modes_gain for row in rows]
-    gap = statistics.median(1 - row.modes_bound / row.modes for row in rows)
-    summary = (
-        f"Best copies: {min(gains):.1f} to {max(gains):.1f} times the speed of one copy in turn, "
-        f"{statistics.median(gains):.1f} in the median; {proven} of {len(rows)} are proven optimal. Best "
-        f"modes: {min(modes_gains):.1f} to {max(modes_gains):.1f} times, "
-        f"{statistics.median(modes_gains):.1f} in the median, {gap:.1%} from the bound in the median."
-    )
-    return "\n".join([INTRODUCTION, summary, "", *markdown(table)]).rstrip() + "\n"
+    yield from (INTRODUCTION, *markdown(table))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="+", default=NETWORKS, choices=NETWORKS)
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    chosen = parser.parse_args()
-    if chosen.fresh:
-        CSV.unlink(missing_ok=True)
-    rows: list[Row] = read(CSV, Row)
-    done = {(row.network, row.spare) for row in rows}
-    for case in [] if chosen.page else [(name, spare) for name in chosen.networks for spare in SPARE]:
-        if case not in done:
-            row = run(*case)
-            append(CSV, row)
-            rows.append(row)
-            print(row, flush=True)
-    PAGE.write_text(page(rows), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Layers at the same time against layers in turn",
+    question=(
+        "How much faster is a network whose layers overlap than one whose layers run in turn, with few "
+        "arrays?"
+    ),
+    row=Row,
+    cases=list(product(NETWORKS, SPARE)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+)

@@ -1,7 +1,4 @@
-"""Speed and memory of `evaluate` with 100 tasks and more than 100,000 strategies, on one core.
-
-Writes results/evaluate.md:  python results/evaluate.py
-"""
+"""Speed and memory of `evaluate` with 100 tasks and more than 100,000 strategies, on one core."""
 
 from __future__ import annotations
 
@@ -11,9 +8,13 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from measured import in_own_process, peak_mb
+from pages import Study, markdown
 
 TASKS, COMPUTE, STORAGE = 100, 8, 4
 LIMIT_S = 600.0
@@ -68,8 +69,20 @@ def network() -> dict[str, object]:
     return {"format": "rramalloc-network/1", "name": "chain", "nodes": nodes}
 
 
-def run_one(case: dict[str, object]) -> None:
-    """Run the command in this process; print its seconds, its peak memory and what it wrote."""
+@dataclass(frozen=True)
+class Row:
+    """A case: strategies judged, columns of the table that differ, and what that took."""
+
+    what: str
+    judged: int
+    columns: int
+    seconds: float
+    written_mb: float
+    peak_mb: float
+
+
+def run_one(what: str) -> dict[str, Any]:
+    """Run the command in this process; return its seconds, its peak memory and what it wrote."""
     from rramalloc.cli.main import main
 
     with contextlib.suppress(AttributeError):
@@ -80,7 +93,7 @@ def run_one(case: dict[str, object]) -> None:
         Path("chip.toml").write_text(HARDWARE, encoding="utf-8")
         sys.argv = ["rramalloc", "evaluate", "network.json", "--hardware", "chip.toml", "--quiet"]
         sys.argv += ["--enumerate", f"{COMPUTE},{STORAGE}", "-o", "evaluation.json"]
-        sys.argv += ["--format", "csv", *CASES[str(case["name"])]]
+        sys.argv += ["--format", "csv", *CASES[what]]
         begun = time.perf_counter()
         try:
             main()
@@ -92,43 +105,53 @@ def run_one(case: dict[str, object]) -> None:
         document = json.loads(Path("evaluation.json").read_text(encoding="utf-8"))
         classes = document["enumerated"]["classes"]
         judged = sum(each["ways"] for each in classes)
-    print(
-        json.dumps(
-            {
-                "judged": judged,
-                "columns": len(classes),
-                "seconds": seconds,
-                "peak_mb": peak_mb(),
-                "written_mb": written,
-            }
-        )
+    return {
+        "judged": judged,
+        "columns": len(classes),
+        "seconds": seconds,
+        "written_mb": written,
+        "peak_mb": peak_mb(),
+    }
+
+
+def run(what: str) -> list[Row]:
+    """Run a case in a process of its own."""
+    return [Row(what, **in_own_process(run_one, {"what": what}, LIMIT_S))]
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Return the time of the evaluation alone."""
+    first = rows[0]
+    return (
+        f"{first.judged:,} strategies take **{first.seconds:.1f} s and {first.peak_mb:.0f} MB** on one core."
     )
 
 
-def main() -> None:
-    """Run every case in a process of its own."""
-    lines = [
-        "# Strategies side by side",
-        "",
-        f"`evaluate --enumerate {COMPUTE},{STORAGE}` of {TASKS} tasks on a chip on which every pair of units",
-        "has bandwidths of its own, on one core; regenerate with `python results/evaluate.py`. Goal: 100,000",
-        "strategies in under 10 s and under 2 GB. Each is timed for every task; those of equal times",
-        "are one column.",
-        "",
-        "| what | strategies judged | columns that differ | seconds | peak memory, MB | written, MB |",
-        "|---|---|---|---|---|---|",
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is run, and the table."""
+    yield (
+        f"`evaluate --enumerate {COMPUTE},{STORAGE}` of {TASKS} tasks on a chip on which every pair of "
+        f"units has "
+        "bandwidths of its own. Each strategy is timed for every task; those of equal times are one column."
+    )
+    yield ""
+    table = [
+        ["what", "strategies judged", "columns that differ", "seconds", "peak memory, MB", "written, MB"]
     ]
-    for name in CASES:
-        found = in_own_process(__file__, {"name": name}, LIMIT_S)
-        judged, columns = f"{found['judged']:,}", f"{found['columns']:,}"
-        numbers = (f"{found[what]:.0f}" for what in ("peak_mb", "written_mb"))
-        cells = (name, judged, columns, f"{found['seconds']:.1f}", *numbers)
-        lines.append(f"| {' | '.join(cells)} |")
-    Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for row in rows:
+        counts = [f"{row.judged:,}", f"{row.columns:,}", f"{row.seconds:.1f}"]
+        table.append([row.what, *counts, f"{row.peak_mb:.0f}", f"{row.written_mb:.0f}"])
+    yield from markdown(table)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        run_one(json.loads(sys.argv[2]))
-    else:
-        main()
+STUDY = Study(
+    title="Strategies side by side",
+    question="How long does it take to judge every strategy of a chip that runs layer after layer?",
+    row=Row,
+    cases=[(what,) for what in CASES],
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=("commands/evaluate",),
+    alone=True,
+)

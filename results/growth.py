@@ -1,20 +1,16 @@
-"""How the search grows with the network: generated networks of 10 to 10,000 stages, 1,000 arrays for each.
-
-Writes results/growth.md and results/growth.svg:  python results/growth.py [--stages 10 ...]
-Needs the extra `bench`.
-"""
+"""How the search grows with the network: generated networks of 10 to 10,000 stages, 1,000 arrays for each."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import pages
-from measured import RESULTS, in_own_process, peak_mb
+from measured import in_own_process, peak_mb
+from pages import SEARCHED, Study, markdown, seconds_text
 
 from rramalloc.chart import BLUE, RED, Axis, Chart, Key, Marks, Panel
 
@@ -29,10 +25,8 @@ SERIES = {
     "chain": Key("chain", BLUE, "circle"),
     "residual": Key("residual", RED, "diamond"),
 }
-ANSWER_S, ANSWER_MB, LARGEST_S = 10.0, 1024.0, 60.0
-"""Goals: time and memory with 1,000 stages, time with 10,000."""
 PROCESS_LIMIT_S = 1800.0
-PAGE, FIGURE = RESULTS / "growth.md", RESULTS / "growth.svg"
+FIGURE = "growth.svg"
 Nodes = list[dict[str, Any]]
 
 
@@ -124,20 +118,21 @@ def measure(kind: str, stages: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(rows: list[Row]) -> None:
-    """Time and memory against stages, and the goals."""
+def run(kind: str, stages: int) -> list[Row]:
+    """Run a case in a process of its own."""
+    case = {"kind": kind, "stages": stages}
+    return [Row(**case, **in_own_process(measure, case, PROCESS_LIMIT_S))]  # type: ignore[arg-type]
+
+
+def figures(rows: Sequence[Row]) -> Mapping[str, Chart]:
+    """Draw time and memory against stages."""
     stages = Axis(
         "stages", min(row.stages for row in rows) / 1.2, max(row.stages for row in rows) * 1.2, "log"
     )
-    goal = Key("goal, at most", "#000000", "triangle-down")
     first = {kind: Key(f"{kind}, first answer", key.colour, key.shape) for kind, key in SERIES.items()}
     panels = []
-    drawn: tuple[tuple[str, tuple[str, ...], dict[str, list[float]]], ...] = (
-        ("seconds", ("seconds", "first_s"), {"stages": [1000, 10000], "value": [ANSWER_S, LARGEST_S]}),
-        ("peak memory [MB]", ("peak_mb",), {"stages": [1000], "value": [ANSWER_MB]}),
-    )
-    for what, fields, goals_at in drawn:
-        layers = []
+    for what, fields in (("seconds", ("seconds", "first_s")), ("peak memory [MB]", ("peak_mb",))):
+        layers: list[Marks] = []
         for kind, key in SERIES.items():
             part = [row for row in rows if row.kind == kind]
             for field in fields:
@@ -151,28 +146,11 @@ def draw(rows: list[Row]) -> None:
                 points = {"type": "point", "filled": not early, "size": 45, "opacity": 1}
                 at = {"x": "stages", "y": "value"}
                 layers += [Marks(line, data, at, shown), Marks(points, data, at | {"shape": {}}, shown)]
-        layers.append(
-            Marks({"type": "point", "size": 90}, goals_at, {"x": "stages", "y": "value", "shape": {}}, goal)
-        )
         values = [value for layer in layers for value in layer.data["value"]]
         panels.append(
             Panel(stages, Axis(what, min(values) / 1.5, max(values) * 1.5, "log"), 200, tuple(layers))
         )
-    Chart("Growth", tuple(panels), "Seconds and memory against stages.").save(FIGURE)
-
-
-def goals(rows: list[Row]) -> list[list[str]]:
-    """What, measured, goal."""
-    lines = [["what", "measured", "goal"]]
-    for row in rows:
-        if row.stages == 1000:
-            what, answer = f"{row.kind}, 1,000 stages, 10^6 arrays", f"with the bound {row.lower_bound}"
-            lines.append([f"{what}: answer {answer}", f"{row.seconds:.1f} s", f"at most {ANSWER_S:.0f} s"])
-            lines.append([f"{what}: peak memory", f"{row.peak_mb:.0f} MB", f"at most {ANSWER_MB:.0f} MB"])
-        if row.stages == 10000:
-            what = f"{row.kind}, 10,000 stages, 10^7 arrays: answer"
-            lines.append([what, f"{row.seconds:.1f} s", f"at most {LARGEST_S:.0f} s"])
-    return lines
+    return {FIGURE: Chart("Growth", tuple(panels), "Seconds and memory against stages.")}
 
 
 NOTES = f"""\
@@ -184,50 +162,42 @@ times of the search; first s: to the first answer; s: to the end, where the answ
 memory of the whole process."""
 
 
-def write_page(rows: list[Row]) -> None:
-    """Write results/growth.md and its figure."""
+def answer(rows: Sequence[Row]) -> str:
+    """Return the time of the largest network."""
+    largest = max(rows, key=lambda row: (row.stages, row.seconds))
+    return (
+        f"A network of {largest.stages:,} stages takes **{largest.seconds:.0f} s and {largest.peak_mb:.0f} "
+        f"MB** with a "
+        f"gap of {largest.gap:.0%}, its first answer {seconds_text(largest.first_s)} s."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is generated, the figure and the table."""
+    yield from (NOTES, "", f"![seconds and memory against stages]({FIGURE})", "")
     table = [
         ["network", "stages", "arrays", "x min", "makespan", "bound", "gap", "build s", "first s", "s", "MB"]
     ]
     for row in rows:
-        times = [pages.seconds_text(value) for value in (row.read_s, row.first_s, row.seconds)]
+        times = [seconds_text(value) for value in (row.read_s, row.first_s, row.seconds)]
         table.append(
             [
                 row.kind, str(row.stages), str(row.arrays), f"{row.arrays / row.minimum:.1f}",
                 str(row.makespan), str(row.lower_bound), f"{row.gap:.1%}", *times, f"{row.peak_mb:.0f}",
             ]
         )  # fmt: skip
-    lines = ["# Growth", "", NOTES, "", "Regenerate with `python results/growth.py`.", ""]
-    lines += [*pages.markdown(goals(rows)), f"![seconds and memory against stages]({FIGURE.name})", ""]
-    lines += pages.markdown(table)
-    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    draw(rows)
+    yield from markdown(table)
 
 
-def main() -> None:
-    """Measure and write the page."""
-    parser = argparse.ArgumentParser(description="Measure the growth and write results/growth.*")
-    parser.add_argument("--stages", nargs="+", type=int, default=STAGES)
-    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.one is not None:
-        print(json.dumps(measure(**chosen.one)))
-        return
-    rows = []
-    smallest = {"kind": "chain", "stages": min(chosen.stages)}
-    in_own_process(__file__, smallest, PROCESS_LIMIT_S)  # compiles what changed, which takes memory
-    for kind in SERIES:
-        for stages in chosen.stages:
-            case = {"kind": kind, "stages": stages}
-            row = Row(**case, **in_own_process(__file__, case, PROCESS_LIMIT_S))
-            rows.append(row)
-            print(
-                f"{kind} {stages}: {row.makespan} >= {row.lower_bound}, first {row.first_s:.2f} s, "
-                f"end {row.seconds:.2f} s, {row.peak_mb:.0f} MB",
-                flush=True,
-            )
-    write_page(rows)
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Growth",
+    question="How do time, memory and gap grow with the size of the network?",
+    row=Row,
+    cases=list(product(SERIES, STAGES)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+    figures=figures,
+    alone=True,
+)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measured import RESULTS
+from pages import RESULTS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -1,29 +1,22 @@
 """One kind of arrays against several on the same area.
 
-python results/kinds.py [--page]
-
-Every network gets twice the area that it needs at least in arrays of 128 x 128. Runs what results/kinds.csv
-lacks and appends it there, then writes results/kinds.md; --page: writes the page alone. Makespans and bounds
-are counted, so they are the same on every machine.
+Every network gets twice the area that it needs at least in arrays of 128 x 128. Makespans and bounds are
+counted, so they are the same on every machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from measured import RESULTS
-from pages import markdown
-from rows import append, read
+from pages import SEARCHED, Case, Study, markdown
 
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
 
-CSV, PAGE = RESULTS / "kinds.csv", RESULTS / "kinds.md"
 NETWORKS = ("resnet18", "vgg16", "mobilenet_v1")
 SIZES = (64, 128, 256, 512)
 WORK = 200  # units of search, 10 s of a reference core at most
@@ -92,8 +85,10 @@ def cells_of(network: str) -> dict[str, float]:
     return {row.name: row.utilisation * row.arrays_per_copy * 64 * 64 for row in inspected.layers}
 
 
-def run(network: str, sizes: tuple[int, ...], area: float) -> Row:
-    """Answer one question."""
+def run(network: str, named: str) -> list[Row]:
+    """Answer one question. named: sizes of arrays, such as "64+256"."""
+    sizes = tuple(map(int, named.split("+")))
+    area = 2 * rramalloc.inspect(network, hardware=hardware((128,))).minimum * with_adcs_um2(128)
     machine = hardware(sizes)
     if len(sizes) == 1:
         most = int(area // with_adcs_um2(sizes[0]))
@@ -105,9 +100,9 @@ def run(network: str, sizes: tuple[int, ...], area: float) -> Row:
         used = {name: of_kind.used for name, of_kind in (found.arrays.by_kind or {}).items()}
     filled, cells = cells_of(network), sum(int(name[1:]) ** 2 * count for name, count in used.items())
     stored = sum(filled[layer.name] * layer.copies for layer in found.layers if layer.name in filled)
-    return Row(
+    row = Row(
         network,
-        "+".join(map(str, sizes)),
+        named,
         area,
         found.makespan,
         int(found.lower_bound),
@@ -115,52 +110,40 @@ def run(network: str, sizes: tuple[int, ...], area: float) -> Row:
         " ".join(f"{name[1:]}:{count}" for name, count in used.items() if count),
         round(stored / cells, 4),
     )
+    return [row]
 
 
-def questions() -> Iterator[tuple[str, tuple[int, ...]]]:
+def questions() -> Iterator[Case]:
     """All questions: each size, all pairs, and all four."""
     for network in NETWORKS:
-        yield from ((network, sizes) for count in (1, 2, 4) for sizes in combinations(SIZES, count))
+        for count in (1, 2, 4):
+            yield from ((network, "+".join(map(str, sizes))) for sizes in combinations(SIZES, count))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--page", action="store_true")
-    rows: list[Row] = read(CSV, Row)
-    if not parser.parse_args().page:
-        for network, sizes in questions():
-            if any((row.network, row.sizes) == (network, "+".join(map(str, sizes))) for row in rows):
-                continue
-            least = rramalloc.inspect(network, hardware=hardware((128,))).minimum
-            rows.append(run(network, sizes, 2 * least * with_adcs_um2(128)))
-            append(CSV, rows[-1])
-            print(rows[-1], flush=True)
-    PAGE.write_text("\n".join(page(rows)), encoding="utf-8")
-
-
-def page(rows: list[Row]) -> Iterator[str]:
-    """The page: what was asked, the answer, the tables."""
+def answer(rows: Sequence[Row]) -> str:
+    """Return what all sizes gain over the best single one."""
     gaps = [row.gap for row in rows if "+" in row.sizes]
-    by = {(row.network, row.sizes): row for row in rows}
-    behind, ahead = [], []
-    for row in rows:
-        parts = row.sizes.split("+")
-        if len(parts) == 2:
-            better = min(by[row.network, part].makespan for part in parts)
-            behind += [row] if row.makespan > better else []
-        if len(parts) > 2:
-            best = min(by[row.network, part].makespan for part in parts)
-            ahead.append((row.network, best / row.makespan))
-    gains = ", ".join(f"{network} {ratio:.2f}" for network, ratio in ahead)
-    pairs = sum(row.sizes.count("+") == 1 for row in rows)
+    gains = [(row.network, best_part(rows, row) / row.makespan) for row in rows if row.sizes.count("+") > 1]
+    each = ", ".join(f"{network} {ratio:.2f}" for network, ratio in gains) or "not measured"
+    return (
+        f"All four sizes are **as fast as the best single one, times: {each}**. Gaps with several kinds: "
+        f"median {statistics.median(gaps or [0.0]):.1%}, largest {max(gaps, default=0.0):.1%}."
+    )
+
+
+def best_part(rows: Sequence[Row], row: Row) -> int:
+    """Return the makespan of the best single size of a row of several sizes."""
+    parts = row.sizes.split("+")
+    return min(other.makespan for other in rows if other.network == row.network and other.sizes in parts)
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is assumed, and a table for each network."""
+    pairs = [row for row in rows if row.sizes.count("+") == 1]
+    behind = [row for row in pairs if row.makespan > best_part(rows, row)]
     yield from (
-        "# Kinds of arrays",
-        "",
-        "Is a chip with arrays of several sizes faster than one with a single size on the same area? Each",
-        "network has twice the area that it needs at least in arrays of 128 x 128. Times as fast with all",
-        f"four sizes as with the best single one: {gains}. A pair is behind the better of its sizes in",
-        f"{len(behind)} of {pairs} cases. Gaps with several kinds: median {statistics.median(gaps):.1%},",
-        f"largest {max(gaps):.1%}.",
+        "Each network has twice the area that it needs at least in arrays of 128 x 128. A pair is behind the",
+        f"better of its sizes in {len(behind)} of {len(pairs)} cases.",
         "",
         "Areas follow ISAAC's table I (ISCA 2016): the cells of an array of 128 x 128 take 25 um2, what",
         "serves its lines 415 um2, an ADC 1,200 um2. *Rule of this page*: cells grow with the square of the",
@@ -193,11 +176,17 @@ def page(rows: list[Row]) -> Iterator[str]:
         "Published claims, not measured here: AutoHet (heterogeneous crossbars by reinforcement learning)",
         "and Big-Little report 2 to 3 times the utilisation of one size, without a bound. Utilisation is the",
         "part of the cells of the arrays in use that hold weights.",
-        "",
-        f"`python results/kinds.py`: {WORK} units of work a question, at most 10 s of a reference core.",
-        "",
+        f"{WORK} units of work a question, at most 10 s of a reference core.",
     )
 
 
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Kinds of arrays",
+    question="Is a chip with arrays of several sizes faster than one with a single size on the same area?",
+    row=Row,
+    cases=list(questions()),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+)

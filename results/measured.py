@@ -1,35 +1,43 @@
 """A run of a benchmark in a process of its own, so that its time and memory are its own.
 
-The script starts itself again with `--one CASE`; that process prints its result as one line of JSON.
+`python results/measured.py SCRIPT FUNCTION CASE` calls FUNCTION of results/SCRIPT.py with the arguments of
+CASE, a JSON object, and prints what it returns as one line of JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent
 _SAMPLE_S = 0.1
 
 
 def in_own_process(
-    script: str, case: dict[str, Any], limit_s: float, *, has_solver: bool = False
+    function: Callable[..., Mapping[str, Any]],
+    case: Mapping[str, Any],
+    limit_s: float,
+    *,
+    has_solver: bool = False,
 ) -> dict[str, Any]:
-    """What `script --one CASE` printed; has_solver: it starts a solver whose memory is added to `peak_mb`.
+    """Return what a function of a script returns for a case, called in a process of its own.
 
+    has_solver: it starts a solver whose memory is added to `peak_mb`.
     Raises RuntimeError if the process fails, TimeoutError if it takes more than `limit_s`.
     """
-    command = [sys.executable, script, "--one", json.dumps(case)]
+    command = [sys.executable, __file__, function.__module__, function.__name__, json.dumps(case)]
     deadline, solver_mb = time.monotonic() + limit_s, 0.0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # as Ctrl-C: no run is left behind
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # as Ctrl-C: no run is left behind
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         while True:
             try:
@@ -65,3 +73,8 @@ def started_by_mb(process: int) -> float:
             with contextlib.suppress(psutil.Error):
                 total += child.memory_info().rss
     return total / 2**20
+
+
+if __name__ == "__main__":
+    script, name, given = sys.argv[1:]
+    print(json.dumps(getattr(importlib.import_module(script), name)(**json.loads(given))))

@@ -1,25 +1,15 @@
-"""Modes against copies: the makespan of `auto` with mapping sdk and im2col, and of baselines.
-
-python results/modes.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--fresh] [--page]
-
-Runs what results/modes.csv lacks and appends it there, then writes results/modes.md. Times are of one process
-with compiled code in its cache, from the problem to the candidate, on the machine at hand.
-"""
+"""Modes against copies: the makespan of `auto` with mapping sdk and im2col, and of baselines."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-from measured import RESULTS
-from pages import by_budget
-from rows import append, read
+from pages import SEARCHED, Study, by_budget, markdown
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
@@ -30,19 +20,15 @@ from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, repair
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
 
 CHAINS = ("alexnet", "vgg16")
 NETWORKS = (
     *CHAINS, "resnet18", "resnet50", "squeezenet", "inception_v1", "mobilenet_v2", "densenet121", "unet",
 )  # fmt: skip
-CROSSBARS, FACTORS = (128, 256, 512), (1.2, 2.0, 4.0, 16.0)
+CROSSBARS, FACTORS = (128, 256, 512), (1.2, 2.0, 16.0)
 """Lines of square arrays, and budgets as multiples of the minimum of im2col, rounded down."""
 BASELINES = ("sdk", "vw-sdk", "gain", "balance", "proportional")
-GOALS = {128: 1.2, 256: 1.6, 512: 2.3}
-"""Ratios im2col / sdk in the median."""
-CSV, PAGE = RESULTS / "modes.csv", RESULTS / "modes.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +67,18 @@ def problem_of(network: str, crossbar: int, factor: float) -> Problem:
 
 
 def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
-    begun = time.perf_counter()
+    """Return a result and the processor seconds that it took."""
+    begun = time.process_time()
     result = call()
-    return result, time.perf_counter() - begun
+    return result, time.process_time() - begun
 
 
-def run(network: str, crossbar: int, factor: float) -> Row:
+def run(network: str, crossbar: int, factor: float) -> list[Row]:
+    """Search with and without modes, and run the baselines."""
     problem = problem_of(network, crossbar, factor)
     without = replace(problem, storage=Storage.of_copies(problem.demand))
-    plain, plain_s = clocked(lambda: auto.solve(without, Work(), 0))
-    modes, modes_s = clocked(lambda: auto.solve(problem, Work(), 0))
+    plain, plain_s = clocked(lambda: auto.solve(without, Work(cores=1), 0))
+    modes, modes_s = clocked(lambda: auto.solve(problem, Work(cores=1), 0))
     reached = {}
     for name in BASELINES:
         if name in method_names():
@@ -98,7 +86,7 @@ def run(network: str, crossbar: int, factor: float) -> Row:
             copies = repair.fitting(problem, candidate.choice.copies, candidate.choice.modes)
             reached[name] = makespan_of(problem.in_blocks(candidate.choice.modes).graph, copies)
     best = min(reached, key=lambda name: reached[name])
-    return Row(
+    row = Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
         plain_s=round(plain_s, 2),
@@ -106,104 +94,70 @@ def run(network: str, crossbar: int, factor: float) -> Row:
         modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.work_s or 0.0, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip
+    return [row]
 
 
-def simulations_per_second() -> float:
-    """Exact simulations of VGG-16 with blocks on 4096 arrays of 128 x 128, one core, median of seven."""
-    hardware = load_hardware("plain")
-    problem = Case(load("vgg16"), hardware, MappingOptions(mapping="sdk")).problem(4096)
-    candidate = auto.solve(problem, Work(work=20), 0)
-    graph = problem.in_blocks(candidate.choice.modes).graph
-    shapes, copies = Shapes.of(graph.grids), candidate.choice.copies
-    starts, first = np.empty(2**20, dtype=np.int32), np.empty(len(copies) + 1, dtype=np.int64)
-    rates = []
-    for _ in range(7):
-        begun = time.perf_counter()
-        for _ in range(2000):
-            batch_starts(graph.flat_extents, shapes, None, copies, NEXT_STEP, starts, first)
-        rates.append(2000 / (time.perf_counter() - begun))
-    return statistics.median(rates)
+def answer(rows: Sequence[Row]) -> str:
+    """Return how much faster modes are."""
+    ratios = [
+        f"{statistics.median(own):.2f} on {crossbar} x {crossbar}"
+        for crossbar in CROSSBARS
+        if (own := [row.ratio for row in rows if row.crossbar == crossbar])
+    ]
+    gaps = [row.gap for row in rows]
+    return (
+        f"Modes are faster than copies alone, times in the median: **{', '.join(ratios)}**; their gap is "
+        f"{statistics.median(gaps):.1%} in the median, {max(gaps):.1%} at most."
+    )
 
 
-def page(rows: list[Row], rate: float, note: str) -> str:
-    """The page, from the rows; note: how the times were taken."""
-    order = {name: place for place, name in enumerate(NETWORKS)}
-    rows = sorted(rows, key=lambda row: (order[row.network], row.crossbar, row.factor))
-
-    def median(values: Iterable[float]) -> float:
-        return statistics.median(list(values))
-
-    lines = [
-        "# Modes: blocks and copies against copies alone", "",
-        "Made by `python results/modes.py`.", *(["", note] if note else []), "",
-        (
-            f"{len(rows)} cases: networks on square arrays, budgets as multiples of im2col's minimum. `auto` "
-            "with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0; "
-            f"the best of the baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower "
-            "bound over all modes."
-        ), "",
-        "| arrays | cases | im2col / sdk, median (goal) | least | most | gap, median | largest |",
-        "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table by size of the arrays, comparisons, and every case."""
+    yield (
+        f"{len(rows)} cases: networks on square arrays, budgets as multiples of im2col's minimum. `auto` "
+        "with mapping im2col (copies) and with mapping sdk (blocks and copies), default work, seed 0, one "
+        "core; "
+        f"the best of the baselines {', '.join(BASELINES)}. Gap: distance of the makespan from the lower "
+        "bound over all modes."
+    )
+    yield ""
+    table = [["arrays", "cases", "im2col / sdk, median", "least", "most", "gap, median", "largest"]]
     for crossbar in CROSSBARS:
         own = [row for row in rows if row.crossbar == crossbar]
         if own:
-            ratios = [row.ratio for row in own]
-            lines.append(
-                f"| {crossbar} x {crossbar} | {len(own)} | {median(ratios):.2f} ({GOALS[crossbar]}) | "
-                f"{min(ratios):.2f} | {max(ratios):.2f} | {median(row.gap for row in own):.1%} | "
-                f"{max(row.gap for row in own):.1%} |"
-            )
-    lines.append("")
+            ratios, gaps = [row.ratio for row in own], [row.gap for row in own]
+            ratio = [f"{value:.2f}" for value in (statistics.median(ratios), min(ratios), max(ratios))]
+            gap = [f"{value:.1%}" for value in (statistics.median(gaps), max(gaps))]
+            table.append([f"{crossbar} x {crossbar}", str(len(own)), *ratio, *gap])
+    yield from markdown(table)
     for words, own in (
         ("chains", [row for row in rows if row.network in CHAINS]),
         ("branching networks", [row for row in rows if row.network not in CHAINS]),
     ):
         if own:
-            lines.append(
-                f"- {words}: gap {median(row.gap for row in own):.1%} in the median, "
-                f"{max(row.gap for row in own):.1%} at most; "
-                f"time {median(row.modes_s for row in own):.1f} s in the median, "
-                f"{max(row.modes_s for row in own):.1f} s at most"
+            gaps, times = [row.gap for row in own], [row.modes_s for row in own]
+            yield (
+                f"- {words}: gap {statistics.median(gaps):.1%} in the median, {max(gaps):.1%} at most; "
+                f"time {statistics.median(times):.1f} s in the median, {max(times):.1f} s at most"
             )
-    slower = [row for row in rows if row.modes > row.plain]
-    beaten = [row for row in rows if row.baseline < row.modes]
-    lines += [
-        f"- slower than without modes: {len(slower)} cases; slower than a baseline: {len(beaten)} cases",
-        f"- {rate:,.0f} exact simulations of VGG-16 with its blocks on 4096 arrays a second, one core",
-        "",
-        "Steps with im2col, with sdk, and the gap, by network, lines of an array, and budget (`modes.csv`).",
-        "",
-    ]
-    cells = {
-        (row.network, row.crossbar, row.factor): f"{row.plain}, {row.modes} ({row.gap:.1%})" for row in rows
-    }
-    lines += by_budget(cells)
-    return "\n".join(lines).rstrip() + "\n"
+    slower = sum(row.modes > row.plain for row in rows)
+    beaten = sum(row.baseline < row.modes for row in rows)
+    yield f"- slower than without modes: {slower} cases; slower than a baseline: {beaten} cases"
+    yield ""
+    yield "Steps with im2col, with sdk, and the gap, by network, lines of an array, and budget (`modes.csv`)."
+    yield ""
+    yield from by_budget(
+        {(row.network, row.crossbar, row.factor): f"{row.plain}, {row.modes} ({row.gap:.1%})" for row in rows}
+    )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
-    parser.add_argument("--crossbars", nargs="+", type=int, default=list(CROSSBARS))
-    parser.add_argument("--factors", nargs="+", type=float, default=list(FACTORS))
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument("--note", default="", help="a sentence for the page, on how the times were taken")
-    chosen = parser.parse_args()
-    if chosen.fresh:
-        CSV.unlink(missing_ok=True)
-    rows: list[Row] = read(CSV, Row)
-    done = {(row.network, row.crossbar, row.factor) for row in rows}
-    cases = [] if chosen.page else product(chosen.networks, chosen.crossbars, chosen.factors)
-    for case in cases:
-        if case not in done:
-            row = run(*case)
-            append(CSV, row)
-            rows.append(row)
-            print(row, flush=True)
-    PAGE.write_text(page(rows, simulations_per_second(), chosen.note), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Modes: blocks and copies against copies alone",
+    question="How much faster are blocks of windows and copies than copies alone, on the same arrays?",
+    row=Row,
+    cases=list(product(NETWORKS, CROSSBARS, FACTORS)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+)

@@ -1,22 +1,21 @@
 """Networks larger than the chip: `optimize --reload` against plain ways to cut them.
 
-Writes results/reload.md:  python results/reload.py
-
 The networks are those of COMPASS (arXiv 2501.06780), with a fraction of the arrays that all layers need.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from statistics import median
+from typing import cast
 
-from measured import RESULTS
+from pages import SEARCHED, Study, markdown
 
 import rramalloc
 from rramalloc.choices import Mapping
-from rramalloc.commands.reload.plan import ReloadPlan
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.units import duration
 
@@ -24,7 +23,6 @@ NETWORKS = ("vgg16", "resnet18", "squeezenet")
 PARTS = ("x0.6", "x0.25")
 INPUTS = (1, 16, 256)
 MAPPINGS: tuple[Mapping, ...] = ("im2col", "sdk")
-PAGE = RESULTS / "reload.md"
 HARDWARE = Hardware.model_validate({
     "name": "reload",
     "source": "an example: 2-bit cells, 100 ns a read, 100 ns a wordline, 8 arrays written at once",
@@ -35,55 +33,80 @@ HARDWARE = Hardware.model_validate({
 })  # fmt: skip
 
 
-def row(network: str, part: str, inputs: int, mapping: Mapping) -> tuple[ReloadPlan, str]:
-    """One plan with the default work, and its line of the table, with its processor time."""
+@dataclass(frozen=True)
+class Row:
+    """One plan: its time of an input, gap and segments, and how many times as long plain cuts take."""
+
+    network: str
+    part: str
+    inputs: int
+    mapping: str
+    arrays: int
+    per_input_ns: float
+    segments: int
+    gap: float
+    greedy: float
+    layers: float
+    seconds: float
+
+
+def run(network: str, part: str, inputs: int, mapping: str) -> list[Row]:
+    """Plan with the default work, on processor time."""
     begun = time.process_time()
-    plan = rramalloc.optimize_reload(network, part, hardware=HARDWARE, inputs=inputs, mapping=mapping)
-    seconds = time.process_time() - begun
-    ratio = {other.cuts: f"{other.ratio:.2f}" for other in plan.other_cuts}
-    cells = (
-        network, f"{plan.arrays.budget} ({part})", inputs, mapping, duration(plan.per_input_ns),
-        len(plan.segments), f"{plan.gap:.1%}", ratio["greedy"], ratio["layers"], f"{seconds:.1f}",
-    )  # fmt: skip
-    return plan, f"| {' | '.join(map(str, cells))} |"
-
-
-def page(rows: Sequence[tuple[ReloadPlan, str]]) -> str:
-    plans = [plan for plan, _ in rows]
-    gaps = [plan.gap for plan in plans]
-    better = [min(other.ratio for other in plan.other_cuts) for plan in plans]
-    greedy = [other.ratio for plan in plans for other in plan.other_cuts if other.cuts == "greedy"]
-    proven, faster = sum(gap == 0 for gap in gaps), sum(ratio < 1 for ratio in better)
-    about = (
-        f"{len(rows)} cases: {HARDWARE.source}. Inputs run through a segment each time it is written. "
-        "Default work, seed 0. Time per input, its distance from the bound of all cuts, and how many times "
-        "as long plain cuts take: as many layers as fit (greedy), and each layer alone, with allocations "
-        "searched for in the same way."
+    plan = rramalloc.optimize_reload(
+        network, part, hardware=HARDWARE, inputs=inputs, mapping=cast("Mapping", mapping)
     )
-    lines = [
-        "# Networks larger than the chip",
+    seconds = round(time.process_time() - begun, 2)
+    ratio = {other.cuts: other.ratio for other in plan.other_cuts}
+    row = Row(
+        network, part, inputs, mapping, plan.arrays.budget or 0, plan.per_input_ns, len(plan.segments),
+        plan.gap, ratio["greedy"], ratio["layers"], seconds,
+    )  # fmt: skip
+    return [row]
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Return how far plans are from the bound and from plain cuts."""
+    gaps = [row.gap for row in rows]
+    better = [min(row.greedy, row.layers) for row in rows]
+    return (
+        f"Plans are **{median(gaps):.1%} from the bound of all cuts in the median**, {max(gaps):.1%} at "
+        f"most; the better "
+        f"of two plain cuts takes {median(better):.2f} times as long in the median, {max(better):.2f} at "
+        f"most."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is planned, and the table."""
+    greedy = [row.greedy for row in rows]
+    yield from (
+        f"{len(rows)} cases: {HARDWARE.source}. Inputs run through a segment each time it is written.",
+        "Default work, seed 0. Time per input, its distance from the bound of all cuts, and how many times",
+        "as long plain cuts take: as many layers as fit (greedy), and each layer alone, with allocations",
+        "searched for in the same way.",
         "",
-        "Made by `python results/reload.py`.",
-        "",
-        about,
-        "",
-        f"- gap {median(gaps):.1%} in the median, {max(gaps):.1%} at most; {proven} proven",
         f"- greedy cuts take {median(greedy):.2f} times as long in the median, {max(greedy):.2f} at most",
-        f"- the better of both: {median(better):.2f} times as long in the median, {max(better):.2f} at most",
-        f"- plain cuts that are faster than the plan: {faster}",
+        f"- plain cuts that are faster than the plan: {sum(min(row.greedy, row.layers) < 1 for row in rows)}",
         "",
-        "| network | arrays | inputs | mapping | per input | segments | gap | greedy | layers | s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-        *(line for _, line in rows),
+    )
+    table = [
+        ["network", "arrays", "inputs", "mapping", "per input", "segments", "gap", "greedy", "layers", "s"]
     ]
-    return "\n".join(lines) + "\n"
+    for row in rows:
+        case = [row.network, f"{row.arrays} ({row.part})", str(row.inputs), row.mapping]
+        found = [duration(row.per_input_ns), str(row.segments), f"{row.gap:.1%}"]
+        table.append([*case, *found, f"{row.greedy:.2f}", f"{row.layers:.2f}", f"{row.seconds:.1f}"])
+    yield from markdown(table)
 
 
-def main() -> None:
-    rramalloc.optimize_reload("alexnet", "x0.6", hardware=HARDWARE, mapping="sdk", work=2)  # compiles
-    rows = [row(*case) for case in product(NETWORKS, PARTS, INPUTS, MAPPINGS)]
-    PAGE.write_text(page(rows), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Networks larger than the chip",
+    question="How good are the cuts of a network that does not fit, and how much do they save?",
+    row=Row,
+    cases=list(product(NETWORKS, PARTS, INPUTS, MAPPINGS)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=(*SEARCHED, "commands/reload"),
+)

@@ -1,32 +1,23 @@
 """The search against other ways to allocate: makespan, bound, time and memory, each run in its own process.
 
-python results/search.py [--networks N ...] [--crossbars 128 ...] [--factors 2 ...] [--methods auto ...]
-                             [--limit RUNS] [--fresh] [--page]
-
-Runs what results/search.csv lacks and appends it there, then writes results/search.md and results/search.svg.
-Needs the extras `test` and `bench`.
+The solvers of the separable model take 60 s in many cases, so they have every third case; one of them is the
+CBC of PuLP 3.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-import pages
 from cbc import HAS_CBC, run_cbc
-from measured import RESULTS, in_own_process, peak_mb
-from pydantic import TypeAdapter
+from measured import in_own_process, peak_mb
+from pages import SEARCHED, Case, Study, by_budget, markdown, seconds_text
 
-from rramalloc.allocation.case import Case
 from rramalloc.chart import BLUE, ORANGE, PURPLE, RED, Axis, Chart, Key, Marks, Panel
 
 CHAINS = ("alexnet", "vgg16", "vgg19")
@@ -45,11 +36,12 @@ SERIES = {
     CBC: Key("PuLP + CBC", RED, "diamond"),
     "milp": Key("PuLP + HiGHS", PURPLE, "cross"),
 }
-METHODS = tuple(method for method in SERIES if method != CBC or HAS_CBC)
+SOLVERS = ("milp", CBC) if HAS_CBC else ("milp",)
+SOLVED = 3
+"""The solvers have one of so many cases."""
 SOLVER_LIMIT_S, MUCH_WORK = 60.0, 10**9
 PROCESS_LIMIT_S = 1800.0
-DAG_GOAL = 0.15
-CSV, PAGE, FIGURE = RESULTS / "search.csv", RESULTS / "search.md", RESULTS / "search.svg"
+FIGURE = "search.svg"
 
 
 class BudgetCase(NamedTuple):
@@ -93,15 +85,16 @@ class Row:
 Table = dict[BudgetCase, dict[str, Row]]
 
 
-def measure(case: BudgetCase, method: str) -> dict[str, Any]:
+def measure(network: str, crossbar: int, factor: float, method: str) -> dict[str, Any]:
     """Run one method on one case in this process, after runs that are not counted."""
     from rramalloc.api import inspect, optimize
 
-    for network, few in (("alexnet", 193), ("squeezenet", 216)):
-        optimize(network, few, method="milp" if method == CBC else method, work=10)
-    arrays = int(inspect(case.network, crossbar=f"{case.crossbar}x{case.crossbar}").minimum * case.factor)
-    run = measure_auto if method == "auto" else measure_other
-    return {"arrays": arrays} | run(case, arrays, method) | {"peak_mb": peak_mb()}
+    case = BudgetCase(network, crossbar, factor)
+    for known, few in (("alexnet", 193), ("squeezenet", 216)):
+        optimize(known, few, method="milp" if method == CBC else method, work=10)
+    arrays = int(inspect(network, crossbar=f"{crossbar}x{crossbar}").minimum * factor)
+    found = measure_auto if method == "auto" else measure_other
+    return {"arrays": arrays} | found(case, arrays, method) | {"peak_mb": peak_mb()}
 
 
 def measure_auto(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
@@ -127,6 +120,7 @@ def measure_auto(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
 
 def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     """A method by itself, because `optimize` would replace its bound by a better one."""
+    from rramalloc.allocation.case import Case
     from rramalloc.errors import SolverError
     from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
     from rramalloc.importers import load
@@ -160,69 +154,35 @@ def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     }
 
 
-def run(case: BudgetCase, method: str) -> Row:
-    """One run in a process of its own. Raises RuntimeError, TimeoutError."""
-    asked = {"case": case, "method": method}
-    got = in_own_process(__file__, asked, PROCESS_LIMIT_S, has_solver=method == CBC)
+def run(network: str, crossbar: int, factor: float, method: str) -> list[Row]:
+    """Run a method in a process of its own; no row where it fails or takes too long."""
+    asked: dict[str, Any] = {"network": network, "crossbar": crossbar, "factor": factor, "method": method}
+    try:
+        got = in_own_process(measure, asked, PROCESS_LIMIT_S, has_solver=method == CBC)
+    except (RuntimeError, TimeoutError) as error:
+        print(f"left out: {error}", flush=True)
+        return []
     makespan, bound = got["makespan"], got["lower_bound"]
     got["gap"] = None if makespan is None or bound is None else round((makespan - bound) / makespan, 6)
     for name in ("first_s", "seconds", "solve_s"):
         got[name] = None if got[name] is None else round(got[name], 6)
-    return Row(**case._asdict(), method=method, **got)
+    return [Row(**asked, **got)]
 
 
-def read_rows() -> list[Row]:
-    """The rows measured so far."""
-    if not CSV.exists():
-        return []
-    with CSV.open(newline="", encoding="utf-8") as file:
-        lines = [{name: text or None for name, text in line.items()} for line in csv.DictReader(file)]
-    return TypeAdapter(list[Row]).validate_python(lines)
+def cases() -> Iterator[Case]:
+    """All runs, the solvers' in one of SOLVED cases."""
+    for number, case in enumerate(product(NETWORKS, CROSSBARS, FACTORS)):
+        methods = ("auto", "interval", *(SOLVERS if number % SOLVED == 0 else ()))
+        yield from ((*case, method) for method in methods)
 
 
-def write_rows(rows: Iterable[Row], mode: str) -> None:
-    """Add rows at the end (mode "a") or write the file anew ("w")."""
-    fresh = mode == "w" or not CSV.exists()
-    with CSV.open(mode, newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-
-
-def run_missing(chosen: argparse.Namespace) -> None:
-    """Run what was chosen and is not there, one process at a time."""
-    wanted = [
-        (BudgetCase(*case), method)
-        for case in product(chosen.networks, chosen.crossbars, chosen.factors)
-        for method in chosen.methods
-    ]
-    rows = read_rows()
-    if chosen.fresh:
-        rows = [row for row in rows if (row.case, row.method) not in wanted]
-        write_rows(rows, "w")
-    there = {(row.case, row.method) for row in rows}
-    missing = [item for item in wanted if item not in there][: chosen.limit]
-    for method in sorted({method for _, method in missing}):
-        run(BudgetCase("alexnet", 128, 1.2), method)  # compiles what changed, which takes memory
-    for number, (case, method) in enumerate(missing, start=1):
-        print(f"{number}/{len(missing)}  {case.label}  {method}", end="  ", flush=True)
-        try:
-            row = run(case, method)
-        except (RuntimeError, TimeoutError) as error:
-            print(f"left out: {error}", flush=True)
-            continue
-        write_rows([row], "a")
-        print(f"{row.makespan} >= {row.lower_bound}  {row.seconds:.2f} s  {row.peak_mb:.0f} MB", flush=True)
-
-
-def table_of(rows: list[Row]) -> Table:
-    """Rows by case and method, in the order of the constants; the last of equals counts."""
+def table_of(rows: Sequence[Row]) -> Table:
+    """Rows by case and method, in the order of the constants, where a method has an answer."""
     by_key = {(row.case, row.method): row for row in rows}
     table: Table = {}
     for case in map(BudgetCase._make, product(NETWORKS, CROSSBARS, FACTORS)):
         found = {method: by_key[case, method] for method in SERIES if (case, method) in by_key}
-        if found:
+        if any(row.makespan is not None for row in found.values()):
             table[case] = found
     return table
 
@@ -250,21 +210,13 @@ def listed(items: list[str], before: str = ": ") -> str:
     return before + ", ".join(items) if items else ""
 
 
-def summary(table: Table) -> Iterator[tuple[str, str, str]]:
-    """What, reached, goal."""
-    for name, chains, middle, goal in (
-        ("chains", True, "0 (proven)", "at most 3%"),
-        ("other networks", False, "at most 5%", f"at most {DAG_GOAL:.0%}"),
-    ):
+def summary(table: Table) -> Iterator[list[str]]:
+    """What, measured."""
+    yield ["what", "measured"]
+    for name, chains in (("chains", True), ("other networks", False)):
         part = {case: runs for case, runs in table.items() if (case.network in CHAINS) == chains}
         gaps = column(part, "auto", lambda row: row.gap)
-        yield f"gap of auto, {name}, median", median(gaps, ".1%"), middle
-        yield f"gap of auto, {name}, largest", most(gaps, ".1%"), goal
-    total = len(column(table, "auto", lambda row: row.makespan))
-    proven = column(table, "auto", lambda row: float(row.proven))
-    yield "cases in which auto proves its makespan the best", f"{sum(proven):.0f} of {total}", "-"
-    yield "cases in which no method is faster than auto", f"{total - len(beaten(table))} of {total}", "all"
-    yield "lower bounds above a makespan that any method found", str(len(wrong_bounds(table))), "none"
+        yield [f"gap of auto, {name}: median, largest", f"{median(gaps, '.1%')}, {most(gaps, '.1%')}"]
     times: tuple[tuple[str, Callable[[Row], float], str], ...] = (
         ("time to the first answer", lambda row: row.first_s, ".2f"),
         ("time to the end", lambda row: row.seconds, ".2f"),
@@ -275,16 +227,7 @@ def summary(table: Table) -> Iterator[tuple[str, str, str]]:
         for method in ("auto", CBC, "milp") if what != "time to the first answer" else ("auto",):
             values = column(table, method, value)
             shown = f"{median(values, form)} {unit}, {most(values, form)} {unit}"
-            yield f"{what}, {SERIES[method].name}: median, largest", shown, "-"
-
-
-def wide(table: Table) -> list[str]:
-    """Gaps above the goal."""
-    return [
-        f"{case.label} ({row.gap:.1%})"
-        for case, runs in table.items()
-        if case.network not in CHAINS and (row := runs.get("auto")) and row.gap and row.gap > DAG_GOAL
-    ]
+            yield [f"{what}, {SERIES[method].name}: median, largest", shown]
 
 
 def beaten(table: Table) -> list[str]:
@@ -315,7 +258,7 @@ def methods_table(table: Table) -> Iterator[list[str]]:
         runs = [(row, best_of(others)) for others in table.values() if (row := others.get(method))]
         ratios = [row.makespan / best for row, best in runs if row.makespan is not None]
         memory, seconds = [row.peak_mb for row, _ in runs], [row.seconds for row, _ in runs]
-        times = [pages.seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
+        times = [seconds_text(of(seconds)) if runs else "-" for of in (statistics.median, max)]
         yield [
             series.name, str(len(runs)), str(len(ratios)), str(sum(ratio == 1 for ratio in ratios)),
             str(sum(row.proven for row, _ in runs)), median(ratios, ".3f"), most(ratios, ".3f"),
@@ -323,7 +266,7 @@ def methods_table(table: Table) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
-def cases(table: Table) -> dict[tuple[str, int, float], str]:
+def each_case(table: Table) -> dict[tuple[str, int, float], str]:
     """Return makespan and gap of auto for every case."""
     return {
         case: f"{row.makespan} (optimal)" if row.proven else f"{row.makespan} ({row.gap:.1%})"
@@ -344,16 +287,16 @@ def model_words(table: Table) -> str:
     return (
         f"HiGHS proves the optimum of the model in {sum(highs.proven for highs, _ in pairs)} of "
         f"{len(pairs)} cases, CBC in {sum(cbc.proven for _, cbc in pairs)}, both in {len(both)}. "
-        f"Optima that differ: {len(differ)}{listed(differ)}. {REMOVED}"
+        f"Optima that differ: {len(differ)}{listed(differ)}."
     )
 
 
-def draw(table: Table) -> None:
-    """Makespan over the best known against seconds, one point per run, and the medians.
+def figures(rows: Sequence[Row]) -> Mapping[str, Chart]:
+    """Draw makespan over the best known against seconds, one point per run, and the medians.
 
     The height is the root of the excess: what is close to the best stays apart, the best itself has a place.
     """
-    layers, every = [], [0.001]
+    table, layers, every = table_of(rows), list[Marks](), [0.001]
     at = {"x": "seconds", "y": "excess", "shape": {}}
     for method, key in SERIES.items():
         runs = [
@@ -377,84 +320,68 @@ def draw(table: Table) -> None:
         "seconds from the network's name to the end of the search", min(every), max(every) * 1.1, "log"
     )
     up = Axis("above the best known makespan of the case [%]", 0, highest * 1.05, "sqrt")
-    Chart("Search", (Panel(time, up, 320, tuple(layers)),), "Excess over the best against seconds.").save(
-        FIGURE
-    )
+    panel = Panel(time, up, 320, tuple(layers))
+    return {FIGURE: Chart("Search", (panel,), "Excess over the best against seconds.")}
 
 
 NOTES = f"""\
 {len(NETWORKS)} networks x crossbars of 128 and 256 lines x budgets of 1.2, 2, 4 and 16 times the minimum.
-Each run is a process of its own, one at a time, after runs that are not counted: no time includes the start
-of the program or compilation. auto ends at proof or after its default work; the separable model is solved by
-PuLP + CBC and by PuLP + HiGHS, each for at most {SOLVER_LIMIT_S:.0f} s. Every
+Each run is a process of its own, on one of two cores, after runs that are not counted: no time includes the
+start of the program or compilation. auto ends at proof or after its default work; the separable model is
+solved by PuLP + CBC and by PuLP + HiGHS, each for at most {SOLVER_LIMIT_S:.0f} s, in every third case. Every
 allocation is simulated exactly. interval: fewest arrays with the smallest interval. Peak memory is that of
 the whole process and, for CBC, of the solver it starts. All numbers: `search.csv`."""
 CASES_NOTES = """\
 Makespan of auto in steps and its gap, by network, wordlines and bitlines of an array, and budget over the
 minimum. No method is faster in any of these cases unless the list above says so."""
-REMOVED = """\
-An own solver of this model, `separable`, was removed: it proved all 96 optima, but its allocations, those of
-the model, were up to 1.95 times slower than the best of their case, and no other method used it."""
 
 
-def write_page(note: str) -> None:
-    """Write results/search.md and its figure from the rows measured so far; note: on how they were."""
-    rows = read_rows()
-    table = {
-        case: runs for case, runs in table_of(rows).items() if any(row.makespan for row in runs.values())
-    }
-    if not table:
-        sys.exit(f"{CSV.name} has no rows")
-    runs, wanted = sum(map(len, table.values())), len(NETWORKS) * len(CROSSBARS) * len(FACTORS) * len(SERIES)
-    lines = ["# Search", "", NOTES, "", "Regenerate with `python results/search.py --fresh`.", ""]
-    lines += [note, ""] if note else []
-    if runs < wanted:
-        lines += [f"**Incomplete: {runs} of {wanted} runs.**", ""]
-    lines += pages.markdown([["what", "measured", "goal"], *map(list, summary(table))])
+def answer(rows: Sequence[Row]) -> str:
+    """Return how often `auto` proves its answer, and how far the others are from the bound."""
+    table = table_of(rows)
+    total = len(column(table, "auto", lambda row: row.makespan))
+    proven = sum(column(table, "auto", lambda row: float(row.proven)))
+    gaps, seconds = (column(table, "auto", value) for value in (lambda row: row.gap, lambda row: row.seconds))
+    return (
+        f"`auto` **proves {proven:.0f} of {total} makespans the best, with a gap of {median(gaps, '.1%')} "
+        f"in the median** "
+        f"and {most(gaps, '.1%')} at most, in {median(seconds, '.2f')} s in the median; another method is "
+        f"faster in "
+        f"{len(beaten(table))} cases."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is compared, tables of methods and cases, and what is exceptional."""
+    table = table_of(rows)
+    yield from (NOTES, "", *markdown(summary(table)))
     for what, items in (
-        (f"Gaps of auto above {DAG_GOAL:.0%}, chains left out", wide(table)),
         ("Cases in which another method is faster than auto", beaten(table)),
-        ("Lower bounds above a makespan", wrong_bounds(table)),
+        ("Lower bounds above a makespan that any method found", wrong_bounds(table)),
     ):
-        lines += [f"{what}: {len(items)}{':' if items else '.'}", "", *(f"- {item}" for item in items)]
-        lines += [""] if items else []
-    lines += [
+        yield from (f"{what}: {len(items)}{':' if items else '.'}", "", *(f"- {item}" for item in items))
+        yield from [""] if items else []
+    yield from (
         "## Methods",
         "",
         "ratio: makespan over the best known of the case. Large marks are medians.",
         "",
-    ]
-    lines += [*pages.markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE.name})", ""]
-    lines += ["## Cases", "", CASES_NOTES, "", *pages.by_budget(cases(table))]
-    lines += ["## The separable model", "", model_words(table), ""]
-    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    draw(table)
+    )
+    yield from (*markdown(methods_table(table)), f"![makespan ratio against time]({FIGURE})", "")
+    yield from ("## Cases", "", CASES_NOTES, "", *by_budget(each_case(table)))
+    yield from ("## The separable model", "", model_words(table))
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure the search and write results/search.*")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS, metavar="NAME")
-    parser.add_argument("--crossbars", nargs="+", type=int, choices=CROSSBARS, default=CROSSBARS)
-    parser.add_argument("--factors", nargs="+", type=float, choices=FACTORS, default=FACTORS)
-    parser.add_argument("--methods", nargs="+", choices=tuple(SERIES), default=METHODS)
-    parser.add_argument("--limit", type=int, help="runs at most")
-    parser.add_argument("--fresh", action="store_true", help="run again what is there already")
-    parser.add_argument("--page", action="store_true", help="run nothing, write the page")
-    parser.add_argument("--note", default="", help="a sentence for the page on how it was measured")
-    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Measure what is missing and write the page."""
-    chosen = arguments()
-    if chosen.one is not None:
-        print(json.dumps(measure(BudgetCase(*chosen.one["case"]), chosen.one["method"])))
-        return
-    if not chosen.page:
-        run_missing(chosen)
-    write_page(chosen.note)
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Search",
+    question=(
+        "How good is the search, how soon, and what do solvers of a linear model give for the same arrays?"
+    ),
+    row=Row,
+    cases=list(cases()),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=SEARCHED,
+    figures=figures,
+)

@@ -1,25 +1,19 @@
 """The chip for three networks, alone and together, beside a grid sweep and a genetic search.
 
-python results/size.py [--fresh] [--page]
-
-Runs what results/size.csv lacks and appends it there, then writes results/size.md. All but the times is the
-same on every machine, unless a question reaches its limit of a minute.
+All but the times is the same on every machine, unless a question reaches its limit of a minute.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from measured import RESULTS
-from pages import markdown, seconds_text
-from rows import append, read
+from pages import RESULTS, SEARCHED, Study, markdown, seconds_text
 
 import rramalloc
 from rramalloc.errors import InfeasibleError
@@ -37,7 +31,6 @@ CHOICES = [(lines, adcs) for lines in LINES for adcs in ADCS]
 WORK, LIMIT_S = 20, 60.0
 POPULATION, GENERATIONS, SEEDS = 4, 4, 10
 TOGETHER = "together"
-CSV, PAGE = RESULTS / "size.csv", RESULTS / "size.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +124,9 @@ def genetic(cost: Callable[[tuple[int, int]], float], seed: int) -> set[tuple[in
     return seen
 
 
-def run(hardware: str, network: str) -> Row:
+def run(hardware: str, network: str) -> list[Row]:
+    """Answer a question by `size`, by the grid and by the genetic search."""
+    rramalloc.size(question("isaac", ["vgg11"], CHOICES[-5:]), progress=False)  # loads compiled code
     networks = [*RATES[hardware]] if network == TOGETHER else [network]
     start = time.process_time()
     found = rramalloc.size(question(hardware, networks, CHOICES), progress=False, time_limit_s=LIMIT_S)
@@ -142,7 +137,7 @@ def run(hardware: str, network: str) -> Row:
     least = [min(map(costs, each)) for each in asked]
     lines = found.chip.hardware.crossbar.wordlines
     (chosen,) = [own.choices for own in found.candidates if own.why == "chosen"]
-    return Row(
+    row = Row(
         hardware=hardware, network=network, lines=lines,
         adcs=lines // chosen["timing.columns_per_adc"],
         arrays=found.chip.arrays, cost=found.cost, bound=found.lower_bound, searched=found.searched,
@@ -151,13 +146,10 @@ def run(hardware: str, network: str) -> Row:
         asked=statistics.mean(map(len, asked)),
         genetic_seconds=round(statistics.mean(map(costs.seconds, asked)), 2),
     )  # fmt: skip
+    return [row]
 
 
 INTRODUCTION = f"""\
-# One chip for several networks
-
-Made by `python results/size.py`; the areas are the same on every machine, the times are seconds of one core.
-
 [`size`](../docs/size.md) looks for the chip with the least area on which networks reach given rates, alone or
 in turn on the same chip, in whole tiles. The hardware is the preset `isaac` or
 [adc_limited.toml](../docs/examples/adc_limited.toml), on which ADCs bind. The {len(CHOICES)} candidates are
@@ -176,10 +168,20 @@ at all. So an array without ADCs has 25 s^2 + 385 s + 30 um2, and takes 30 s^2 +
 """
 
 
-def page(rows: list[Row]) -> str:
-    """The page, from the rows."""
-    order = [(hardware, network) for hardware in RATES for network in (*RATES[hardware], TOGETHER)]
-    rows = sorted(rows, key=lambda row: order.index((row.hardware, row.network)))
+def answer(rows: Sequence[Row]) -> str:
+    """Return what is proven, and with how many of the candidates searched."""
+    proven = sum(row.bound >= row.cost for row in rows)
+    searched = sum(row.searched for row in rows) / (len(rows) * len(CHOICES))
+    faster = sum(row.grid_seconds for row in rows) / sum(row.seconds for row in rows)
+    return (
+        f"The cheapest chip is **proven in {proven} of {len(rows)} questions with {searched:.0%} of the "
+        f"candidates "
+        f"searched to their end**; a grid of all of them takes {faster:.1f} times as long."
+    )
+
+
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is asked, and the table."""
     table = [
         ["hardware", "network", "inputs/s", "lines", "ADCs", "arrays", "mm2", "bound", "searched", "s",
          "grid, mm2", "s", "genetic, mm2", "s"],
@@ -194,47 +196,31 @@ def page(rows: list[Row]) -> str:
             f"{row.grid / 1e6:.3f}", seconds_text(row.grid_seconds),
             f"{row.genetic / 1e6:.3f} ({row.found})", seconds_text(row.genetic_seconds),
         ])  # fmt: skip
-    proven = sum(row.bound >= row.cost for row in rows)
-    searched = sum(row.searched for row in rows) / (len(rows) * len(CHOICES))
+    yield INTRODUCTION
+    yield from markdown(table)
     most = max(row.searched for row in rows) / len(CHOICES)
     behind = sum(row.cost > row.genetic for row in rows)
     hits = sum(row.found for row in rows) / (len(rows) * SEEDS)
     asked = statistics.mean(row.asked for row in rows)
     differs = sum(row.cost != row.grid for row in rows)
-    faster = sum(row.grid_seconds for row in rows) / sum(row.seconds for row in rows)
-    missing = len(order) - len(rows)
-    summary = (
-        f"Proven in {proven} of {len(rows)} questions, with {searched:.1%} of the candidates searched to "
-        f"their end, {most:.0%} at most. The area differs from the grid's in {differs}; the grid takes "
-        f"{faster:.1f} times as long in all. It is above the genetic search's median in {behind}; {hits:.0%} "
-        f"of the runs of that search find the least area, after a look at {asked:.1f} candidates in the "
-        f"mean, and prove nothing."
+    yield (
+        f"At most {most:.0%} of the candidates are searched to their end. The area differs from the grid's "
+        f"in "
+        f"{differs} questions. It is above the genetic search's median in {behind}; {hits:.0%} of the runs "
+        f"of that "
+        f"search find the least area, after a look at {asked:.1f} candidates in the mean, and prove nothing."
     )
-    if missing:
-        summary += f" {missing} of {len(order)} questions were not run."
-    return "\n".join([INTRODUCTION, summary, "", *markdown(table)]).rstrip() + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    chosen = parser.parse_args()
-    if chosen.fresh:
-        CSV.unlink(missing_ok=True)
-    rows: list[Row] = read(CSV, Row)
-    done = {(row.hardware, row.network) for row in rows}
-    every = [(hardware, network) for hardware in RATES for network in (*RATES[hardware], TOGETHER)]
-    missing = [] if chosen.page else [case for case in every if case not in done]
-    if missing:  # compiled code is loaded before anything is timed
-        rramalloc.size(question("isaac", ["vgg11"], CHOICES[-5:]), progress=False)
-    for case in missing:
-        row = run(*case)
-        append(CSV, row)
-        rows.append(row)
-        print(row, flush=True)
-    PAGE.write_text(page(rows), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="One chip for several networks",
+    question=(
+        "What is the cheapest chip on which several networks reach their rates, and how soon is that proven?"
+    ),
+    row=Row,
+    cases=[(hardware, network) for hardware in RATES for network in (*RATES[hardware], TOGETHER)],
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=(*SEARCHED, "commands/size"),
+)

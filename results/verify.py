@@ -1,12 +1,13 @@
-"""Speed of `verify`: VGG-16 on 32 x 32 pixels for several kinds of storage, and full size.
-
-Writes results/verify.md:  python results/verify.py
-"""
+"""Speed of `verify`: VGG-16 on 32 x 32 pixels for several kinds of storage, and full size."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pages import TIMED, Study, markdown
 
 from rramalloc.allocation.case import Case
 from rramalloc.api import optimize
@@ -17,7 +18,6 @@ from rramalloc.importers import load
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 
-RESULT = Path(__file__).resolve().parent / "verify.md"
 CASES: tuple[tuple[int, str, Mapping], ...] = (
     (32, "isaac-todaes", "im2col"),
     (32, "isaac", "im2col"),
@@ -35,27 +35,61 @@ def vgg16(side: int) -> Network:
     return Network.build(f"vgg16 at {side}", nodes)
 
 
-def main() -> None:
-    """Measure and write the page."""
-    rows = []
-    for side, preset, mapping in CASES:
-        network, hardware = vgg16(side), load_hardware(preset)
-        arrays = 2 * Case(network, hardware, MappingOptions(mapping=mapping)).minimum
-        allocation = optimize(network, arrays, hardware=hardware, mapping=mapping, work=0)
-        begun = time.perf_counter()
-        result = verify(network, allocation)
-        seconds = time.perf_counter() - begun
-        name = f"{side} x {side} | {preset} | {mapping}"
-        rows.append(f"| {name} | {result.arrays} | {result.verdict} | {seconds:.1f} |")
-        print(rows[-1], flush=True)
-    head = "| input | hardware | mapping | arrays | verdict | seconds |\n|---|---|---|---|---|---|\n"
-    intro = (
-        "# Speed of `verify`\n\nMade by `python results/verify.py`. VGG-16 with twice its least arrays, "
-        "convolutions on arrays and the classifier on the host; seconds of the whole check, reference and "
-        "placing included.\n\n"
+@dataclass(frozen=True)
+class Row:
+    """A case: arrays, what `verify` says of them, and seconds."""
+
+    side: int
+    hardware: str
+    mapping: str
+    arrays: int
+    verdict: str
+    seconds: float
+
+
+def run(side: int, preset: str, name: str) -> list[Row]:
+    """Verify an allocation of twice the least arrays."""
+    network, hardware, mapping = vgg16(side), load_hardware(preset), cast("Mapping", name)
+    arrays = 2 * Case(network, hardware, MappingOptions(mapping=mapping)).minimum
+    allocation = optimize(network, arrays, hardware=hardware, mapping=mapping, work=0)
+    begun = time.perf_counter()
+    result = verify(network, allocation)
+    seconds = time.perf_counter() - begun
+    return [Row(side, preset, name, result.arrays, result.verdict, round(seconds, 2))]
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Return the time of the largest check."""
+    last = rows[-1]
+    return (
+        f"The whole of VGG-16 on {last.side} x {last.side} pixels takes **{last.seconds:.1f} s**; "
+        f"{sum(row.verdict == 'equal' for row in rows)} of {len(rows)} checks say `equal`."
     )
-    RESULT.write_text(intro + head + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is checked, and the table."""
+    yield (
+        "VGG-16 with twice its least arrays, convolutions on arrays and the classifier on the host; "
+        "seconds of the "
+        "whole check, reference and placing included."
+    )
+    yield ""
+    table = [["input", "hardware", "mapping", "arrays", "verdict", "seconds"]]
+    for row in rows:
+        cells = [row.hardware, row.mapping, f"{row.arrays:,}", row.verdict, f"{row.seconds:.1f}"]
+        table.append([f"{row.side} x {row.side}", *cells])
+    yield from markdown(table)
+
+
+STUDY = Study(
+    title="Speed of `verify`",
+    question="How long does it take to compute a network on its allocated arrays and compare every value?",
+    row=Row,
+    cases=CASES,
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=(*TIMED, "commands/verify", "commands/place"),
+    alone=True,
+)
