@@ -36,7 +36,7 @@ _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 _SHOWN = tuple(
     "arrays method makespan ratio gap interval used kinds recurrence published latency_ns energy_pj edp "
-    "area_um2 seconds clock_s best worst repaired proof".split()
+    "area_um2 work_s clock_s best worst repaired proof".split()
 )
 
 

@@ -79,7 +79,7 @@ class ParetoFront(ResultRecord):
 
     against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
     stored once, None where there are several kinds of arrays; unit: of values and bounds; proven: points that
-    are; resolution: arrays within which only one point is kept, 1 unless the range is very wide; seconds:
+    are; resolution: arrays within which only one point is kept, 1 unless the range is very wide; work_s:
     work counted in seconds of a reference core; coverage: how much of the network the front is about.
     """
 
