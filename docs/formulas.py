@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from hooks import meanings
 
+from rramalloc.choices import UNPACKED, docstring_of
+
 _BLOCK = re.compile(r"(?<=\n\n)(?:  \S.*(?:\n|$))+")
 _RAISES = re.compile(r"\bRaises (\w+)(?:: ([^.]+))?\.(?: |$)")
 
@@ -32,6 +34,9 @@ class Formulas(griffe.Extension):
         text = obj.docstring.value
         if isinstance(obj, griffe.Function):
             text = _with_tables(text, "Parameters", [parameter.name for parameter in obj.parameters])
+            for parameter in obj.parameters:
+                if shared := UNPACKED.fullmatch(str(parameter.annotation)):
+                    text = docstring_of(text, shared[1])
         elif isinstance(obj, griffe.Class):
             text = _with_tables(text, "Attributes", None)
         obj.docstring.value = _BLOCK.sub(lambda found: re.sub(r"^", "  ", found[0], flags=re.M), text)

@@ -68,21 +68,66 @@ def optimize(
 ) -> Allocation:
     """Return the copies of every layer with the lowest latency for a budget of crossbar arrays.
 
-    network: a Network, a file, or a shipped name ("vgg16"); arrays: a number, "x2" for twice the minimum,
-    {"small": 512} of kinds, or None for all that the chip of `hardware` has; objective: latency if left out;
-    target, target_ns: the latency that the fewest arrays reach, in steps or ns; target_interval: the interval
-    between inputs, in steps or ticks, or as a time such as "10us"; target_throughput: inputs a second; each
-    of these makes the objective "arrays"; inputs: how many stream through, whose time objective latency then
-    is; start: an allocation to begin with, which the answer is never worse than, and which it is with work=0;
-    placed: count transfer between the tiles in which copies would be placed; bits: a CSV of layer,
-    weight_bits, input_bits and sensitivity, from which bits of every layer are chosen with sensitivities of
-    no more than `sensitivity` in sum, or a file with one choice for every layer: a quantised network, or a
-    policy of CIM-AQ (.npy), whose YAML with the sizes of its layers is bits_layers; the allocation is then of
-    the network with these bits, `network.with_bits(allocation.bits)`; gap: distance from the bound that is
-    good enough; progress: show a line in a notebook; stop: replaces work, time_limit_s, gap, on_progress and
-    progress; the others are those of SearchArguments.
-    Raises RramallocError: BudgetError, TargetError, FileError, SpecError, UnknownNameError, SolverError.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    arrays
+        A number, "x2" for twice the minimum, {"small": 512} of kinds, or None for all that the chip of
+        `hardware` has.
+    objective
+        What is minimised: "latency" if left out, or "interval", "arrays", "energy", "edp", "sequential".
+    method
+        Name of a method, or a function of yours (problem, work, seed) -> Answer (docs/plugin.md).
+    target
+        Latency in steps or ticks that the fewest arrays reach; it makes the objective "arrays", as do the
+        others.
+    target_ns
+        Latency in ns that the fewest arrays reach.
+    target_interval
+        Interval between inputs that the fewest arrays reach: steps or ticks, or a time such as "10us".
+    target_throughput
+        Inputs a second that the fewest arrays reach.
+    inputs
+        How many stream through; objective "latency" is then the time of all.
+    start
+        An allocation to begin with, which the answer is never worse than; with work=0 it is the answer.
+    placed
+        Count transfer between the tiles in which copies would be placed.
+    bits
+        A CSV of layer, weight_bits, input_bits and sensitivity, from which the bits of every layer are
+        chosen. Or a file with one choice for every layer: a quantised network, or a policy of CIM-AQ (.npy).
+        The allocation is then of `network.with_bits(allocation.bits)`.
+    bits_layers
+        The YAML with the sizes of the layers of a policy of CIM-AQ.
+    sensitivity
+        Limit of the sum of sensitivities to the bits that are chosen.
+    gap
+        Relative distance from the bound that is good enough.
+    on_progress
+        Called with (best, bound) whenever one of them improves.
+    progress
+        Show a line in a notebook.
+    stop
+        Replaces work, time_limit_s, gap, on_progress and progress; its `interrupted` ends the search.
 
+    Returns
+    -------
+    Allocation
+        Copies of every layer, their exact timing, and the largest distance from the optimum.
+
+    Raises
+    ------
+    BudgetError
+        The budget does not hold every layer once.
+    TargetError
+        No allocation within the budget reaches the target.
+    RramallocError
+        FileError, SpecError, UnknownNameError, UnsupportedError; SolverError and PluginError where a method's
+        answer does not survive the check.
+
+    Examples
+    --------
     >>> allocation = optimize("vgg16", arrays=1024)
     >>> allocation.makespan, allocation.lower_bound
     (4009, 4009)
@@ -132,7 +177,23 @@ def optimize(
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:
-    """Stages, windows, arrays per copy, utilisation and the smallest budget. Raises RramallocError."""
+    """Return the stages of a network, their windows and arrays, and the smallest budget.
+
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+
+    Returns
+    -------
+    Inspection
+        One row a stage, with the arrays of a copy and how much of them is used.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError, UnknownNameError, UnsupportedError.
+    """
     return inspect_network(Case.of(network, given))
 
 
@@ -146,13 +207,37 @@ def simulate(
     latency_table: LatencyTableLike | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Simulation:
-    """Exact timing of an allocation: an Allocation, its file, or how layers run by name.
+    """Return the exact timing of an allocation.
 
-    By name: copies, {"conv1": 4}, or {"copies": {"conv1": 4}, "block": {"conv1": (2, 2)}, "cycles":
-    {"conv1": 3}}: windows that a copy computes in a step, and ticks that a batch lasts.
-    Hardware, mapping and fc are those of the allocation unless given, and so is fold unless a mapping is
-    given; measured step times are the allocation's unless a latency_table or hardware is given.
-    Raises RramallocError.
+    Hardware, mapping and fc are those of the allocation unless given.
+
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    allocation
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}, or {"copies": {"conv1":
+        4}, "block": {"conv1": (2, 2)}, "cycles": {"conv1": 3}}, where block are windows that a copy computes
+        in a step, and cycles ticks that a batch lasts.
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
+    fold
+        Whether filters are folded; that of the allocation unless a mapping is given.
+    handoff
+        Whether a computed pixel can be used in the "next" or in the "same" step.
+    latency_table
+        Measured step times: a LatencyTable, a file, or a dict of its form; those of the allocation unless
+        this or a hardware is given.
+
+    Returns
+    -------
+    Simulation
+        Start and finish of every stage, stalls, buffers and the critical path.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError, UnknownNameError, UnsupportedError.
     """
     source = network_of(network, given)
     origin = "copies" if isinstance(allocation, MappingOf) else "allocation"
@@ -168,9 +253,26 @@ def convert(
     names: NodeNames = "module",
     **given: Unpack[NetworkArguments],
 ) -> Network:
-    """Write any readable network as network JSON; returns it. Raises RramallocError.
+    """Write any readable network as network JSON.
 
-    names: what nodes of an ONNX file are named after, PyTorch's modules or the file's own names.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    path
+        The file to write.
+    names
+        How nodes of an ONNX file are named: after PyTorch's modules ("module"), or as in the file ("onnx").
+
+    Returns
+    -------
+    Network
+        The network that was written.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError, UnknownNameError, UnsupportedError.
     """
     source = as_network(network, names=names, **given)
     write_json(path, source.to_dict())

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from rramalloc import choices
-from rramalloc.choices import SHARED, UNPACKED, signature_of
+from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
 from rramalloc.errors import SpecError, UnknownNameError, suggestion
 from rramalloc.records import brief
 
@@ -48,6 +48,9 @@ def checked(call: Call) -> Call:
         return call(*bound.args, **bound.kwargs)
 
     check.__signature__ = signature  # type: ignore[attr-defined]
+    for annotation in call.__annotations__.values():
+        if (shared := UNPACKED.fullmatch(str(annotation))) and call.__doc__:
+            check.__doc__ = docstring_of(call.__doc__, shared[1])
     return cast("Call", check)
 
 

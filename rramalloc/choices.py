@@ -69,9 +69,14 @@ ValuesLike = Sequence[str] | MappingOf[str, object]
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
-    input_shapes: of dynamic inputs of an ONNX file, by name; input_values: of those that decide what runs;
-    allow_partial: take operators whose weights
-    cannot be modelled as barriers, as the coverage then says.
+    Parameters
+    ----------
+    input_shapes
+        Shape with batch of every input of an ONNX file that has open axes, by name.
+    input_values
+        Values of inputs of an ONNX file that decide what runs, by name.
+    allow_partial
+        Take operators whose weights cannot be modelled as barriers; the coverage then says so.
     """
 
     input_shapes: InputShapes | None
@@ -82,9 +87,23 @@ class NetworkArguments(TypedDict, total=False):
 class MappedArguments(NetworkArguments, total=False):
     """Arguments that say what a network is laid on.
 
-    hardware: a Hardware, a file, a dict of its form or a preset; crossbar: "256x256" or (256, 256) instead of
-    its arrays; set_values: values of it that are replaced (docs/sources/model.md 19);
-    mapping, fc, host: as in MappingOptions; fold: fold filters first, with mapping "kernel_split".
+    Parameters
+    ----------
+    hardware
+        A Hardware, a TOML file, a dict of its form, or the name of a preset ("isaac").
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
+    set_values
+        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
+    mapping
+        Layout of weights on arrays: "im2col", "kernel_split", "whole_kernel", or "sdk", which chooses a block
+        of windows for every layer.
+    fold
+        Fold filters first, with mapping "kernel_split".
+    fc
+        Who computes linear layers on a single pixel: the "host", untimed, or arrays ("crossbar").
+    host
+        Layers that are left to the host: a name or a pattern such as "conv*", or a list of them.
     """
 
     hardware: HardwareLike
@@ -112,10 +131,16 @@ AtMostLike = Sequence[str] | MappingOf[str, float | str]
 class CaseArguments(MappedArguments, total=False):
     """Arguments of an allocation.
 
-    latency_table: measured step times instead of the hardware's: a LatencyTable, a file, a dict of its form;
-    copies: of layers, by name or pattern, that are held or limited; copies_divide: of what copies must be a
-    divisor; at_most: limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns
-    (docs/sources/model.md 15).
+    Parameters
+    ----------
+    latency_table
+        Measured step times instead of the hardware's: a LatencyTable, a file, or a dict of its form.
+    copies
+        Copies of layers that are held or limited, by name or pattern: {"conv1": 4, "conv*": "2..8"}.
+    at_most
+        Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns: {"area_um2": "2mm2"}.
+    copies_divide
+        Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
     """
 
     latency_table: LatencyTableLike | None
@@ -127,8 +152,14 @@ class CaseArguments(MappedArguments, total=False):
 class SearchArguments(CaseArguments, total=False):
     """Arguments of an allocation and of its search.
 
-    work: units of search, 0.05 s each on a reference core, before it ends without proof; time_limit_s: by
-    the clock, which depends on the machine.
+    Parameters
+    ----------
+    seed
+        Of what the search draws: equal seeds give equal results.
+    work
+        Units of search, 0.05 s each on a reference core, before it ends without a proof.
+    time_limit_s
+        Seconds by the clock after which the search ends; the result then depends on the machine.
     """
 
     seed: int
@@ -137,7 +168,21 @@ class SearchArguments(CaseArguments, total=False):
 
 
 class AllocationArguments(NetworkArguments, total=False):
-    """Arguments that replace those of an allocation; None: it stays."""
+    """Arguments that replace those of an allocation; None: it stays.
+
+    Parameters
+    ----------
+    hardware
+        A Hardware, a TOML file, a dict of its form, or a preset, instead of the allocation's.
+    set_values
+        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
+    mapping
+        Layout of weights on arrays, instead of the allocation's.
+    fc
+        Who computes linear layers on a single pixel, instead of what the allocation says.
+    host
+        Layers that are left to the host, instead of the allocation's.
+    """
 
     hardware: HardwareLike | None
     set_values: ValuesLike | None
@@ -183,6 +228,49 @@ SHARED: dict[str, tuple[type, dict[str, Any]]] = {
 """Arguments that calls share by the name of their TypedDict, with their defaults."""
 UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 """Annotation by which a call says that it takes the arguments of a TypedDict."""
+
+
+_SECTION = re.compile(r"^(\w+)\n-{4,}$", re.MULTILINE)
+"""Heading of a part of a docstring in the style of NumPy."""
+
+
+def docstring_of(text: str, kind: str) -> str:
+    """Return a docstring whose Parameters end with those that a call shares with others.
+
+    Parameters
+    ----------
+    text
+        The call's own docstring, without its indentation.
+    kind
+        Name of the TypedDict of the arguments; None of those that the docstring has already is added.
+    """
+    sections = _sections(text)
+    own = sections.pop("Parameters", "")
+    shared = _shared_words(kind)
+    missing = [
+        words for name, words in shared.items() if not re.search(rf"^(?:\S.*, )?{name}(?:,.*)?$", own, re.M)
+    ]
+    ordered = {"": sections.pop(""), "Parameters": "\n".join([*([own] if own else []), *missing])}
+    return "\n\n".join(
+        f"{name}\n{'-' * len(name)}\n{body}" if name else body for name, body in (ordered | sections).items()
+    )
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Return the parts of a docstring in the style of NumPy by heading, the text before them by ""."""
+    first, *rest = _SECTION.split(inspect.cleandoc(text))
+    return {"": first.strip()} | {
+        name: body.strip("\n") for name, body in zip(rest[::2], rest[1::2], strict=True)
+    }
+
+
+def _shared_words(kind: str) -> dict[str, str]:
+    """Return what docstrings say of each argument of a TypedDict, its name in the first line."""
+    taken, words = SHARED[kind][1], dict[str, str]()
+    for each in (NetworkArguments, MappedArguments, CaseArguments, SearchArguments, SHARED[kind][0]):
+        rows = re.split(r"\n(?=\S)", _sections(each.__doc__ or "")["Parameters"])
+        words |= {row.partition("\n")[0]: row for row in rows}
+    return {name: words[name] for name in taken}
 
 
 def signature_of(call: Callable[..., Any]) -> inspect.Signature:

@@ -52,9 +52,24 @@ def hardware_text(hardware: Hardware) -> str:
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
-    """Read the hardware from a TOML file, or a preset by name ("isaac"); a file that exists wins.
+    """Read the hardware from a TOML file, or a preset by its name.
 
-    Raises FileError, SpecError, UnknownNameError.
+    Parameters
+    ----------
+    spec
+        A TOML file, or a name such as "isaac". A file that exists wins over a preset of the same name.
+
+    Returns
+    -------
+    Hardware
+        What the file says, checked.
+
+    Raises
+    ------
+    FileError, UnknownNameError
+        There is no such file or preset, or it cannot be read.
+    SpecError
+        It does not describe a hardware.
     """
     shown = os.fspath(spec)
     path = Path(shown)

@@ -74,6 +74,11 @@ def load(
         How nodes of an ONNX file are named: after the PyTorch modules that the file was exported from, as far
         as it tells them ("layer1.0.conv1"), or as in the file ("node_Conv_713").
 
+    Returns
+    -------
+    Network
+        Checked, with the shapes of all nodes.
+
     Raises
     ------
     FileError, UnknownNameError

@@ -97,6 +97,11 @@ def from_torch(
     allow_partial
         Take operators whose weights cannot be modelled as barriers; every result says how much is missing.
 
+    Returns
+    -------
+    Network
+        As of the ONNX file that torch writes of the module, with the names of its modules.
+
     Raises
     ------
     FileError

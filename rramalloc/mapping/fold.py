@@ -288,9 +288,23 @@ MAX_VALUES = 2**28
 def fold_index(fold: Fold) -> Ints:
     """Return which original weight each value of a folded filter is, for any output channel.
 
-    Shape (K_h', K_w', channels): index into the original (K_h, K_w, C_i) laid flat, -1 for a padding zero.
-    Raises SpecError if it would be too large.
+    Parameters
+    ----------
+    fold
+        A fold, such as that of `fold_filter`.
 
+    Returns
+    -------
+    ndarray of int64, shape (K_h', K_w', channels)
+        Index into the original (K_h, K_w, C_i) laid flat, -1 for a padding zero.
+
+    Raises
+    ------
+    SpecError
+        It would be too large.
+
+    Examples
+    --------
     >>> fold_index(Fold.of(Filter(outputs=1, kernel=(1, 3), inputs=1), (1, 2))).tolist()
     [[[0, 1], [2, -1]]]
     """
@@ -306,9 +320,24 @@ def fold_index(fold: Fold) -> Ints:
 
 
 def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
-    """Return weights (C_o, K_h, K_w, C_i) as the folded filter (C_o, K_h', K_w', channels), of their type.
+    """Return weights as the folded filter, of their type.
 
-    Raises SpecError if `weights` do not have the shape of the fold's filter.
+    Parameters
+    ----------
+    weights
+        Array of shape (C_o, K_h, K_w, C_i).
+    fold
+        A fold, such as that of `fold_filter`.
+
+    Returns
+    -------
+    ndarray, shape (C_o, K_h', K_w', channels)
+        The weights, and zeros where the fold pads.
+
+    Raises
+    ------
+    SpecError
+        `weights` do not have the shape of the fold's filter.
     """
     weights = np.asarray(weights)
     if weights.shape != fold.filter.shape:
@@ -322,11 +351,27 @@ def fold_weights(weights: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
 def fold_input(
     pixels: npt.NDArray[Any], fold: Fold, pads: tuple[int, int, int, int] = (0, 0, 0, 0)
 ) -> npt.NDArray[Any]:
-    """Return the folded input of (..., H, W, groups * C_i), of the same type.
+    """Return an input as the folded one, of the same type.
 
-    pads: zeros around the original input, top, left, bottom, right; the folded input contains them, so that
-    the folded convolution is without padding. Returns (..., J_h, J_w, groups * channels).
-    Raises SpecError if channels do not match or the kernel does not fit the padded input.
+    Parameters
+    ----------
+    pixels
+        Array of shape (..., H, W, groups * C_i).
+    fold
+        A fold, such as that of `fold_filter`.
+    pads
+        Zeros around the original input, top, left, bottom, right. The folded input contains them, so that the
+        folded convolution is without padding.
+
+    Returns
+    -------
+    ndarray, shape (..., J_h, J_w, groups * channels)
+        Pixels that lie under one folded position side by side in its channels.
+
+    Raises
+    ------
+    SpecError
+        Channels do not match, or the kernel does not fit the padded input.
     """
     pixels, margins = np.asarray(pixels), Pads(*pads)
     groups, inputs = fold.filter.groups, fold.filter.inputs

@@ -184,7 +184,23 @@ def as_latency_table(table: LatencyTableLike) -> LatencyTable:
 
 
 def load_latency_table(path: str | os.PathLike[str]) -> LatencyTable:
-    """Read a latency table, CSV if the name ends with .csv, else JSON. Raises FileError, SpecError."""
+    """Read a latency table.
+
+    Parameters
+    ----------
+    path
+        A file as `rramalloc latency` writes it: CSV if its name ends with .csv, else JSON.
+
+    Returns
+    -------
+    LatencyTable
+        One row a measured layer.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError.
+    """
 
     where = os.fspath(path)
     document = read_csv_document(where) if _is_csv(path) else read_json(path)

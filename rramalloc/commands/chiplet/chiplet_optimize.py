@@ -301,9 +301,30 @@ def chiplet_optimize(
     source
         A description or its file, or with `hardware` a network.
     hardware
-        With [chip] and [timing]: the description is generated for its tiles.
+        With [chip] and [timing]: the description is generated for its tiles. A Hardware, a file, a dict of
+        its form, or a preset.
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
+    set_values
+        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
+    mapping
+        Layout of weights on arrays.
+    fc
+        Who computes linear layers on a single pixel: the "host", untimed, or arrays ("crossbar").
+    host
+        Layers that are left to the host, by name or pattern.
+    seed
+        Of what the search draws.
     work
         Units of search, 0.05 s each on a reference core.
+    time_limit_s
+        Seconds by the clock after which the search ends; the result then depends on the machine.
+    input_shapes
+        Shape with batch of every input of an ONNX file that has open axes, by name.
+    input_values
+        Values of inputs of an ONNX file that decide what runs, by name.
+    on_progress
+        Called with (best, bound) whenever one of them improves.
     stop
         Replaces work and time_limit_s; its `interrupted` ends the search with the best so far.
 

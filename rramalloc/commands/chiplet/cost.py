@@ -425,11 +425,33 @@ def chiplet_cost(
     input_shapes: InputShapes | None = None,
     input_values: InputValues | None = None,
 ) -> ChipletCost:
-    """Return the inference cost on chiplets: of a description or its file, or of a network as its allocation
-    is placed.
+    """Return the inference cost on chiplets.
 
-    latency_table: measured step times of a network, those of the allocation unless given.
-    Raises RramallocError: FileError, SpecError, MisplacedError, UnsupportedError.
+    Parameters
+    ----------
+    source
+        A description or its file, or a network with `allocation` and `placement`.
+    allocation
+        An Allocation, its file, or copies by layer name.
+    placement
+        A Placement or its file, of the allocation.
+    latency_table
+        Measured step times of a network: a LatencyTable, a file, or a dict of its form; those of the
+        allocation unless given.
+    input_shapes
+        Shape with batch of every input of an ONNX file that has open axes, by name.
+    input_values
+        Values of inputs of an ONNX file that decide what runs, by name.
+
+    Returns
+    -------
+    ChipletCost
+        Time of computing and of moving data, of every group.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError, MisplacedError, UnsupportedError.
     """
     alone = allocation is None and placement is None
     if isinstance(source, Description) or (alone and not isinstance(source, Network)):
@@ -492,6 +514,16 @@ class ChipletComparison(ResultRecord):
 
 def chiplet_compare(sources: Sequence[Description | str | os.PathLike[str]]) -> ChipletComparison:
     """Return the costs of several descriptions side by side.
+
+    Parameters
+    ----------
+    sources
+        Descriptions, or their TOML files.
+
+    Returns
+    -------
+    ChipletComparison
+        A row for each description.
 
     Raises
     ------

@@ -60,16 +60,44 @@ def compare(
     """Compare all methods side by side on one network at one budget or several, every allocation simulated
     exactly.
 
-    arrays: 2048, "x2" (twice the minimum) or a list of such, None for those of the chip or of its kinds,
-    {"small": 512} of kinds; objective: latency, energy or edp, by which
-    methods are judged; inputs: how many stream, whose time the latency then is; methods: names, None for
-    all that are compared by default; seeds: runs of each method that depends on its seed, whose median is
-    reported; work and time_limit_s: of every single run; clock: measure time too; progress: show a line
-    in a notebook; ending: set its `interrupted` to end early, with what is ready by then; the others are
-    those of SearchArguments. `skipped` of the result lists methods that do not apply or find no
-    allocation.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError
-    before anything runs; SolverError if an allocation does not survive the check.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    arrays
+        2048, "x2" for twice the minimum or a list of such; None for those of the chip or of its kinds, or
+        {"small": 512} of kinds.
+    objective
+        By what methods are judged: "latency", "energy" or "edp".
+    inputs
+        How many stream through; the latency is then the time of all.
+    methods
+        Names; None for all that are compared by default.
+    seeds
+        Runs of each method that depends on its seed, of which the median is reported.
+    clock
+        Measure time too, which differs from run to run.
+    on_progress
+        Called with (arrays, method, runs before, runs in all) when a method begins.
+    progress
+        Show a line in a notebook.
+    ending
+        Set its `interrupted` to end early, with what is ready by then.
+    work
+        Units of search of every single run, 0.05 s each on a reference core.
+    time_limit_s
+        Seconds by the clock of every single run.
+
+    Returns
+    -------
+    Comparison
+        A row a method and budget; `skipped` lists methods that do not apply or find no allocation.
+
+    Raises
+    ------
+    RramallocError
+        BudgetError, FileError, SpecError, UnknownNameError before anything runs; SolverError if an allocation
+        does not survive the check.
     """
     check_known("objective", objective, COMPARED_OBJECTIVES)
     check_inputs(inputs, objective)

@@ -231,19 +231,38 @@ def evaluate(
 
     Parameters
     ----------
+    network
+        A Network, a file, or the name of a shipped network.
     chip
-        Hardware with [units], or the units alone; None for the hardware of the allocations.
-    strategies, allocations
-        Objects or files, one or many.
+        Hardware with [units] (a Hardware, a file, a dict of its form, a preset), or the units alone; None for
+        the hardware of the allocations.
+    strategies
+        Strategies or their files, one or many.
+    allocations
+        Allocations, their files or copies by layer name, one or many.
     units
         (compute, storage) units of which all ways of sharing them out are enumerated, in classes of equal
         time. The best way of every task is composed to a strategy.
     arrays
         Budget of copies that keep their arrays: those of least time are found.
-    crossbar, set_values, mapping, fc, host
-        Those of the allocations unless given.
+    crossbar
+        Wordlines and bitlines of an array, "256x256", instead of the hardware's.
+    set_values
+        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
+    mapping
+        Layout of weights on arrays, instead of that of the allocations.
+    fc
+        Who computes linear layers on a single pixel, instead of what the allocations say.
+    host
+        Layers that are left to the host, instead of those of the allocations.
     latency_table
-        Measured times of a window of the weight layers, instead of ns_per_byte.
+        Measured times of a window of the weight layers, instead of ns_per_byte: a LatencyTable, a file, or a
+        dict of its form.
+
+    Returns
+    -------
+    Evaluation
+        The matrices, and the fastest strategy.
 
     Raises
     ------

@@ -59,15 +59,57 @@ def explain(
 ) -> Explanation:
     """Say what holds an allocation back: layers and parts of a step, its neighbours, and what faster takes.
 
-    arrays: a budget, for which an allocation is searched; allocation: instead of it, an Allocation, its file,
-    or copies by name, whose hardware, mapping, fc, fold, latency table, limits of copies and objective hold
-    unless they are given; speedup: a factor, for which the fewest arrays and the cheapest change of the
-    hardware are searched; what_if: changes of the hardware, each a text as of --set or a dict of values, None
-    for a list of fields, () for none; objective: what faster means; work: of every search; stop: replaces
-    work and time_limit_s.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError.
-    Source: docs/sources/model.md 4, 7, 8 and 11.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    arrays
+        A budget, for which an allocation is searched: a number, or "x2" for twice the minimum.
+    allocation
+        Instead of it an Allocation, its file, or copies by name. Its hardware, mapping, fc, fold, latency
+        table, limits of copies and objective hold unless they are given.
+    speedup
+        A factor, for which the fewest arrays and the cheapest change of the hardware are searched.
+    what_if
+        Changes of the hardware, each a text as of --set or a dict of values; None for a list of fields, ()
+        for none.
+    objective
+        What faster means: "latency" or "interval".
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
+    fold
+        Whether filters are folded, with mapping "kernel_split".
+    latency_table
+        Measured step times: a LatencyTable, a file, or a dict of its form.
+    copies
+        Copies of layers that are held or limited, by name or pattern: {"conv1": 4, "conv*": "2..8"}.
+    copies_divide
+        Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
+    seed
+        Of what every search draws.
+    work
+        Units of every search, 0.05 s each on a reference core.
+    time_limit_s
+        Seconds by the clock after which every search ends.
+    stop
+        Replaces work and time_limit_s; its `interrupted` ends the search.
 
+    Returns
+    -------
+    Explanation
+        What holds back, the next points, and what changes of the hardware gain.
+
+    Raises
+    ------
+    RramallocError
+        BudgetError, FileError, SpecError, UnknownNameError.
+
+    References
+    ----------
+    docs/sources/model.md 4, 7, 8 and 11.
+
+    Examples
+    --------
     >>> explain("alexnet", arrays=400).faster.point.arrays
     402
     """

@@ -30,20 +30,27 @@ def export(
 
     Parameters
     ----------
-    network : a Network, a file, or the name of a shipped network
-    allocation : an Allocation, its file, or copies by layer name
-    target : the tool, or csv, json, or a function of yours from a Subject to a Bundle (docs/plugin.md)
-    placement : of the allocation, for csv and json
-    given : as in AllocationArguments, instead of what the placement or the allocation says
+    network
+        A Network, a file, or the name of a shipped network.
+    allocation
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
+    target
+        The tool, or "csv", "json", or a function of yours from a Subject to a Bundle (docs/plugin.md).
+    placement
+        A Placement or its file, of the allocation, for csv and json; it says hardware and mapping unless they
+        are given.
 
     Returns
     -------
-    Export : the files, and what the tool rounds, ignores or counts in another way
+    Export
+        The files, and what the tool rounds, ignores or counts in another way.
 
     Raises
     ------
-    RramallocError : UnsupportedError for what the tool cannot express, FileError, SpecError, MisplacedError,
-        UnknownNameError
+    UnsupportedError
+        The tool cannot express it.
+    RramallocError
+        FileError, SpecError, MisplacedError, UnknownNameError, PluginError.
     """
     source = network_of(network, given)
     return export_subject(subject_of(source, allocation, placement, given), target)
@@ -60,15 +67,22 @@ def export_check(
 
     Parameters
     ----------
-    network, allocation, placement, given : as in `export`
+    network
+        A Network, a file, or the name of a shipped network.
+    allocation
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
+    placement
+        A Placement or its file, of the allocation.
 
     Returns
     -------
-    ExportCheck : every target, with the reason for which it takes the allocation not
+    ExportCheck
+        Every target, with the reason for which it takes the allocation not.
 
     Raises
     ------
-    RramallocError : FileError, SpecError, MisplacedError for what no target takes
+    RramallocError
+        FileError, SpecError, MisplacedError for what no target takes.
     """
     source = network_of(network, given)
     subject = subject_of(source, allocation, placement, given)

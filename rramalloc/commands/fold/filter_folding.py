@@ -313,14 +313,52 @@ def fold_filter(
 ) -> FilterFold:
     """Fold a filter until it fills `align` input channels, split over height and width by a rule.
 
-    align_outputs: to which output channels are raised, by default as inputs; th1: filters of more input
-    channels stay as they are; shape: (C_o, K_h, K_w, C_i), C_i of one group;
-    stride, dilation, input_size: (height, width);
-    padding: one number, (height, width) or (top, left, bottom, right); check: prove it on random data.
-    Raises SpecError, UnknownNameError; UnsupportedError if a check is too large; SolverError if it fails.
     Groups are folded each for itself.
-    Source: docs/sources/companions.md 3.
 
+    Parameters
+    ----------
+    shape
+        (C_o, K_h, K_w, C_i), C_i of one group.
+    align
+        Input channels that the folded filter fills.
+    stride
+        (height, width).
+    rule
+        How folded pixels are split over height and width: "least_work", "source", "least_padding",
+        "height_first", "width_first" or "balanced".
+    align_outputs
+        To what output channels are raised; as inputs if left out.
+    th1
+        Filters of more input channels stay as they are.
+    input_size
+        (height, width) of the input.
+    padding
+        One number, (height, width), or (top, left, bottom, right).
+    dilation
+        (height, width).
+    groups
+        Groups of channels.
+    check
+        Prove it on random data.
+    seed
+        Of the random data.
+
+    Returns
+    -------
+    FilterFold
+        The folded filter, its stride and padding.
+
+    Raises
+    ------
+    RramallocError
+        SpecError, UnknownNameError; UnsupportedError if a check is too large; SolverError if it fails.
+
+    References
+    ----------
+    docs/sources/companions.md 3.
+
+    Examples
+    --------
     >>> fold_filter((64, 4, 4, 4), stride=(4, 4), align=64).filter
     (64, 1, 1, 64)
     """
@@ -368,11 +406,39 @@ def fold(
 ) -> NetworkFold:
     """Fold every stage with the fold that takes the fewest arrays, the choice of `optimize --fold`.
 
-    mapping: `best` chooses im2col, kernel_split with its fold, whole_kernel or sdk for every layer: that
-    with the fewest array-steps, then the fewest arrays, and never more arrays than im2col;
-    check: prove every fold on random data, on small inputs.
-    Raises SpecError for other mappings than `kernel_split` and `best`; FileError, UnknownNameError,
-    UnsupportedError; SolverError if a check fails.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    hardware
+        A Hardware, a TOML file, a dict of its form, or the name of a preset.
+    crossbar
+        Wordlines and bitlines of an array, "256x256", instead of the hardware's.
+    set_values
+        Values of the hardware that are replaced: {"crossbar.cell_bits": 4}, or ["crossbar.cell_bits=4"].
+    mapping
+        "kernel_split", or "best": im2col, kernel_split with its fold, whole_kernel or sdk for every layer,
+        that with the fewest array-steps, then the fewest arrays, and never more arrays than im2col.
+    fc
+        Who computes linear layers on a single pixel: the "host", or arrays ("crossbar").
+    host
+        Layers that are left to the host, by name or pattern.
+    check
+        Prove every fold on random data, on small inputs.
+    seed
+        Of the random data.
+
+    Returns
+    -------
+    NetworkFold
+        A row a layer: its fold, and the arrays before and after it.
+
+    Raises
+    ------
+    SpecError
+        The mapping is another one.
+    RramallocError
+        FileError, UnknownNameError, UnsupportedError; SolverError if a check fails.
     """
     source, machine = network_of(network, given), as_hardware(hardware, crossbar, set_values)
     best = mapping == "best"

@@ -305,9 +305,28 @@ class Device(Protocol):
 
 
 def open_device(text: str, network: Network, *, threads: int = 1, seed: int = 0) -> Device:
-    """Return the device "onnxruntime", "simulated", "simulated:noise=0.01,c=5000" or "replay:FILE.csv".
+    """Return a device on which layers are timed.
 
-    Raises DeviceError, FileError, SpecError.
+    Parameters
+    ----------
+    text
+        "onnxruntime", "simulated", "simulated:noise=0.01,c=5000", or "replay:FILE.csv".
+    network
+        The Network whose layers are timed.
+    threads
+        Threads of ONNX Runtime.
+    seed
+        Of the noise of a simulated device.
+
+    Returns
+    -------
+    Device
+        For `measure_latency`.
+
+    Raises
+    ------
+    RramallocError
+        DeviceError, FileError, SpecError.
     """
     kind, _, rest = text.partition(":")
     if kind == "onnxruntime" and not rest:

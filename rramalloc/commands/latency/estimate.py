@@ -61,7 +61,12 @@ def estimate_latency(network: NetworkLike, table: LatencyTableLike) -> LatencyEs
     network
         A Network, a file, or the name of a shipped network.
     table
-        The measured latencies, their file, or a dict of its form.
+        The measured latencies: a LatencyTable, a file, or a dict of its form.
+
+    Returns
+    -------
+    LatencyEstimate
+        The sum, the share of every layer, and the error where the whole network was measured too.
 
     Raises
     ------

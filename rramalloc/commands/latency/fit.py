@@ -58,10 +58,27 @@ def fit_latency(
 ) -> LatencyTable:
     """Return the latency table of a samples file.
 
-    method: "regression" takes the fitted overhead off, "subtract" the time of the auxiliary layer alone,
-    "both" that time and the fitted transfer of what the layer reads beyond it; None: as the device asks;
-    date: YYYY-MM-DD, put into every row.
-    Raises DeviceError if the times do not determine the latencies, FileError, SpecError.
+    Parameters
+    ----------
+    samples
+        The file that `measure_latency` wrote.
+    method
+        "regression" takes the fitted overhead off, "subtract" the time of the auxiliary layer alone, "both"
+        that time and the fitted transfer of what the layer reads beyond it; None: as the device asks.
+    date
+        YYYY-MM-DD, put into every row.
+
+    Returns
+    -------
+    LatencyTable
+        One row a layer.
+
+    Raises
+    ------
+    DeviceError
+        The times do not determine the latencies.
+    RramallocError
+        FileError, SpecError.
     """
     check_date(date)
     header, times = read_samples(samples)

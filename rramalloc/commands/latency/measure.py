@@ -74,13 +74,42 @@ def measure_latency(
     seed: int = 0,
     on_progress: Callable[[MeasureProgress], None] | None = None,
 ) -> Measured:
-    """Time everything that the latencies of a network's layers need; the file `samples` keeps every time.
+    """Time everything that the latencies of a network's layers need.
 
-    auxiliary: one kind of auxiliary layer or several; layers: names of those to time, all if there are none.
     The runs are timed in turn, in another order every round, so that a slow minute of the machine does not
     fall on one layer alone. A file that holds samples of the same network, device and auxiliary layer is
     continued: nothing is measured twice.
-    Raises DeviceError if the device can do nothing of it, FileError, SpecError, UnknownNameError.
+
+    Parameters
+    ----------
+    network
+        A Network.
+    device
+        What `open_device` returned, or an object of the same methods.
+    samples
+        The file that keeps every time.
+    auxiliary
+        One kind of layer to stand behind a measured one, or several: "avgpool", "conv1x1", "conv3x3".
+    layers
+        Names of those to time; all if there are none.
+    effort
+        How often a run is repeated.
+    seed
+        Of the order of the runs.
+    on_progress
+        Called with a MeasureProgress after every run.
+
+    Returns
+    -------
+    Measured
+        What was timed, and how often.
+
+    Raises
+    ------
+    DeviceError
+        The device can do nothing of it.
+    RramallocError
+        FileError, SpecError, UnknownNameError.
     """
     for kind in (auxiliary,) if isinstance(auxiliary, str) else auxiliary:
         check_known("auxiliary layer", kind, AUXILIARY_LAYERS)

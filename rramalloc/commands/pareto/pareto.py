@@ -56,18 +56,50 @@ def pareto(
     stop: Work | None = None,
     **given: Unpack[CaseArguments],
 ) -> ParetoFront:
-    """Find all non-dominated points of (arrays, objective) up to a budget such as 2048 or "x2", each with a
-    bound.
+    """Find all non-dominated points of arrays and time up to a budget, each with a bound.
 
-    arrays: None for those of the chip or of its kinds, {"small": 512} of kinds, whose points are of the area
-    where the hardware gives it for every kind, else of the arrays in total;
-    objective: makespan or interval in steps, latency_ns, which needs [timing], or energy, edp or area, which
-    need [energy]; against: arrays, or another of these; baselines: methods to put beside the front; work:
-    units of search for the whole front; progress: show a line in a notebook; stop: replaces work and
-    time_limit_s; the others are those of CaseArguments.
-    Raises RramallocError: BudgetError, FileError, SpecError, UnknownNameError; SolverError if a point does
-    not survive the check.
-    Source: docs/sources/model.md 8 and 18.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    arrays
+        The budget: 2048, "x2" for twice the minimum, None for those of the chip or of its kinds, or {"small":
+        512} of kinds. Points of kinds are of the area where the hardware gives it for every kind, else of the
+        arrays in total.
+    objective
+        "makespan" or "interval" in steps, "latency_ns", which needs [timing], or "energy", "edp" or "area",
+        which need [energy].
+    against
+        "arrays", or another of these.
+    baselines
+        Methods to put beside the front.
+    seed
+        Of what the search draws.
+    work
+        Units of search for the whole front, 0.05 s each on a reference core.
+    time_limit_s
+        Seconds by the clock after which the search ends; the result then depends on the machine.
+    on_progress
+        Called with (points, part of the work).
+    progress
+        Show a line in a notebook.
+    stop
+        Replaces work and time_limit_s.
+
+    Returns
+    -------
+    ParetoFront
+        The points, each with its allocation and its bound.
+
+    Raises
+    ------
+    RramallocError
+        BudgetError, FileError, SpecError, UnknownNameError; SolverError if a point does not survive the
+        check.
+
+    References
+    ----------
+    docs/sources/model.md 8 and 18.
     """
     check_known("objective", objective, FRONT_OBJECTIVES)
     check_known("against", against, FRONT_AGAINST)

@@ -157,14 +157,35 @@ def place(
     work: int = DEFAULT_WORK,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
-    """Place an allocation: return which layer, copy, row block and column block every array of every chip
-    holds.
+    """Return which layer, copy, row block and column block every array of every chip holds.
 
-    allocation: an Allocation, its file, or copies by layer name; hardware, mapping and fc are its own unless
-    given; latency_table: measured step times, or their file, to tell how busy links are, those of the
-    allocation unless given; work: units of improvement (about 0.01 s each), 0 for the constructive placement
-    alone.
-    Raises RramallocError: CapacityError, FileError, SpecError, UnknownNameError.
+    Hardware, mapping and fc are those of the allocation unless given.
+
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    allocation
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
+    latency_table
+        Measured step times, to tell how busy links are: a LatencyTable, a file, or a dict of its form; those
+        of the allocation unless given.
+    seed
+        Of what the search draws.
+    work
+        Units of improvement, about 0.01 s each; 0 for the constructive placement alone.
+
+    Returns
+    -------
+    Placement
+        Every array in use, the traffic between tiles, and a lower bound of it.
+
+    Raises
+    ------
+    CapacityError
+        The chips do not hold the allocation.
+    RramallocError
+        FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
     check_range("work", work, 0, MAX_WORK)

@@ -48,22 +48,25 @@ def optimize_reload(
 ) -> ReloadPlan:
     """Write and run a network in segments of layers, with the cuts and copies that take the least time.
 
+    The hardware has [write] and [timing]; fold, limits and a latency table are refused.
+
     Parameters
     ----------
     network
-        A Network, a file, or a shipped name.
+        A Network, a file, or the name of a shipped network.
     arrays
         Crossbar arrays that there are: a number, "x0.5" for half of what the whole network needs, or None for
         all that the chip of `hardware` has.
     inputs
         Inputs that run through a segment each time it is written.
     gap
-        Distance from the bound that is good enough.
+        Relative distance from the bound that is good enough.
+    on_progress
+        Called with (best, bound) whenever one of them improves.
+    progress
+        Show a line in a notebook.
     stop
         Replaces work, time_limit_s, gap, on_progress and progress.
-    given
-        The others, as in SearchArguments: hardware has [write] and [timing], fold and a latency table are
-        refused.
 
     Returns
     -------

@@ -43,14 +43,35 @@ def report(
     date: str | None = None,
     command: str | None = None,
 ) -> str:
-    """Return the HTML of a page that shows results, written to `output` if that is given.
+    """Return the HTML of a page that shows results.
 
-    files: results as JSON that a section of a room shows, identified by their `format`, and folders of
-    sweeps; or the records themselves; networks: files, names or networks, from which stalls, buffers and the
-    critical path of an allocation come; those that ship are found without; date, command: shown as they are
-    given, nothing is shown of the clock.
     The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
-    Raises FileError, SpecError, UnknownNameError; then nothing is written.
+
+    Parameters
+    ----------
+    files
+        Results as JSON files or as objects, and folders of sweeps.
+    output
+        File to write the page to.
+    networks
+        Files, names or networks, from which stalls, buffers and the critical path of an allocation come;
+        those that ship are found without.
+    title
+        Heading of the page.
+    date
+        Shown as it is given; nothing is shown of the clock.
+    command
+        Command that made the page, shown as it is given.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError, UnknownNameError; then nothing is written.
     """
     if not 1 <= len(files) <= MOST_FILES:
         raise SpecError("report", f"needs 1 to {MOST_FILES} files, got {len(files)}")

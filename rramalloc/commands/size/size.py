@@ -60,17 +60,26 @@ def size(
     spec
         A TOML file, or a dict of its form: {"networks": [{"network": "vgg11", "target_throughput": 2000}],
         "hardware": "isaac", "choose": {"timing.columns_per_adc": [16, 32]}}.
-    on_progress, progress
-        A callback, and whether a line is shown in a notebook.
+    on_progress
+        Called with (candidates decided, candidates in all, least cost, bound).
+    progress
+        Show a line in a notebook.
     time_limit_s
-        Stop by the clock, which depends on the machine.
+        Seconds by the clock after which the search ends; the result then depends on the machine.
     stop
         Ends the search from outside.
 
+    Returns
+    -------
+    Sizing
+        The chip, what it costs, and what decided on every other candidate.
+
     Raises
     ------
+    InfeasibleError
+        No candidate reaches all goals.
     RramallocError
-        InfeasibleError if no candidate reaches all goals; FileError, SpecError, UnknownNameError.
+        FileError, SpecError, UnknownNameError.
     """
     question, folder = read_question(spec)
     ending = stop or Work(time_limit_s=time_limit_s)

@@ -157,7 +157,7 @@ def sweep(
     Parameters
     ----------
     spec
-        A TOML file or its content.
+        A TOML file, or a dict of its form.
     folder
         An empty folder, a new one, or that of a sweep.
     rows
@@ -172,6 +172,11 @@ def sweep(
         Called with a SweepStatus.
     progress
         Show a line in a notebook.
+
+    Returns
+    -------
+    SweepResult
+        The rows, read from the folder as they are asked for.
 
     Raises
     ------
@@ -213,7 +218,23 @@ def sweep(
 
 
 def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
-    """Return the progress of the sweep in a folder, running, stopped or done. Raises FileError, SpecError."""
+    """Return the progress of a sweep, running, stopped or done.
+
+    Parameters
+    ----------
+    folder
+        The folder of the sweep.
+
+    Returns
+    -------
+    SweepStatus
+        Points in all, done and failed, and the time that is left.
+
+    Raises
+    ------
+    RramallocError
+        FileError, SpecError.
+    """
     with _reading(os.fspath(folder)) as store:
         document, points_per_s = _saved(store)
         return SweepStatus.of(document.spec.name, document.points, *_counts(store), points_per_s)

@@ -133,17 +133,29 @@ def tune(
     jobs
         Evaluations at a time, which are proposed together: the result depends on it.
     seed
-        Of the search.
+        Of what the search draws.
     store
         SQLite file that keeps every answer; the same call goes on from it.
     timeout_s
         Seconds for one evaluation.
     tool_paths
         Folders of the sources of a tool; left out, the environment variable RRAMALLOC_TOOL names them.
-    hardware, crossbar, set_values, mapping, fc, host, given
-        As for `optimize`; left out, hardware and mapping are those that the tool counts arrays with.
+    hardware
+        A Hardware, a file, a dict of its form, or a preset; left out, that which the tool counts arrays with.
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
+    set_values
+        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
+    mapping
+        Layout of weights on arrays; left out, that which the tool counts arrays with.
+    fc
+        Who computes linear layers on a single pixel: the "host", or arrays ("crossbar").
+    host
+        Layers that are left to the host, by name or pattern.
     on_progress
-        Called after every answer; progress: show a line in a notebook.
+        Called with (evaluations done, evaluations in all, best figure) after every answer.
+    progress
+        Show a line in a notebook.
     cancel
         Set its `interrupted` to end early with the best so far.
 

@@ -488,12 +488,36 @@ def verify(
 ) -> Verification:
     """Compute a network through its placed arrays and compare every value with a reference.
 
-    allocation: an Allocation, its file, or copies by layer name; placement: a Placement or its file, None to
-    place it here; hardware, mapping, fc and host: instead of the allocation's, where there is no placement to
-    say them; seed: of inputs, of weights that no ONNX file gives, and of noise; adc_bits, noise: converters
-    that lose bits, relative deviation of programmed cells: the verdict is then "approximate", unless equal.
-    Raises RramallocError: MisplacedError, CapacityError, FileError, SpecError, UnknownNameError,
-    UnsupportedError, EarlyReadError.
+    Parameters
+    ----------
+    network
+        A Network, a file, or the name of a shipped network.
+    allocation
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
+    placement
+        A Placement or its file; None to place the allocation here, on what hardware, mapping, fc and host
+        say.
+    seed
+        Of inputs, of weights that no ONNX file gives, and of noise.
+    images
+        Number of inputs.
+    adc_bits
+        Bits of converters that lose some: the verdict is then "approximate", unless all is equal.
+    noise
+        Relative deviation of programmed cells: the verdict is then "approximate", unless all is equal.
+    on_progress
+        Called with (number of the node, nodes in all, its name) before each node.
+
+    Returns
+    -------
+    Verification
+        Whether all values are equal, and where they are not.
+
+    Raises
+    ------
+    RramallocError
+        MisplacedError, CapacityError, FileError, SpecError, UnknownNameError, UnsupportedError,
+        EarlyReadError.
     """
     check_range("seed", seed, 0, 2**53)
     check_range("images", images, 1, MAX_IMAGES)
