@@ -465,6 +465,12 @@ class Hardware(ResultRecord):
         return tuple(kind.of(self) for kind in self.kinds or ())
 
     @property
+    def counts_area(self) -> bool:
+        """Whether it has several kinds of arrays, and the area of an array of each."""
+        each = (own.energy for own in self._of_kinds) if self.kinds is not None else (None,)
+        return all(energy is not None and energy.area_um2 is not None for energy in each)
+
+    @property
     def sizes(self) -> str:
         """The sizes of arrays in words: "128x128", or "64x64 (small) and 128x128 (large)"."""
         kinds = zip(self.kinds or (), self.each_kind, strict=False)

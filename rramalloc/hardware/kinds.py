@@ -79,7 +79,8 @@ def with_arrays_of_kinds(hardware: Hardware, given: str | Mapping[str, int]) -> 
         if not is_whole(number, 1, MOST_ARRAYS):
             raise SpecError("arrays", f"{name}: must be from 1 to {MOST_ARRAYS}, got {brief(number)}")
     changed = [kind.model_copy(update={"arrays": numbers.get(kind.name, kind.arrays)}) for kind in kinds]
-    return hardware.model_copy(update={"kinds": tuple(changed)})
+    set_values = hardware.set_without([f"kinds.{name}.arrays" for name in numbers])
+    return hardware.model_copy(update={"kinds": tuple(changed), "set_values": set_values})
 
 
 def _numbers(text: str) -> dict[str, int]:

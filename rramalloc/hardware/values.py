@@ -21,7 +21,9 @@ LINES = ("crossbar.wordlines", "crossbar.bitlines")
 """Names of the two values that `crossbar` sets."""
 _OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
 """Fields of [energy] that do not hold for an array of another size."""
-_DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+_DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*|kinds\.[A-Za-z0-9_.-]+")
+_OF_KINDS = "kinds"
+_TABLES_OF_KINDS = ("crossbar", "timing", "energy")
 
 
 def dotted_names() -> tuple[str, ...]:
@@ -35,7 +37,11 @@ def dotted_names() -> tuple[str, ...]:
 
 
 def is_value(dotted: str) -> bool:
-    """Return True for the name of a value of a table, for `crossbar`, and for the rate of an operator."""
+    """Return True for the name of a value of a table or a kind, `crossbar`, and the rate of an operator."""
+    if dotted.startswith(f"{_OF_KINDS}."):
+        return dotted.endswith(".arrays") or any(
+            dotted.endswith(f".{name}") for name in dotted_names() if name.startswith(_TABLES_OF_KINDS)
+        )
     return dotted in ("crossbar", *dotted_names()) or dotted.startswith("digital.ns_per_pixel.")
 
 
@@ -68,7 +74,23 @@ def changed_hardware(
             )
             words += f"of {changed.crossbar.size} has others: "
             raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
+    _check_sizes_of_kinds(hardware, changed, given, remedy)
     return changed
+
+
+def _check_sizes_of_kinds(
+    hardware: Hardware, changed: Hardware, given: Mapping[str, object], remedy: str
+) -> None:
+    """Raise SpecError for a kind whose arrays have another size, and the area or energy of the old one."""
+    pairs = zip(hardware.each_kind, changed.each_kind, changed.kinds or (), strict=False)
+    for own, new, kind in pairs:
+        names = [
+            f"{_OF_KINDS}.{kind.name}.energy.{name}" for name in _OF_ONE_SIZE if name in (kind.energy or {})
+        ]
+        kept = [name for name in names if name not in given]
+        if new.crossbar.size != own.crossbar.size and kept:
+            words = f"is {own.crossbar.size} of kind {kind.name!r}, and {' and '.join(kept)} of that size: "
+            raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
 
 
 def hardware_with(hardware: Hardware, values: HardwareValues) -> Hardware:
@@ -142,6 +164,9 @@ def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
 
 def _put(document: dict[str, Any], dotted: str, value: object) -> None:
     """Replace a value of a document, or take it away. Raises SpecError for a name that no hardware has."""
+    if dotted.startswith(f"{_OF_KINDS}."):
+        _put_of_kind(document, dotted, value)
+        return
     *tables, field = dotted.split(".")
     if not tables or tables[0] not in Hardware.model_fields or not is_value(dotted):
         known = dotted_names()
@@ -162,3 +187,33 @@ def _put(document: dict[str, Any], dotted: str, value: object) -> None:
             parent = parent[table]
         if not parent[tables[depth - 1]]:
             del parent[tables[depth - 1]]
+
+
+def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
+    """Replace a value of a kind of arrays: kinds.NAME.arrays, kinds.NAME.TABLE.FIELD. Raises SpecError."""
+    kinds, rest = document.get(_OF_KINDS, []), dotted.partition(".")[2]
+    name = max((kind["name"] for kind in kinds if rest.startswith(f"{kind['name']}.")), key=len, default="")
+    field = rest.removeprefix(f"{name}.")
+    if not name or not is_value(dotted) or (field != "arrays" and field not in dotted_names()):
+        known = ", ".join(kind["name"] for kind in kinds) or "none"
+        words = "must be kinds.NAME.arrays, or kinds.NAME. and a value of [crossbar], [timing] or [energy]"
+        raise SpecError("set", f"{words}, got {brief(dotted)}; kinds: {known}")
+    inner = next(kind for kind in kinds if kind["name"] == name)
+    if field != "arrays":
+        table, _, field = field.partition(".")
+        inner = inner.setdefault(table, {})
+    inner.pop(field, None)
+    if value is not None:
+        inner[field] = value
+
+
+def value_at(hardware: Hardware, dotted: str) -> object:
+    """Return what a hardware has by a dotted name, None for what it does not give."""
+    inner: Any = hardware.to_dict()
+    if dotted.startswith(f"{_OF_KINDS}."):
+        kinds = {f"{_OF_KINDS}.{kind['name']}": kind for kind in inner.get(_OF_KINDS, [])}
+        prefix = max((own for own in kinds if dotted.startswith(f"{own}.")), key=len, default="")
+        inner, dotted = kinds.get(prefix, {}), dotted.removeprefix(f"{prefix}.")
+    for part in dotted.split("."):
+        inner = inner.get(part) if isinstance(inner, dict) else None
+    return inner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -81,6 +81,11 @@ class KindsCase:
             kinds[1]["energy"] = {"area_um2": random.choice((120.0, 250.0)), **energy, "read_pj": 5.0}
         machine = hardware(None, None, areas=False, timing=timing, **document | {"kinds": kinds})
         return cls(Network.build("drawn", nodes), machine, by_area)
+
+    def with_numbers(self, arrays: int) -> KindsCase:
+        """Return the case with so many arrays of each kind."""
+        kinds = tuple(kind.model_copy(update={"arrays": arrays}) for kind in self.hardware.kinds or ())
+        return replace(self, hardware=self.hardware.model_copy(update={"kinds": kinds}))
 
     def allocations(self) -> Iterator[tuple[dict[str, Any], Simulation]]:
         """Yield every allocation within the numbers of the kinds, with its simulation."""

@@ -14,10 +14,10 @@ from rramalloc.cli.parameters import Format, Help, described, parse_budget, pass
 from rramalloc.errors import SpecError
 
 _TABLE = table_of(
-    "layer=name, block, copies, arrays, batches, cycles, busy, critical, waiting, slack, "
+    "layer=name, block, kind, copies, arrays, batches, cycles, busy, critical, waiting, slack, "
     "input cycles=input_cycles, reads, conversions, read=read_ns, converter=converter_ns, array=array_ns, "
     "memory=memory_ns, transfer=transfer_ns, step=step_ns, binds",
-    texts="name binds",
+    texts="name kind binds",
     spare="batches input_cycles reads conversions copies arrays cycles busy array_ns transfer_ns",
 )
 EXPLAIN: Help = {

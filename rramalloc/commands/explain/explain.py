@@ -167,6 +167,7 @@ def explain(
         speedup=None if speedup is None else neighbours.speedup(speedup),
         speedup_change=None if speedup is None else changes.cheapest(speedup, what_ifs),
         what_if=what_ifs,
+        kinds=changes.kinds(what_ifs),
         coverage=Coverage.of(source, timing.graph.names),
         warnings=(
             *case.warnings(neighbours.arrays),

@@ -47,6 +47,7 @@ class ExplainedLayer(Record):
     """
 
     name: Name
+    kind: str | None = Field(None, exclude_if=absent)
     copies: Count
     block: Block | None = Field(None, exclude_if=absent)
     arrays: Steps
@@ -76,7 +77,8 @@ class ExplainedPoint(LayerModes):
 
     tiles, chips: fewest that hold it, None without [chip]; value, ratio: of the objective, and divided by
     that of the allocation, so that below 1 is faster; arrays_bound: fewest arrays with which the value asked
-    for is possible; value_bound: least value with the arrays allowed; None where that was not searched.
+    for is possible, area_bound_um2: least area instead, where several kinds of arrays are counted by area;
+    value_bound: least value with the arrays allowed; None where that was not searched.
     """
 
     arrays: Count
@@ -88,6 +90,7 @@ class ExplainedPoint(LayerModes):
     value: int | float
     ratio: float
     arrays_bound: Count | None = None
+    area_bound_um2: float | None = Field(None, exclude_if=absent)
     value_bound: int | float | None = None
     proof: str
 
@@ -166,6 +169,23 @@ class WhatIf(Record):
     words: str
 
 
+class KindUse(Record):
+    """A kind of arrays of the chip.
+
+    used: arrays of the allocation; arrays: on the chip, None where nothing says how many; more: arrays that
+    a search has more of it; saves: by which the objective falls for each of these, in its unit: the price of
+    an array of this kind, 0 where more of them gain nothing, None where that was not searched; words: all in
+    a sentence. Source: docs/sources/model.md 19.
+    """
+
+    kind: str
+    used: Steps
+    arrays: Count | None
+    more: Count | None = None
+    saves: float | None = None
+    words: str
+
+
 class HardwareChange(Record):
     """The single change of the hardware that reaches a speedup with least area, if one does.
 
@@ -185,7 +205,8 @@ class Explanation(ResultRecord):
     that sets the length of a step, None with own clocks or without a time; tick_ns: with own clocks;
     cheaper, faster: the next points with fewer arrays, and with a smaller value; speedup, speedup_change:
     None unless a factor was asked for; what_if: changes that cost area by their gain per area, others by
-    their gain, then those that gain nothing.
+    their gain, then those that gain nothing; kinds: of arrays, the shortest of them first, None where the
+    hardware has one.
     """
 
     rows_in = "layers"
@@ -215,6 +236,7 @@ class Explanation(ResultRecord):
     speedup: Neighbour | None = None
     speedup_change: HardwareChange | None = None
     what_if: tuple[WhatIf, ...] = ()
+    kinds: tuple[KindUse, ...] | None = Field(None, exclude_if=absent)
     coverage: Coverage
     warnings: tuple[str, ...] = ()
 
@@ -239,6 +261,7 @@ class Explanation(ResultRecord):
         ]
         if step := step_words(self.layers, self.tick_ns, self.step_ns, self.slowest):
             lines.append(("step" if self.tick_ns is None else "batch", step))
+        lines += [("kind", each.words) for each in self.kinds or ()]
         lines += [("next cheaper", self.cheaper.words), ("next faster", self.faster.words)]
         if self.speedup is not None:
             lines.append((f"{self.speedup.factor:g} x as fast", self.speedup.words))

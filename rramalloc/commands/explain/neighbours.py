@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.allocation.allocation import kind_words
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
@@ -25,7 +26,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import ExactTiming, simulate
-from rramalloc.units import duration, number_of, plain_quantity, share
+from rramalloc.units import area, duration, number_of, plain_quantity, share
 
 _LESS = 1 - SAME_SUM  # of a time in ns: one that is shorter by less than rounding is no faster
 _MORE = 1 + SAME_SUM  # of a time in ns: one that is longer by less than rounding is no longer
@@ -36,21 +37,33 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Searches around one allocation. objective: over any number of arrays, on as many chips."""
+    """Searches around one allocation. objective: over any number of arrays, on as many chips.
+
+    numbers: arrays of every kind on the chip, where it has several and says how many.
+    """
 
     case: Case
     timing: ExactTiming
     objective: TimeObjective
     stop: Work
     seed: int
+    numbers: Mapping[str, int]
 
     @classmethod
     def of(
         cls, case: Case, timing: ExactTiming, objective: ExplainedObjective, stop: Work, seed: int
     ) -> Neighbours:
-        """Return the searches of a case. Raises BudgetError, SpecError."""
+        """Return the searches of a case. Raises BudgetError, SpecError.
+
+        Kinds of arrays are counted by area, any number of each; without areas their numbers hold.
+        """
+        kinds = case.hardware.kinds or ()
+        numbers = {kind.name: kind.arrays for kind in kinds if kind.arrays is not None}
+        if case.hardware.counts_area:
+            free = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
+            case = case.on(case.hardware.model_copy(update={"kinds": free}))
         problem = unlimited(case.problem(MAX_ARRAYS))
-        return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed)
+        return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed, numbers)
 
     @property
     def problem(self) -> Problem:
@@ -60,12 +73,34 @@ class Neighbours:
     @property
     def taken(self) -> npt.NDArray[np.int64]:
         """Arrays of all copies of every stage, canonical order."""
-        return self.problem.arrays_of_stages(self.timing.copies, self.timing.graph.modes)
+        return self.problem.storage.taken(self.timing.graph.modes, self.timing.copies)
 
     @property
     def arrays(self) -> int:
         """Arrays of the allocation."""
         return int(self.taken.sum())
+
+    @property
+    def cost(self) -> int:
+        """Arrays of the allocation; of several kinds what they cost, in parts of the unit."""
+        return self.problem.arrays(self.timing.replication, self.timing.graph.modes)
+
+    def _in_unit(self, cost: float) -> float:
+        """Return a cost in the unit of `Resources`: arrays, or um2 of several kinds."""
+        per_unit = self.problem.resources.per_unit
+        return cost if per_unit == 1 else cost / per_unit
+
+    def _cost_of(self, point: ExplainedPoint) -> int:
+        """Return the arrays of a point, or what they cost."""
+        resources = self.problem.resources
+        in_unit = point.arrays if point.area_um2 is None or resources.unit == "arrays" else point.area_um2
+        return round(in_unit * resources.per_unit)
+
+    def _amount(self, cost: float) -> str:
+        """Return a cost in words."""
+        if self.problem.resources.unit == "um2":
+            return area(self._in_unit(cost))
+        return number_of(round(self._in_unit(cost)), "array")
 
     @property
     def value(self) -> float:
@@ -75,23 +110,38 @@ class Neighbours:
     def cheaper(self) -> Neighbour:
         """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
         try:
-            fewer = replace(self.problem, budget=self.arrays - 1)
+            fewer = replace(self.problem, budget=self.cost - 1)
+            point = self._fastest(fewer)
         except BudgetError as error:
-            words = f"none: with fewer than {error.need} arrays the network is not stored once"
+            words = f"with fewer than {error.need} arrays"
+            if self.case.hardware.kinds is not None:
+                words = f"with less than the {self._amount(self.cost)} that it takes"
+            words = f"none: {words} the network is not stored once"
             return Neighbour(point=None, proven=True, words=words)
-        point = self._fastest(fewer)
         try:
-            fewest = self._fewest(replace(fewer, budget=point.arrays), point.value)
+            fewest = self._fewest(replace(fewer, budget=self._cost_of(point)), point.value)
             point = fewest.model_copy(update={"value_bound": point.value_bound})
         except TargetError:  # not found again within the work
-            point = point.model_copy(update={"arrays_bound": fewer.minimum})
+            point = point.model_copy(update=self._bound(fewer.minimum))
+        less = "less area" if self.problem.resources.unit == "um2" else "fewer arrays"
         if self._is_fastest(point):
-            words = "proven the fastest with fewer arrays"
+            words = f"proven the fastest with {less}"
         else:
-            words = f"{self._at_least(point)} with fewer arrays"
+            words = f"{self._at_least(point)} with {less}"
         if not self._is_fewest(point):
-            words += f", at least {point.arrays_bound} are needed for it"
+            words += f", at least {self._bound_words(point)} for it"
         return self._neighbour(point, words)
+
+    def _bound(self, cost: float) -> dict[str, float]:
+        """Return the field of a point for the fewest arrays, or the least area, that a value needs."""
+        if self.problem.resources.unit == "um2":
+            return {"area_bound_um2": self._in_unit(cost)}
+        return {"arrays_bound": math.ceil(self._in_unit(cost))}
+
+    def _bound_words(self, point: ExplainedPoint) -> str:
+        if point.area_bound_um2 is not None:
+            return f"{area(point.area_bound_um2)} is needed"
+        return f"{point.arrays_bound} are needed"
 
     def faster(self) -> Neighbour:
         """Return the point with the fewest arrays that is faster, and as fast as they allow."""
@@ -106,13 +156,14 @@ class Neighbours:
                 words = "none was found within the work, and none takes less than "
                 words += plain_quantity(least, self.objective.unit)
             return Neighbour(point=None, proven=proven, words=words)
-        fastest = self._fastest(replace(self.problem, budget=first.arrays))
+        fastest = self._fastest(replace(self.problem, budget=self._cost_of(first)))
         point = fastest if fastest.value <= first.value else first
-        bounds = {"arrays_bound": first.arrays_bound, "value_bound": fastest.value_bound}
+        bounds = {name: getattr(first, name) for name in ("arrays_bound", "area_bound_um2")}
+        bounds |= {"value_bound": fastest.value_bound}
         point = point.model_copy(update=bounds)
         words = self._fewest_words(point)
         if not self._is_fastest(point):
-            words += f", {self._at_least(point)} with as many"
+            words += f", {self._at_least(point)} with as {'much' if point.area_bound_um2 else 'many'}"
         return self._neighbour(point, words)
 
     def speedup(self, factor: float) -> Neighbour:
@@ -131,13 +182,17 @@ class Neighbours:
         return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
 
     def _is_fewest(self, point: ExplainedPoint) -> bool:
+        if point.area_bound_um2 is not None:
+            return point.area_bound_um2 >= (point.area_um2 or 0.0) * _LESS
         return point.arrays_bound == point.arrays
 
     def _is_fastest(self, point: ExplainedPoint) -> bool:
         return point.value_bound is not None and point.value_bound >= point.value * _LESS
 
     def _fewest_words(self, point: ExplainedPoint) -> str:
-        return "proven the fewest" if self._is_fewest(point) else f"at least {point.arrays_bound} are needed"
+        if not self._is_fewest(point):
+            return f"at least {self._bound_words(point)}"
+        return "proven the fewest" if point.area_bound_um2 is None else "proven the least"
 
     def _at_least(self, point: ExplainedPoint) -> str:
         return f"at least {plain_quantity(point.value_bound or 0, self.objective.unit)}"
@@ -162,22 +217,28 @@ class Neighbours:
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
         found = FewestArrays(problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
-        return self._point(problem, found, arrays_bound=math.ceil(found.objective_bound or 1))
+        least = (found.objective_bound or 1) * problem.resources.per_unit
+        return self._point(problem, found, **self._bound(least))
 
     def _point(
         self,
         problem: Problem,
         found: Answer,
-        arrays_bound: int | None = None,
+        arrays_bound: float | None = None,
+        area_bound_um2: float | None = None,
         value_bound: float | None = None,
     ) -> ExplainedPoint:
         """Return an allocation as a point, simulated again and checked."""
-        checked = check_answer(problem, found, problem.budget, "explain")
+        several = self.case.hardware.kinds is not None
+        checked = check_answer(problem, found, MAX_ARRAYS if several else problem.budget, "explain")
         timing, value = checked.timing, self.objective.value_of(checked.timing)
         tiles, chip = _tiles(self.case, checked), self.case.hardware.chip
         return ExplainedPoint(
             copies=checked.copies,
             block=checked.blocks,
+            kind=checked.kind,
+            by_kind=checked.by_kind,
+            area_um2=self._in_unit(found.choice.arrays) if problem.resources.unit == "um2" else None,
             arrays=checked.used,
             tiles=tiles,
             chips=None if chip is None or tiles is None else -(-tiles // (chip.tiles[0] * chip.tiles[1])),
@@ -186,7 +247,8 @@ class Neighbours:
             latency_ns=Absolute.of(checked.problem.step_time, timing).latency_ns,
             value=value,
             ratio=value / self.value,
-            arrays_bound=None if arrays_bound is None else min(arrays_bound, checked.used),
+            arrays_bound=None if arrays_bound is None else min(round(arrays_bound), checked.used),
+            area_bound_um2=area_bound_um2,
             value_bound=None if value_bound is None else within(value, value_bound),
             proof=found.proof,
         )
@@ -195,12 +257,20 @@ class Neighbours:
         """Return a point in words, beside the allocation."""
         more, chip = point.arrays - self.arrays, self.case.hardware.chip
         arrays = f"{number_of(point.arrays, 'array')} ({more:+d})"
+        if point.by_kind is not None:
+            arrays += f", {kind_words(point.by_kind)}"
+        if point.area_um2 is not None:
+            now, sign = self._in_unit(self.cost), "+" if self._cost_of(point) >= self.cost else "-"
+            arrays = f"{area(point.area_um2)} ({sign}{area(abs(point.area_um2 - now))}) of {arrays}"
         if chip is not None and point.tiles is not None and point.chips is not None:
             arrays += f" in {number_of(point.tiles, 'tile')} of {number_of(point.chips, 'chip')}"
         change = "as fast"
         if point.ratio != 1:
             change = f"{share(abs(1 - point.ratio))} {'shorter' if point.ratio < 1 else 'longer'}"
-        return f"{arrays}: {plain_quantity(point.value, self.objective.unit)}, {change}"
+        words = f"{arrays}: {plain_quantity(point.value, self.objective.unit)}, {change}"
+        used = point.by_kind or {}
+        short = [f"{number:,} {name}" for name, number in self.numbers.items() if used.get(name, 0) > number]
+        return words + (f", more than the {' and '.join(short)} of the chip" if short else "")
 
     def _refused(self, target: float, error: TargetError) -> Neighbour:
         """Return why a target is not reached, and the numbers of the hardware that hold it back."""
@@ -209,7 +279,8 @@ class Neighbours:
         floor, moved_ns = self.objective.in_unit(least), self._moved_ns()
         target_ns = None if step_time is None else self.objective.in_ns(target)
         changes, proven = list[Change](), True
-        if target_ns is not None and floor > target:
+        # Which number of the hardware holds several kinds back differs from kind to kind.
+        if target_ns is not None and floor > target and self.case.hardware.kinds is None:
             changes += self._changes(chain, least, target_ns)
         if memory is not None and target_ns is not None and moved_ns > target_ns * _MORE:
             have = memory.bandwidth_gb_s
@@ -247,6 +318,9 @@ class Neighbours:
         if not problem.chooses_blocks and problem.most is not None:
             most = np.minimum(most, problem.most)
         ticks, rounds = graph.batch_ticks(np.ones_like(most)), -(-graph.windows // most)
+        if problem.alternatives is not None:
+            each = enumerate(map(problem.alternatives.of, range(len(most))))
+            ticks = np.array([min(problem.ticks(stage, mode, 1) for mode in modes) for stage, modes in each])
         if self.objective.name == "interval":
             stage = int((ticks * rounds).argmax())
             return int((ticks * rounds)[stage]), [graph.names[stage]]

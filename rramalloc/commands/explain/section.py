@@ -10,8 +10,8 @@ from rramalloc.page.section import Bars, Detail, Fact, Section, section_of, stac
 from rramalloc.units import counted, quantity
 
 _COLUMNS = (
-    "name copies arrays busy critical waiting slack reads conversions read_ns converter_ns array_ns "
-    "memory_ns transfer_ns step_ns binds"
+    "name kind copies arrays busy critical waiting slack reads conversions read_ns converter_ns "
+    "array_ns memory_ns transfer_ns step_ns binds"
 ).split()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import kind_of
 from rramalloc.commands.explain.explanation import ExplainedLayer, Part, step_words
 from rramalloc.mapping.demand import active_lines
 from rramalloc.network.node import Stage
@@ -29,6 +30,7 @@ def layers_of(
     return tuple(
         ExplainedLayer(
             name=graph.names[stage],
+            kind=kind_of(case.hardware, graph.modes[stage]) if graph.weighted[stage] else None,
             copies=int(timing.copies[stage]),
             block=graph.blocks[stage] if case.mapping.mapping == "sdk" else None,
             arrays=int(arrays[stage]),
@@ -68,7 +70,7 @@ def _step_parts(
     Source: docs/sources/model.md 7 and 11.
     """
     graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.copies[stage])
-    hardware = case.hardware.of_layer(node)
+    hardware = case.hardware.each_kind[graph.modes[stage].kind].of_layer(node)
     parts: dict[str, Any] = {"transfer_ns": transfer_ns}
     times: dict[Part, float | None] = {}
     if not isinstance(node, Stage):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
@@ -13,12 +12,13 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request
 from rramalloc.allocation.optimize import optimize as optimize_case
 from rramalloc.allocation.simulation import Simulation, simulate_network
-from rramalloc.choices import ExplainedObjective
-from rramalloc.commands.explain.explanation import HardwareChange, WhatIf, WhatIfResult
+from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
+from rramalloc.commands.explain.explanation import HardwareChange, KindUse, WhatIf, WhatIfResult
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware
+from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
-from rramalloc.hardware.values import HardwareValues, texts_of, values_of
+from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
 from rramalloc.units import area, plain_quantity, share
@@ -68,10 +68,41 @@ class WhatIfs:
         if changes is None:
             fields = better_values(self.case.hardware, 2)
             found = [self._of({name: value}, now, is_given=False) for name, value in fields]
-            found.append(self._of_more_arrays(now))
+            found += self._of_more_kinds(now) if self._kinds else [self._of_more_arrays(now)]
         else:
             found = [self._of(values, now) for values in changes_of(changes)]
         return tuple(sorted(found, key=_order))
+
+    @property
+    def _kinds(self) -> tuple[Kind, ...]:
+        """The kinds of arrays, none where there is one."""
+        return self.case.hardware.kinds or ()
+
+    def kinds(self, found: Sequence[WhatIf]) -> tuple[KindUse, ...] | None:
+        """Return how much of every kind of arrays is in use and what more of it saves, the dearest first.
+
+        found: changes that were searched.
+        """
+        if not self._kinds:
+            return None
+        now, by_change = self._as_it_is({}), {each.change: each for each in found}
+        layers = simulate_network(self.case.network, self._timed({}), handoff="next").layers
+        used = {kind.name: sum(own.arrays for own in layers if own.kind == kind.name) for kind in self._kinds}
+        uses = list[KindUse]()
+        for kind in self._kinds:
+            more, saves = _more(kind.arrays or 0), None
+            words = f"{kind.name}: {used[kind.name]:,}"
+            words += " arrays" if kind.arrays is None else f" of {kind.arrays:,} arrays"
+            change = by_change.get(f"{_of(kind)}={(kind.arrays or 0) + more}")
+            if kind.arrays is not None and change is not None and change.searched is not None:
+                saves = max(0.0, now.value - change.searched.value) / more
+                words += f", {plain_quantity(saves, self._unit)} shorter for each of {more:,} more"
+                words = words if saves else f"{words.partition(', ')[0]}, more of them gain nothing"
+            known = {} if saves is None else {"more": more, "saves": saves}
+            uses.append(
+                KindUse(kind=kind.name, used=used[kind.name], arrays=kind.arrays, words=words, **known)
+            )
+        return tuple(sorted(uses, key=lambda own: -(own.saves or 0.0)))
 
     def cheapest(self, factor: float, found: Sequence[WhatIf]) -> HardwareChange:
         """Return the single change of the hardware with which the objective is `factor` times as small, and
@@ -133,9 +164,15 @@ class WhatIfs:
             return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")
         return self._compared(change, have, now, as_it_is, searched)
 
+    def _of_more_kinds(self, now: WhatIfResult) -> list[WhatIf]:
+        """Return what more arrays of each kind gain that has a number."""
+        limited = [kind for kind in self._kinds if kind.arrays is not None]
+        numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
+        return [self._of({name: number}, now, is_given=False) for name, number in numbers.items()]
+
     def _of_more_arrays(self, now: WhatIfResult) -> WhatIf:
         """Return what more arrays gain, on another row of chips if need be."""
-        more, hardware = now.arrays + max(1, int(now.arrays * _MORE_ARRAYS)), self.case.hardware
+        more, hardware = now.arrays + _more(now.arrays), self.case.hardware
         change = f"{more - now.arrays} more arrays"
         try:
             if hardware.chip is not None and more > hardware.chip.arrays:
@@ -175,18 +212,35 @@ class WhatIfs:
 
     def _as_it_is(self, values: HardwareValues) -> WhatIfResult:
         """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
-        own = self.own.with_arguments(self.case.network, {"set_values": values})
-        result = simulate_network(self.case.network, own, handoff="next")
+        result = simulate_network(self.case.network, self._timed(values), handoff="next")
         return self._result(result, result.arrays)
+
+    def _timed(self, values: HardwareValues) -> AllocationInput:
+        """Return the allocation on the changed hardware."""
+        return self.own.with_arguments(self.case.network, {"set_values": values})
 
     def _searched(self, case: Case, values: HardwareValues, arrays: int) -> WhatIfResult:
         """Return what `optimize --set --start` finds within so many arrays. Raises RramallocError."""
-        own = self.own.with_arguments(case.network, {"set_values": values})
+        own = self._timed(values)
         case = replace(case, measured=own.measured).with_stages(self.case.stages)
         request = Request(objective=self.objective, seed=self.seed, start=own)
+        if self._kinds:
+            case, arrays = self._within_kinds(case, arrays)
         found = optimize_case(case, arrays, request, self.stop.nested(self.stop.work))
         result = self._result(found, found.arrays.used)
         return result.model_copy(update={"lower_bound": found.lower_bound, "proof": found.proof})
+
+    def _within_kinds(self, case: Case, arrays: int) -> tuple[Case, int]:
+        """Return the case and the arrays of all kinds together that a search may use.
+
+        The numbers of the kinds hold; where one is open, the area of the allocation does, or its arrays.
+        """
+        if all(kind.arrays is not None for kind in case.hardware.kinds or ()):
+            return case, MAX_ARRAYS
+        area_um2 = self._as_it_is({}).area_um2
+        if area_um2 is None:
+            return case, arrays
+        return replace(case, at_most={"area_um2": area_um2}).with_stages(case.stages), MAX_ARRAYS
 
     def _result(self, result: Simulation | Allocation, arrays: int) -> WhatIfResult:
         steps = result.interval if self.objective == "interval" else result.makespan
@@ -199,6 +253,16 @@ class WhatIfs:
             energy_pj=result.energy_pj,
             area_um2=result.area_um2,
         )
+
+
+def _of(kind: Kind) -> str:
+    """Return the dotted name of the number of arrays of a kind."""
+    return f"kinds.{kind.name}.arrays"
+
+
+def _more(arrays: int) -> int:
+    """Return the arrays that are tried beside those that there are."""
+    return max(1, int(arrays * _MORE_ARRAYS))
 
 
 def better_values(hardware: Hardware, times: int) -> Iterator[tuple[str, float]]:
@@ -214,6 +278,13 @@ def better_values(hardware: Hardware, times: int) -> Iterator[tuple[str, float]]
             better = min(better, _MOST.get(field, better))
             if better != have:
                 yield f"{table}.{field}", better
+    for kind in hardware.kinds or ():
+        for field, have in (kind.timing or {}).items():
+            if field in (*_SMALLER, *_LARGER) and isinstance(have, int | float):
+                better = _better(have, times, smaller=field in _SMALLER)
+                better = min(better, _MOST.get(field, better))
+                if better != have:
+                    yield f"kinds.{kind.name}.timing.{field}", better
     for operator, rate in ({} if hardware.digital is None else hardware.digital.ns_per_pixel).items():
         yield f"digital.ns_per_pixel.{operator}", rate / times
 
@@ -235,10 +306,7 @@ def _now(hardware: Hardware, values: HardwareValues) -> str:
     """Return what a hardware has in the place of values, "none" for what it has not."""
     texts = list[str]()
     for name in values:
-        inner: Any = hardware.to_dict()
-        for part in name.split("."):
-            inner = inner.get(part) if isinstance(inner, dict) else None
-        text = texts_of({name: inner})[0].partition("=")[2]
+        text = texts_of({name: value_at(hardware, name)})[0].partition("=")[2]
         texts.append(hardware.crossbar.size if name == "crossbar" else text)
     return ", ".join(texts)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from commands.explain.test_explain import chain, machine
+from program import run
 
 import rramalloc
 from rramalloc.commands.explain.section import explanation_section
@@ -157,3 +158,14 @@ def test_the_report_has_a_bar_a_change(tmp_path: Path) -> None:
     titles = [getattr(block, "title", "") for block in explanation_section(made, FIGURE).blocks]
     assert "What if: gain of a change" in titles
     assert rramalloc.explain(ONE, 1, what_if=[], work=1).what_if == ()
+
+
+def test_no_what_if_on_a_terminal() -> None:
+    call = ("explain", "alexnet", "--arrays", 200, "--work", 1, "--no-what-if", "-q")
+    shown = run(*call)
+    assert shown.code == 0, shown.err
+    assert "what if" not in shown.out
+    assert "gains nothing" not in shown.out
+    both = run(*call, "--what-if", "crossbar.cell_bits=4")
+    assert both.code == 1
+    assert "leave one out" in both.err
