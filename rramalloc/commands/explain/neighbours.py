@@ -83,7 +83,7 @@ class Neighbours:
     @property
     def cost(self) -> int:
         """Arrays of the allocation; of several kinds what they cost, in parts of the unit."""
-        return self.problem.arrays(self.timing.replication, self.timing.graph.modes)
+        return self.problem.arrays(self.timing.copies, self.timing.graph.modes)
 
     def _in_unit(self, cost: float) -> float:
         """Return a cost in the unit of `Resources`: arrays, or um2 of several kinds."""
