@@ -370,8 +370,23 @@ def baselines() -> str:
     return "\n".join(sections)
 
 
+def calls() -> str:
+    """Return a section with the calls and results of every command that has some."""
+    from rramalloc.room import rooms
+
+    sections = (
+        "\n".join(
+            [f"## {room.title}\n", *(f"::: {room.full(call).replace(':', '.')}" for call in room.calls)]
+        )
+        for room in rooms().values()
+        if room.calls
+    )
+    return "\n\n".join(sections)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "baselines": baselines,
+    "calls": calls,
     "formats": formats,
     "methods": methods,
     "networks": networks,
