@@ -19,8 +19,15 @@ from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.builder import Work
 from rramalloc.importers.onnx.graph import Graph, all_nodes, place_of, read_by
-from rramalloc.importers.onnx.step import Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, constant_of, foldable, usual
+from rramalloc.importers.onnx.step import OnnxOperator
+from rramalloc.importers.onnx.tensors import (
+    Constant,
+    Tensor,
+    Value,
+    constant_of,
+    default_nchw_layout,
+    foldable,
+)
 from rramalloc.records import brief
 
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -49,7 +56,7 @@ def _deciding(node: Any) -> Sequence[str]:
     return [name for name in node.input[:places] if name]
 
 
-def branch_of(step: Step, graph: Graph) -> Any:
+def branch_of(step: OnnxOperator, graph: Graph) -> Any:
     """Return the branch that runs. Raises UnsupportedError if data decides it."""
     condition = step.need(0)
     name = step.proto.input[0]
@@ -67,7 +74,7 @@ def _flag(value: Value | None) -> bool | None:
     return None if array is None or array.size != 1 else bool(array.any())
 
 
-def _body(step: Step, name: str, outputs: int, inputs: int = 0) -> Any:
+def _body(step: OnnxOperator, name: str, outputs: int, inputs: int = 0) -> Any:
     """Return the graph that an attribute holds. Raises SpecError if it is missing or does not fit."""
     found = [attribute.g for attribute in step.proto.attribute if attribute.name == name]
     if not found or len(found[0].output) != outputs or len(found[0].input) != inputs:
@@ -148,7 +155,7 @@ class Rounds:
     work: Work
 
 
-def repeated(step: Step, graph: Graph, run: Body, read: Sequence[Value]) -> list[Value]:
+def repeated(step: OnnxOperator, graph: Graph, run: Body, read: Sequence[Value]) -> list[Value]:
     """Return the outputs of Loop or Scan: of a body that is run on data, barriers.
 
     run: visits the body; read: tensors that the operator and its body read. Raises SpecError,
@@ -163,18 +170,18 @@ def repeated(step: Step, graph: Graph, run: Body, read: Sequence[Value]) -> list
             continue
         products = None if made else rounds.work.products or None
         suffix = f"{number}" if number else ""
-        results.append(step.barrier(data, value.dims, usual(value.dims), suffix, macs=products))
+        results.append(step.barrier(data, value.dims, default_nchw_layout(value.dims), suffix, macs=products))
         made.append(results[-1].node)  # type: ignore[union-attr]
     if made:
         weights = rounds.work.weights
         treatment = "repeats its body: treated as a barrier" + ", its weights take no arrays" * bool(weights)
-        step.drawing.approximate(made, step.label, treatment)
+        step.builder.approximate(made, step.label, treatment)
         if weights:
-            step.drawing.leave_out(made, step.label, weights, rounds.work.macs)
+            step.builder.leave_out(made, step.label, weights, rounds.work.macs)
     return results
 
 
-def _loop(step: Step, graph: Graph, run: Body) -> Rounds:
+def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
     """Follow a Loop: round after round if it is short, else one round that stands for all of them."""
     states = [step.need(index) for index in range(2, len(step.values))]
     count = len(states)
@@ -207,7 +214,7 @@ def _loop(step: Step, graph: Graph, run: Body) -> Rounds:
     return Rounds(states=states, collected=[_stacked(step, part) for part in parts], work=work)
 
 
-def _most_rounds(step: Step, graph: Graph) -> int | None:
+def _most_rounds(step: OnnxOperator, graph: Graph) -> int | None:
     """Return the trip count of a Loop, None if it has none. Raises UnsupportedError if data decides it."""
     count = step.value(0)
     if count is None:
@@ -218,7 +225,7 @@ def _most_rounds(step: Step, graph: Graph) -> int | None:
     return int(array.reshape(-1)[0])
 
 
-def _alike(step: Step, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
+def _alike(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
     """Follow one round of many that are alike: it goes on whatever its number, and keeps every shape."""
     given = [replace(value, array=None) if isinstance(value, Constant) else value for value in states]
     made: list[Value] = []
@@ -241,10 +248,10 @@ def _spread(value: Value, dims: Dims) -> Value:
     """Return a value of another shape: its contents are not known any more."""
     if isinstance(value, Constant):
         return Constant(dims=dims)
-    return replace(value, dims=dims, layout=usual(dims))
+    return replace(value, dims=dims, layout=default_nchw_layout(dims))
 
 
-def _stacked(step: Step, parts: Sequence[Value]) -> Value:
+def _stacked(step: OnnxOperator, parts: Sequence[Value]) -> Value:
     """Return what every round made, along a new first axis."""
     if not parts:
         return Constant(dims=None)
@@ -259,7 +266,7 @@ def _stacked(step: Step, parts: Sequence[Value]) -> Value:
     return _spread(data[0] if data else parts[0], dims)
 
 
-def _scan(step: Step, run: Body) -> Rounds:
+def _scan(step: OnnxOperator, run: Body) -> Rounds:
     """Follow a Scan: one round stands for all, as many as its inputs are long."""
     if step.opset < 9:
         raise step.unsupported("control flow: Scan has a batch before opset 9: export with opset 9 or later")

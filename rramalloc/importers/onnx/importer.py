@@ -41,7 +41,7 @@ from rramalloc.importers.onnx.inputs import (
 )
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate, outputs_of
-from rramalloc.importers.onnx.step import Drawing, Step
+from rramalloc.importers.onnx.step import OnnxGraphBuilder, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     BITS,
     Constant,
@@ -50,15 +50,15 @@ from rramalloc.importers.onnx.tensors import (
     Value,
     arranged,
     constant_of,
+    default_nchw_layout,
     dims_of,
     tensor,
-    usual,
 )
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
-Drawn = tuple[Drawing, list[str]]
+Built = tuple[OnnxGraphBuilder, list[str]]
 """The nodes of a graph, and those of its outputs."""
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 _DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
@@ -122,11 +122,11 @@ def from_model(
         check_decided(graph, graph.computed)
         inputs = inputs_of(graph, input_shapes, given)
         inputs = settled(inputs, _first_axes(graph, inputs), where)
-        drawing, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
+        builder, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
         file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
-        return drawing.network(
+        return builder.network(
             name or Path(file).stem or file,
             source
             or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
@@ -150,34 +150,34 @@ def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
     return axes
 
 
-def _fewest_barriers(data: Mapping[str, Dims], draw: Callable[[Mapping[str, Layout]], Drawn]) -> Drawn:
+def _fewest_barriers(data: Mapping[str, Dims], build: Callable[[Mapping[str, Layout]], Built]) -> Built:
     """Return the network with the fewest barriers under the likely roles of the inputs' axes."""
     layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
-    best = draw(layouts)
+    best = build(layouts)
     for name, dims in list(data.items())[:_MAX_TRIALS]:
         for layout in layouts_of(dims)[1:]:
             if not _barriers(best):
                 return best
             with contextlib.suppress(SpecError):
-                trial = draw({**layouts, name: layout})
+                trial = build({**layouts, name: layout})
                 if _barriers(trial) < _barriers(best):
                     best, layouts[name] = trial, layout
     return best
 
 
-def _barriers(drawn: Drawn) -> int:
-    drawing, ends = drawn
-    return drawing.moves + sum(node.op == "barrier" for node in needed(drawing.nodes, ends))
+def _barriers(built: Built) -> int:
+    builder, ends = built
+    return builder.moves + sum(node.op == "barrier" for node in needed(builder.nodes, ends))
 
 
 def _import(
     graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout], axes: FirstAxes | None = None
-) -> Drawn:
+) -> Built:
     external = {
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
     }
-    drawing = Drawing(graph.where, inputs.batch, graph.uses, graph.names, external)
-    drawing.batch_places = inputs.batch_places
+    builder = OnnxGraphBuilder(graph.where, inputs.batch, graph.uses, graph.names, external)
+    builder.batch_places = inputs.batch_places
     values: dict[str, Value] = _stored(
         [proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where
     )
@@ -186,17 +186,17 @@ def _import(
         values[name] = Constant(dims=dims_of(sparse, graph.where), origin=name)
     values.update({name: Constant(dims=dims, origin=name) for name, dims in inputs.weights.items()})
     for name, dims in inputs.data.items():
-        node = drawing.unique(name)
-        drawing.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
+        node = builder.unique(name)
+        builder.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
         values[name] = tensor(node, dims, layouts[name])
     values.update(inputs.values)
-    Visitor(graph, drawing, _declared(graph.proto, inputs.batch), axes).visit_all(values)
+    Visitor(graph, builder, _declared(graph.proto, inputs.batch), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
     ends = [value.node for value in last if isinstance(value, Tensor)]
     if not ends:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
-    return drawing, ends
+    return builder, ends
 
 
 def _stored(initializers: Sequence[Any], where: str) -> dict[str, Value]:
@@ -222,13 +222,13 @@ def _declared(proto: Any, batch: int) -> dict[str, Dims]:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Visits the operators of a graph, each with the values of its inputs, and adds its nodes to the drawing.
+    """Visits the operators of a graph, each with the values of its inputs, and adds its nodes to the builder.
 
     declared: shapes that the file states; axes: follows the first axes of inputs.
     """
 
     graph: Graph
-    drawing: Drawing
+    builder: OnnxGraphBuilder
     declared: MutableMapping[str, Dims]
     axes: FirstAxes | None = None
 
@@ -242,8 +242,8 @@ class Visitor:
         missing = [source for source in proto.input if source and source not in values]
         if missing:
             raise undefined(self.graph.where, proto, missing[0])
-        step = Step(
-            drawing=self.drawing,
+        step = OnnxOperator(
+            builder=self.builder,
             proto=proto,
             name=name,
             place=place_of(self.graph.where, proto),
@@ -268,45 +268,45 @@ class Visitor:
 
     def visit_part(self, body: Any, values: MutableMapping[str, Value]) -> list[Value]:
         """Return the outputs of a branch or a body; values: of its inputs, and around it."""
-        drawing = self.drawing
+        builder = self.builder
         part = part_of(
-            self.graph, body, values, lambda name: isinstance(values[name], Tensor), drawing.is_taken
+            self.graph, body, values, lambda name: isinstance(values[name], Tensor), builder.is_taken
         )
-        drawing.reserve(part.names)
+        builder.reserve(part.names)
         values.update(_stored(body.initializer, self.graph.where))
-        declared = ChainMap(_declared(body, drawing.batch), self.declared)
-        around, drawing.uses = drawing.uses, part.uses
+        declared = ChainMap(_declared(body, builder.batch), self.declared)
+        around, builder.uses = builder.uses, part.uses
         replace(self, graph=part, declared=declared).visit_all(values)
-        drawing.uses = around
+        builder.uses = around
         return [values[name] for name in part.outputs]
 
     def _round(
-        self, step: Step, values: MutableMapping[str, Value], body: Any, given: Sequence[Value]
+        self, step: OnnxOperator, values: MutableMapping[str, Value], body: Any, given: Sequence[Value]
     ) -> tuple[list[Value], Work]:
         """Visit the body of a loop once, with nodes that are dropped; return its outputs and its work."""
-        drawing = Drawing(self.drawing.where, self.drawing.batch, {}, (), self.drawing.external)
-        drawing.shapes = ChainMap({}, self.drawing.shapes)
-        drawing.room = self.drawing.room
+        builder = OnnxGraphBuilder(self.builder.where, self.builder.batch, {}, (), self.builder.external)
+        builder.shapes = ChainMap({}, self.builder.shapes)
+        builder.room = self.builder.room
         own: dict[str, Value] = {}
         for info, value in zip(body.input, given, strict=True):
             if isinstance(value, Tensor):
-                layout = usual(value.dims)
-                node = drawing.unique(f"{step.name}/{info.name}")
-                drawing.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
+                layout = default_nchw_layout(value.dims)
+                node = builder.unique(f"{step.name}/{info.name}")
+                builder.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
                 value = replace(tensor(node, value.dims, layout), bits=value.bits)
             own[info.name] = value
-        made = replace(self, drawing=drawing, axes=None).visit_part(body, ChainMap(own, values))
-        self.drawing.room = drawing.room
-        return made, drawing.work()
+        made = replace(self, builder=builder, axes=None).visit_part(body, ChainMap(own, values))
+        self.builder.room = builder.room
+        return made, builder.work()
 
 
-def _outputs(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+def _outputs(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     """Return every output of an operator, with its bits; a constant that only reorders another one keeps its
     origin.
 
     declared: shapes that the file states, for operators without a rule.
     """
-    before = len(step.drawing.nodes)
+    before = len(step.builder.nodes)
     results = _results(step, declared)
     if step.op != "CastLike":  # takes only the type of its second input
         results = _with_unread(step, results, before)
@@ -324,14 +324,14 @@ def _outputs(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
     return outputs
 
 
-def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[Value]:
+def _with_unread(step: OnnxOperator, results: Sequence[Value], before: int) -> Sequence[Value]:
     """Return the results that wait for all of every input that no rule reads: a computed bias, scale, slope
     or length.
 
     before: how many nodes there were before this operator.
     """
     read = {value.node for value in results if isinstance(value, Tensor)}
-    for node in reversed(step.drawing.nodes[before:]):
+    for node in reversed(step.builder.nodes[before:]):
         if node.name in read:
             read.update(node.inputs)
     inputs = {value.node: value for value in step.values if isinstance(value, Tensor)}
@@ -341,10 +341,10 @@ def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[
         whole = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
         waiting: dict[str, str] = {}
         for y in dict.fromkeys(value.node for value in results if isinstance(value, Tensor)):
-            one = step.emit("select", [whole], "all", channels=step.drawing.shapes[y].channels)
+            one = step.emit("select", [whole], "all", channels=step.builder.shapes[y].channels)
             waiting[y] = step.emit("add", [y, one], "waiting")
         if x.shape.pixels > 1:
-            step.drawing.approximate(list(waiting.values()), step.label, f"waits for all of {x.node[:60]!r}")
+            step.builder.approximate(list(waiting.values()), step.label, f"waits for all of {x.node[:60]!r}")
         results = [
             replace(value, node=waiting[value.node]) if isinstance(value, Tensor) else value
             for value in results
@@ -352,7 +352,7 @@ def _with_unread(step: Step, results: Sequence[Value], before: int) -> Sequence[
     return results
 
 
-def _bits(step: Step, results: Sequence[Value]) -> int | None:
+def _bits(step: OnnxOperator, results: Sequence[Value]) -> int | None:
     """Return the bits of the whole numbers that the results are or were made of, None if of others."""
     if step.op == "QuantizeLinear":
         zero = step.value(2)
@@ -376,7 +376,7 @@ def _bits(step: Step, results: Sequence[Value]) -> int | None:
     return None if first is None else first.bits
 
 
-def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
+def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value]:
     handler = HANDLERS.get(step.op) if step.proto.domain in _DOMAINS else None
     is_known = step.proto.domain in _DOMAINS
     if step.proto.domain == "com.microsoft.nchwc":
@@ -410,16 +410,16 @@ def _results(step: Step, declared: Mapping[str, Dims]) -> Sequence[Value]:
     return [arranged(y, (0, *range(2, rank), 1)) if isinstance(y, Tensor) else y for y in results]
 
 
-def _precompute(step: Step, out: Dims | None) -> None:
+def _precompute(step: OnnxOperator, out: Dims | None) -> None:
     """Note a layer whose input is constant: a product with a large matrix of the file."""
     first, second = step.value(0), step.value(1)
     if isinstance(second, Constant) and second.array is None and second.dims and len(second.dims) > 1:
         inner = first.dims[-1] if first is not None and first.dims and step.op == "MatMul" else None
         macs = math.prod(out) * inner if out is not None and inner is not None else None
-        step.drawing.precompute(step.name, step.label, math.prod(second.dims), macs)
+        step.builder.precompute(step.name, step.label, math.prod(second.dims), macs)
 
 
-def _measure(step: Step) -> Constant:
+def _measure(step: OnnxOperator) -> Constant:
     dims = step.dims(0)
     if step.op == "Size":
         return Constant(dims=(), array=np.array(np.prod(dims, dtype=np.float64)).astype(np.int64))
@@ -428,7 +428,7 @@ def _measure(step: Step) -> Constant:
     return Constant(dims=array.shape, array=array)
 
 
-def _unknown(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
+def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     """Return a barrier for every output of an operator without a rule."""
     data = [value for value in step.values if isinstance(value, Tensor)]
     results: list[Value] = []
@@ -442,19 +442,19 @@ def _unknown(step: Step, declared: Mapping[str, Dims]) -> list[Value]:
         if shape is None or not name:
             results.append(Constant(dims=None))
             continue
-        layout = data[0].layout if data[0].dims == shape else usual(shape)
+        layout = data[0].layout if data[0].dims == shape else default_nchw_layout(shape)
         results.append(step.barrier(data, shape, layout, f"{index}" if index else ""))
     made = [result.node for result in results if isinstance(result, Tensor)]
     if made:
         weights = _weights(step)
         treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
-        step.drawing.approximate(made, step.label, treatment)
+        step.builder.approximate(made, step.label, treatment)
         if weights:
-            step.drawing.leave_out(made, step.label, weights)
+            step.builder.leave_out(made, step.label, weights)
     return results
 
 
-def _weights(step: Step) -> int:
+def _weights(step: OnnxOperator) -> int:
     """Return the number of constant weights of an operator without a rule: those of its matrices."""
     if step.is_standard and step.op not in _WEIGHTED and onnx.defs.has(step.op):
         return 0

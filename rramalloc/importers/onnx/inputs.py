@@ -17,7 +17,7 @@ from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims, Layout, lettered
 from rramalloc.importers.onnx.graph import Graph
 from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     EVALUATED,
     MAX_FOLDED,
@@ -553,7 +553,7 @@ class FirstAxes:
         self._at: dict[str, dict[str, Place]] = {name: {name: Place(0)} for name in lengths}
         self._stored = stored
 
-    def judge(self, step: Step) -> None:
+    def judge(self, step: OnnxOperator) -> None:
         """Find verdicts that an operator gives. Raises AllDecidedError after the last one."""
         for index, source, place in self._tracked(step):
             verdict = self._verdict(step, index, place.axis) if source in self.pending else None
@@ -570,7 +570,7 @@ class FirstAxes:
             if source in self._followed
         }
 
-    def carry(self, step: Step, results: Sequence[Value]) -> None:
+    def carry(self, step: OnnxOperator, results: Sequence[Value]) -> None:
         """Follow the axes to an operator's results. Raises AllDecidedError."""
         for index, source, place in self._tracked(step):
             for name, value in zip(step.proto.output, results, strict=True):
@@ -583,7 +583,7 @@ class FirstAxes:
                 elif there is not None and source in self.pending:
                     self._decide(source, False)
 
-    def _tracked(self, step: Step) -> list[tuple[int, str, Place]]:
+    def _tracked(self, step: OnnxOperator) -> list[tuple[int, str, Place]]:
         return [
             (index, source, place)
             for index, name in enumerate(step.proto.input)
@@ -602,7 +602,7 @@ class FirstAxes:
         if not self.pending and not self._followed:
             raise AllDecidedError
 
-    def _verdict(self, step: Step, index: int, place: int) -> bool | None:
+    def _verdict(self, step: OnnxOperator, index: int, place: int) -> bool | None:
         rank, op = len(step.dims(index)), step.op
         if index in _kernels(step.proto):
             return False
@@ -642,7 +642,7 @@ class FirstAxes:
             return False if axes is None or place in axes else None
         return self._told_apart(step, rank - place) if op in SUMS or op in PRODUCTS else None
 
-    def _told_apart(self, step: Step, behind: int) -> bool | None:
+    def _told_apart(self, step: OnnxOperator, behind: int) -> bool | None:
         """Return False, not a batch, if a stored operand has different values for each place, else None."""
         for name, value in zip(step.proto.input, step.values, strict=True):
             dims = value.dims if isinstance(value, Constant) and name in self._stored else None
@@ -651,7 +651,7 @@ class FirstAxes:
         return None
 
 
-def _of_equation(step: Step, index: int, place: int) -> bool | None:
+def _of_equation(step: OnnxOperator, index: int, place: int) -> bool | None:
     """Return False for an axis that Einsum sums over, True for one that computed operands share."""
     left, _, wanted = step.text("equation", "").replace(" ", "").partition("->")
     terms = left.split(",")
@@ -669,7 +669,7 @@ def _holds(dims: Dims, place: Place, length: int) -> bool:
     return 0 <= place.axis < len(dims) and dims[place.axis] % (place.outer * length) == 0
 
 
-def _carried(step: Step, index: int, place: Place, length: int, out: Dims) -> Place | None:
+def _carried(step: OnnxOperator, index: int, place: Place, length: int, out: Dims) -> Place | None:
     """Return the place in a result of these dims of a first axis, axis -1 if it was cut, None if unknown.
 
     length: of the first axis.
@@ -686,7 +686,7 @@ def _carried(step: Step, index: int, place: Place, length: int, out: Dims) -> Pl
     return Place(-1)
 
 
-def _carried_axis(step: Step, index: int, place: int, out: Dims) -> int | None:
+def _carried_axis(step: OnnxOperator, index: int, place: int, out: Dims) -> int | None:
     """Return the axis of a result that an input's axis becomes, -1 if it was cut, None if unknown."""
     dims, op = step.dims(index), step.op
     if op == "Transpose":

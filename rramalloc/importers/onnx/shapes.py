@@ -18,7 +18,7 @@ import onnx.shape_inference
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.onnx.step import Step
+from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import MAX_FOLDED, Array, Constant, arranged, constant_of, dims_of
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief
@@ -64,7 +64,7 @@ _FAILURES = (
 )
 
 
-def evaluate(step: Step) -> Sequence[Constant]:
+def evaluate(step: OnnxOperator) -> Sequence[Constant]:
     """Return the outputs of an operator on constants: values where they are few and may matter for shapes,
     else only shapes.
 
@@ -78,18 +78,18 @@ def evaluate(step: Step) -> Sequence[Constant]:
     except UnsupportedError:  # it matters only if an operator on data asks for this shape
         return [Constant(dims=None)]
     known = step.is_standard and step.op in _EVALUATED and len(arrays) == len(step.values)
-    if known and step.drawing.room > 0 and all(d is not None and math.prod(d) <= MAX_FOLDED for d in sizes):
+    if known and step.builder.room > 0 and all(d is not None and math.prod(d) <= MAX_FOLDED for d in sizes):
         return [_kept(step, Constant(dims=made.shape, array=made)) for made in _evaluated(step, arrays)]
     return [Constant(dims=dims) for dims in sizes]
 
 
-def _kept(step: Step, made: Constant) -> Constant:
+def _kept(step: OnnxOperator, made: Constant) -> Constant:
     """Return the constant, without its values where no room is left for them."""
-    is_kept = made.array is not None and step.drawing.takes(made.array)
+    is_kept = made.array is not None and step.builder.keeps_constant(made.array)
     return Constant(dims=made.dims, array=made.array if is_kept else None, bits=made.bits)
 
 
-def _stated(step: Step) -> Constant:
+def _stated(step: OnnxOperator) -> Constant:
     """Return what an operator Constant states."""
     for given in step.proto.attribute:
         if given.name == "value":
@@ -107,7 +107,7 @@ def _array(values: Array) -> Constant:
     return Constant(dims=values.shape, array=values)
 
 
-def _range_of(step: Step, arrays: Sequence[Array]) -> list[Dims | None]:
+def _range_of(step: OnnxOperator, arrays: Sequence[Array]) -> list[Dims | None]:
     """Return the length of Range. Raises SpecError for bounds that are not finite, and steps of 0."""
     numbers = [float(number) for array in arrays for number in array.reshape(-1)[:1]]
     if not all(map(math.isfinite, numbers)) or (len(numbers) == 3 and not numbers[2]):
@@ -117,7 +117,7 @@ def _range_of(step: Step, arrays: Sequence[Array]) -> list[Dims | None]:
     return [(max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0),)]
 
 
-def _evaluated(step: Step, arrays: Sequence[Array]) -> list[Array]:
+def _evaluated(step: OnnxOperator, arrays: Sequence[Array]) -> list[Array]:
     """Return the outputs by ONNX's evaluator. Raises SpecError if the operator cannot take these values."""
     from onnx.reference import ReferenceEvaluator
 
@@ -136,7 +136,7 @@ def _evaluated(step: Step, arrays: Sequence[Array]) -> list[Array]:
     return [found.get(name, np.zeros(0)) for name in step.proto.output]
 
 
-def outputs_of(step: Step) -> list[Dims | None]:
+def outputs_of(step: OnnxOperator) -> list[Dims | None]:
     """Return the shape of every output, None where it is not known.
 
     Raises SpecError, NetworkError, UnsupportedError for inputs that no shape fits.
@@ -165,7 +165,7 @@ def outputs_of(step: Step) -> list[Dims | None]:
     return _inferred(step)
 
 
-def _inferred(step: Step) -> list[Dims | None]:
+def _inferred(step: OnnxOperator) -> list[Dims | None]:
     """Return the shapes that ONNX infers. Raises SpecError if it finds a fault."""
     for attribute in step.proto.attribute:
         if any(abs(number) > _LARGEST for number in (attribute.i, *attribute.ints)):
@@ -206,7 +206,7 @@ def shown(dims: Sequence[int]) -> str:
     return brief(" x ".join(map(str, dims[:10])) or "scalar")[1:-1]
 
 
-def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
+def broadcast(step: OnnxOperator, shapes: Sequence[Dims]) -> Dims:
     """Return the common shape of operands. Raises NetworkError if they cannot be broadcast."""
     try:
         return np.broadcast_shapes(*shapes)
@@ -215,7 +215,7 @@ def broadcast(step: Step, shapes: Sequence[Dims]) -> Dims:
         raise step.mismatch("inputs", f"shapes {names} cannot be broadcast") from None
 
 
-def broadcast_from_axis(step: Step) -> Step:
+def broadcast_from_axis(step: OnnxOperator) -> OnnxOperator:
     """Return the operator with its second operand as numpy broadcasts it: before opset 7 an attribute `axis`
     said at which axis of the first one it begins. Raises SpecError, NetworkError if it does not fit.
 
@@ -246,16 +246,16 @@ def broadcast_from_axis(step: Step) -> Step:
     return replace(step, proto=proto, values=(step.values[0], second))
 
 
-def reshaped(step: Step, dims: Dims, target: Dims) -> Dims:
+def reshaped(step: OnnxOperator, dims: Dims, target: Dims) -> Dims:
     """Return the shape after Reshape, whose target may hold the batch that the file fixes.
 
     Raises NetworkError if the number of elements differs.
     """
-    wanted, batch = list(target), step.drawing.batch
+    wanted, batch = list(target), step.builder.batch
     if not step.integer("allowzero", 0):
         wanted[: len(dims)] = [have if size == 0 else size for have, size in zip(dims, wanted, strict=False)]
     tried = [wanted]
-    place = step.drawing.batch_places.get(step.proto.output[0], 0)
+    place = step.builder.batch_places.get(step.proto.output[0], 0)
     if place < len(wanted) and batch > 1 and wanted[place] % batch == 0:
         tried.insert(0, [*wanted[:place], wanted[place] // batch or wanted[place], *wanted[place + 1 :]])
     for each in tried if min(wanted, default=1) >= -1 else ():
@@ -266,7 +266,7 @@ def reshaped(step: Step, dims: Dims, target: Dims) -> Dims:
     raise step.mismatch("shape", f"{shown(dims)} cannot be reshaped to {shown(target)}")
 
 
-def permutation(step: Step, rank: int) -> Dims:
+def permutation(step: OnnxOperator, rank: int) -> Dims:
     """Return the `perm` of a Transpose, reversed axes by default. Raises SpecError."""
     perm = step.integers("perm")
     if perm is None:
@@ -276,7 +276,7 @@ def permutation(step: Step, rank: int) -> Dims:
     return perm
 
 
-def sliced(step: Step, dims: Dims) -> dict[int, range]:
+def sliced(step: OnnxOperator, dims: Dims) -> dict[int, range]:
     """Return the range that Slice keeps of every axis that it names. Raises SpecError, UnsupportedError."""
     fields = ("starts", "ends", "axes", "steps")
     given = [
@@ -295,7 +295,7 @@ def sliced(step: Step, dims: Dims) -> dict[int, range]:
     return {place: range(*piece.indices(dims[place])) for place, piece in pieces}
 
 
-def split(step: Step, dims: Dims) -> tuple[int, Dims]:
+def split(step: OnnxOperator, dims: Dims) -> tuple[int, Dims]:
     """Return the axis of Split and the lengths of the parts. Raises SpecError, NetworkError."""
     axis, outputs = step.axis(step.integer("axis", 0), len(dims)), len(step.proto.output)
     sizes = step.integers("split")
@@ -312,7 +312,7 @@ def split(step: Step, dims: Dims) -> tuple[int, Dims]:
     return axis, sizes
 
 
-def joined(step: Step, shapes: Sequence[Dims], axis: int) -> Dims:
+def joined(step: OnnxOperator, shapes: Sequence[Dims], axis: int) -> Dims:
     """Return the shape after Concat. Raises NetworkError if the other axes differ."""
     first = shapes[0]
     for dims in shapes:

@@ -44,7 +44,7 @@ Uses = Mapping[str, Sequence[tuple[str, int]]]
 """Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
 
 
-class Drawing(GraphBuilder):
+class OnnxGraphBuilder(GraphBuilder):
     """A graph builder that visits the ONNX nodes in order.
 
     batch: the batch that the file fixes, everywhere taken as 1; batch_places: axis of each tensor that holds
@@ -61,20 +61,20 @@ class Drawing(GraphBuilder):
         self.batch_places: Mapping[str, int] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
 
-    def takes(self, array: Array) -> bool:
+    def keeps_constant(self, array: Array) -> bool:
         """Return True to keep the values of this constant."""
         self.room -= array.size * foldable(array.size, array.dtype)
         return self.room >= 0 and foldable(array.size, array.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class OnnxOperator:
     """An ONNX node with its resolved inputs (None: left out) and the operator set it is written for.
 
-    drawing: the network that its nodes are appended to.
+    builder: the network that its nodes are appended to.
     """
 
-    drawing: Drawing
+    builder: OnnxGraphBuilder
     proto: Any
     name: str
     place: str
@@ -183,7 +183,7 @@ class Step:
         if isinstance(value, Constant) and value.array is not None:
             return value.array
         names = value.origin.split(" ") if isinstance(value, Constant) else []
-        if any(name in self.drawing.external for name in names):
+        if any(name in self.builder.external for name in names):
             raise self.unsupported(
                 f"{meaning} (input {index}) is stored in external data, which is never read: keep small "
                 "tensors in the file, by onnx.save(onnx.load(FILE), FILE, save_as_external_data=True, "
@@ -231,8 +231,8 @@ class Step:
         Raises NetworkError if its fields or shapes are not allowed.
         """
         stem = f"{self.name}/{suffix}" if suffix else self.name
-        name = self.drawing.unique(stem) if suffix or self.name in self.drawing.shapes else self.name
-        self.drawing.add(name, op, inputs, self.place, **fields)
+        name = self.builder.unique(stem) if suffix or self.name in self.builder.shapes else self.name
+        self.builder.add(name, op, inputs, self.place, **fields)
         return name
 
     def barrier(
@@ -253,7 +253,7 @@ class Step:
         shape = tuple(shape_of(dims, canonical(dims, layout)))
         name = self.emit("barrier", [x.node for x in inputs], suffix, shape=shape, dynamic_macs=macs)
         if because:
-            self.drawing.approximate([name], self.label, f"{because}: treated as a barrier")
+            self.builder.approximate([name], self.label, f"{because}: treated as a barrier")
         return tensor(name, dims, layout)
 
     def relayout(self, x: Tensor, layout: Sequence[Role], suffix: str = "regrid") -> Tensor:
@@ -286,12 +286,12 @@ class Step:
         if moved is None:
             return self.barrier([x], dims, layout, suffix)
         node, want = x.node, shape_of(dims, layout)
-        self.drawing.moves += 1
+        self.builder.moves += 1
         if moved.pool != (1, 1) and moved.pool == x.shape[1:]:
             return self.barrier([x], dims, layout, suffix)
         if moved.pool != (1, 1):
             node = self.emit("maxpool", [node], suffix, kernel=moved.pool, stride=moved.pool)
-        if self.drawing.shapes[node].channels != want.channels:
+        if self.builder.shapes[node].channels != want.channels:
             node = self.emit("select", [node], f"{suffix}_channels", channels=want.channels)
         if moved.scale != (1, 1):
             node = self.emit("upsample", [node], suffix, scale=moved.scale)
@@ -316,7 +316,7 @@ class Step:
             column = self.emit("regrid", [x.node], f"{suffix}column", grid=(x.dims[axis], 1))
             roles = [() if other != axis else (Atom(x.dims[axis], 0, (0,)),) for other in range(len(x.dims))]
             x = tensor(column, x.dims, roles)
-            self.drawing.approximate(
+            self.builder.approximate(
                 [column], self.label, "waits for whole rows of the grid that it makes one column"
             )
         picked = chosen(x.layout, axis, indices)
@@ -345,7 +345,7 @@ class Step:
         return tensor(self.emit("take", [x.node], suffix, **kept), dims, x.layout)
 
 
-Handler = Callable[[Step], Sequence[Value]]
+Handler = Callable[[OnnxOperator], Sequence[Value]]
 """Rule of an operator: its outputs in order; with fewer than the operator has, the last one is the rest."""
 
 

@@ -132,7 +132,7 @@ def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
     return lettered(dims, "".join(letters))
 
 
-def usual(dims: Sequence[int]) -> Layout:
+def default_nchw_layout(dims: Sequence[int]) -> Layout:
     """Return the layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])
 

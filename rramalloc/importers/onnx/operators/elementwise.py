@@ -11,11 +11,11 @@ from functools import partial
 
 from rramalloc.importers.axes import INNER, Dims, Layout, canonical, move, shape_of
 from rramalloc.importers.onnx.shapes import ACTIVATIONS, PRODUCTS, SAME, SUMS, broadcast
-from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, dropped, tensor, usual
+from rramalloc.importers.onnx.step import Handler, OnnxOperator
+from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, default_nchw_layout, dropped, tensor
 
 
-def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
+def combine(step: OnnxOperator, op: str, values: Sequence[Value], suffix: str = "") -> Tensor:
     """Combine operands value by value with broadcasting; constants only change the shape.
 
     A data operand that is one pixel is broadcast by the network node; pixels repeated along one axis of
@@ -29,7 +29,7 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
         return step.pixelwise(step.expand(data[0], dims, layout), "activation")
     fitted = [_fit(step, x, dims, layout) for x in data]
     name = step.emit(op, [x.node for x in fitted], suffix)
-    if step.drawing.shapes[name] != shape_of(dims, layout):
+    if step.builder.shapes[name] != shape_of(dims, layout):
         inner = broadcast(step, [x.dims for x in fitted])
         return step.expand(tensor(name, inner, layout), dims, layout)
     return tensor(name, dims, layout)
@@ -38,7 +38,7 @@ def combine(step: Step, op: str, values: Sequence[Value], suffix: str = "") -> T
 def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
     """Return the role of each axis of the result: as in the largest operand that is as long there."""
     ranked = sorted(data, key=lambda x: -x.shape.pixels * x.shape.channels)
-    lead, guess, roles = ranked[0], usual(dims), []
+    lead, guess, roles = ranked[0], default_nchw_layout(dims), []
     for axis, size in enumerate(dims):
         long = [x.layout[axis] for x in ranked if x.dims[axis] == size > 1]
         inner = tuple(atom._replace(level=(INNER + axis, *atom.level)) for atom in (long or [guess[axis]])[0])
@@ -46,7 +46,7 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
     return canonical(dims, roles)
 
 
-def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _fit(step: OnnxOperator, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     """Return the operand as the node can broadcast it: equal grid or one pixel, all channels or one."""
     axes = list(zip(x.dims, dims, layout, strict=True))
     if x.shape.pixels == 1 and not any(have > 1 for have, _, role in axes if role):
@@ -57,26 +57,26 @@ def _fit(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     return step.expand(x, tuple(want if role or has_channels else have for have, want, role in axes), layout)
 
 
-def one_value(step: Step, op: str) -> Sequence[Value]:
+def one_value(step: OnnxOperator, op: str) -> Sequence[Value]:
     """Apply a function of one value (LRN: of one pixel); the mask of Dropout, its second output, follows."""
     return [step.pixelwise(step.data(), op)]
 
 
-def identity(step: Step) -> Sequence[Value]:
+def identity(step: OnnxOperator) -> Sequence[Value]:
     """Translate conversions that keep every value in place; CastLike may take only its type from data."""
     value = step.need(0)
     return [value] if isinstance(value, Constant) else one_value(step, "identity")
 
 
-def arithmetic(step: Step, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
+def arithmetic(step: OnnxOperator, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:
     """Translate operators on several operands, all inputs unless said; op: their network node."""
     values = step.values if operands is None else [step.need(index) for index in operands]
     return [combine(step, op, [value for value in values if value is not None])]
 
 
-def expanded(step: Step) -> Sequence[Value]:
+def expanded(step: OnnxOperator) -> Sequence[Value]:
     """Translate Expand: repetition along axes of length 1."""
-    x, target, batch = step.data(), step.known_integers(1, "shape") or (), step.drawing.batch
+    x, target, batch = step.data(), step.known_integers(1, "shape") or (), step.builder.batch
     if any(size < 1 for size in target):
         raise step.fault("shape", "every length must be at least 1")
     if batch > 1 and len(target) == len(x.dims) and (target[0], x.dims[0]) == (batch, 1):
@@ -84,21 +84,21 @@ def expanded(step: Step) -> Sequence[Value]:
     return [combine(step, "add", [x, Constant(dims=target)])]
 
 
-def dynamic_quantise(step: Step) -> Sequence[Value]:
+def dynamic_quantise(step: OnnxOperator) -> Sequence[Value]:
     """Translate DynamicQuantizeLinear: its scale, a minimum over all pixels, is taken as calibrated."""
     scalar, y = Constant(dims=()), step.pixelwise(step.data(), "identity")
-    step.drawing.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
+    step.builder.approximate([y.node], step.label, "is taken as calibrated: its scale is known beforehand")
     return [y, scalar, scalar]
 
 
-def over(step: Step, x: Tensor, axes: Sequence[int], op: str) -> Tensor:
+def over(step: OnnxOperator, x: Tensor, axes: Sequence[int], op: str) -> Tensor:
     """Return a pixelwise node if the axes hold channels only, else a barrier."""
     if any(x.layout[axis] for axis in axes):
         return step.barrier([x], x.dims, x.layout)
     return step.pixelwise(x, op)
 
 
-def cumulative(step: Step) -> Sequence[Value]:
+def cumulative(step: OnnxOperator) -> Sequence[Value]:
     """Translate CumSum: along channels pixelwise."""
     x, given = step.data(), step.known_integers(1, "axis")
     if given and not x.layout[step.axis(given[0], len(x.dims))]:
@@ -106,13 +106,13 @@ def cumulative(step: Step) -> Sequence[Value]:
     return whole(step)
 
 
-def whole(step: Step) -> Sequence[Value]:
+def whole(step: OnnxOperator) -> Sequence[Value]:
     """Translate operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
     return [over(step, x, range(len(x.dims)), "layernorm")]
 
 
-def batch_norm(step: Step) -> Sequence[Value]:
+def batch_norm(step: OnnxOperator) -> Sequence[Value]:
     """Translate BatchNormalization as in inference: a factor and offset for each channel."""
     y = step.pixelwise(step.data(), "batchnorm")
     is_training = bool(step.integer("training_mode", 0))
@@ -120,20 +120,20 @@ def batch_norm(step: Step) -> Sequence[Value]:
         is_training = any(step.proto.output[1:]) if step.opset >= 7 else not step.integer("is_test", 0)
     if is_training:
         treatment = "is in training mode: read as in inference, with the mean and variance of its inputs"
-        step.drawing.approximate([y.node], step.label, treatment)
+        step.builder.approximate([y.node], step.label, treatment)
     return [y, Constant(dims=None)]
 
 
-def _behind(step: Step, x: Tensor, default: int) -> range:
+def _axes_from(step: OnnxOperator, x: Tensor, default: int) -> range:
     """Return the axes from the attribute `axis` on."""
     axis, rank = step.integer("axis", default), len(x.dims)
     return range(rank if axis == rank else step.axis(axis, rank), rank)
 
 
-def layer_norm(step: Step) -> Sequence[Value]:
+def layer_norm(step: OnnxOperator) -> Sequence[Value]:
     """Translate LayerNormalization and its kin: over the axes from `axis` on; mean and deviation follow."""
     x = step.data()
-    axes = _behind(step, x, -1)
+    axes = _axes_from(step, x, -1)
     y = over(step, x, axes, "layernorm")
     if not any(step.proto.output[1:]):
         return [y]
@@ -143,35 +143,35 @@ def layer_norm(step: Step) -> Sequence[Value]:
     return [y, step.select(x, small, x.layout, "mean")]
 
 
-def added_norm(step: Step, op: str) -> Sequence[Value]:
+def added_norm(step: OnnxOperator, op: str) -> Sequence[Value]:
     """Translate SkipLayerNormalization and BiasSoftmax, over the last axes of a sum, their output 3."""
     total = combine(step, "add", [step.need(0), step.need(1)], "sum")
-    axes = _behind(step, total, 1 if op == "softmax" else -1)
+    axes = _axes_from(step, total, 1 if op == "softmax" else -1)
     unused = Constant(dims=None)  # mean and deviation, of training
     return [over(step, total, axes, op), unused, unused, total]
 
 
-def one_axis_norm(step: Step) -> Sequence[Value]:
+def one_axis_norm(step: OnnxOperator) -> Sequence[Value]:
     """Translate LpNormalization."""
     x = step.data()
-    return [over(step, x, _behind(step, x, -1)[:1], "layernorm")]
+    return [over(step, x, _axes_from(step, x, -1)[:1], "layernorm")]
 
 
-def mean_variance(step: Step) -> Sequence[Value]:
+def mean_variance(step: OnnxOperator) -> Sequence[Value]:
     """Translate MeanVarianceNormalization: batch and grid by default."""
     x = step.data()
     axes = step.integers("axes") or tuple(axis for axis in (0, 2, 3) if axis < len(x.dims))
     return [over(step, x, step.axes(axes, len(x.dims)), "layernorm")]
 
 
-def softmax(step: Step) -> Sequence[Value]:
+def softmax(step: OnnxOperator) -> Sequence[Value]:
     """Translate Softmax, LogSoftmax, Hardmax: one axis; before opset 13 all axes from `axis` on."""
     x, is_new = step.data(), step.integer("opset", step.opset) >= 13  # QLinearSoftmax says which one it means
-    axes = _behind(step, x, -1 if is_new else 1)
+    axes = _axes_from(step, x, -1 if is_new else 1)
     return [over(step, x, axes[:1] if is_new else axes, "softmax")]
 
 
-def reduced(step: Step, x: Tensor, axes: Sequence[int], keepdims: bool, op: str) -> Tensor:
+def reduced(step: OnnxOperator, x: Tensor, axes: Sequence[int], keepdims: bool, op: str) -> Tensor:
     """Return one value for all along the axes; `op`: the network's global pooling that stands for it."""
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
     channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
@@ -199,7 +199,7 @@ def reduced(step: Step, x: Tensor, axes: Sequence[int], keepdims: bool, op: str)
     return y if keepdims else dropped(y, axes)
 
 
-def reduction(step: Step, op: str) -> Sequence[Value]:
+def reduction(step: OnnxOperator, op: str) -> Sequence[Value]:
     """Translate ReduceMean and its kin, and global pooling over every axis behind the channels."""
     x = step.data()
     rank, axes = len(x.dims), None

@@ -19,7 +19,7 @@ from rramalloc.importers.onnx.operators.elementwise import combine, over, reduce
 from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.windowed import computed_weights, weights_of
 from rramalloc.importers.onnx.shapes import broadcast, shown
-from rramalloc.importers.onnx.step import Handler, Step
+from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     Constant,
     Tensor,
@@ -38,7 +38,9 @@ _SPARE = "αβγδεζηθ"
 """Letters of the axes that three dots replace, from the last one on."""
 
 
-def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = "") -> Tensor:
+def linear(
+    step: OnnxOperator, x: Tensor, axis: int, features: int, weights: Constant, suffix: str = ""
+) -> Tensor:
     """Apply constant weights along one axis; every other axis is the grid."""
     kept: dict[str, Any] = {"weights": weights.origin, "weight_bits": weights.bits, "input_bits": x.bits}
     x = _only_channels(step, x, [axis])
@@ -47,7 +49,7 @@ def linear(step: Step, x: Tensor, axis: int, features: int, weights: Constant, s
     return tensor(step.emit("linear", [x.node], suffix, out_features=features, **kept), dims, layout)
 
 
-def _only_channels(step: Step, x: Tensor, channels: Sequence[int]) -> Tensor:
+def _only_channels(step: OnnxOperator, x: Tensor, channels: Sequence[int]) -> Tensor:
     """Return the tensor with these axes as channels and every other one on the grid."""
     pixels = [k for k, size in enumerate(x.dims) if size > 1 and k not in channels]
     want = gridded(x.dims, channels)
@@ -58,7 +60,7 @@ def _only_channels(step: Step, x: Tensor, channels: Sequence[int]) -> Tensor:
     return step.relayout(x, want)
 
 
-def _product(step: Step, a: Value, b: Value) -> Tensor:
+def _product(step: OnnxOperator, a: Value, b: Value) -> Tensor:
     """Multiply operands with at least one that is data. Raises NetworkError if inner lengths differ."""
     (left, right), data = step.operands([a, b])
     if not left or not right:
@@ -73,7 +75,7 @@ def _product(step: Step, a: Value, b: Value) -> Tensor:
     return _by_weight(step, b, left, a, after=False) if isinstance(a, Constant) else _dynamic(step, a, b)
 
 
-def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
+def _by_weight(step: OnnxOperator, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
     """Return x @ weight if after, else weight @ x."""
     features = (weight[-1] if after else weight[-2]) if len(weight) > 1 else 1
     if math.prod(weight[:-2]) > 1:
@@ -88,7 +90,7 @@ def _by_weight(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after
 
 
 def _grouped(
-    step: Step, x: Tensor, weight: Dims, constant: Constant, features: int, *, after: bool
+    step: OnnxOperator, x: Tensor, weight: Dims, constant: Constant, features: int, *, after: bool
 ) -> Tensor:
     """Multiply by a stack of weight matrices, one for each group of channels, or all for the same input."""
     lead, rank = weight[:-2], len(x.dims)
@@ -109,7 +111,9 @@ def _grouped(
     return tensor(name, dims, (*x.layout[:axis], (), *x.layout[axis + 1 :]))
 
 
-def _for_every_matrix(step: Step, x: Tensor, weight: Dims, constant: Constant, *, after: bool) -> Tensor:
+def _for_every_matrix(
+    step: OnnxOperator, x: Tensor, weight: Dims, constant: Constant, *, after: bool
+) -> Tensor:
     """Multiply an input that is broadcast over a stack of weight matrices, as Einsum does."""
     rank = max(len(x.dims), len(weight))
     operands: list[Value] = [x.aligned(rank), replace(constant, dims=(1,) * (rank - len(weight)) + weight)]
@@ -125,7 +129,7 @@ def _for_every_matrix(step: Step, x: Tensor, weight: Dims, constant: Constant, *
     return step.operands([_shaped(step, made, (*lead, *step.size(made)[-2:]))])[1][0]
 
 
-def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
+def _dynamic(step: OnnxOperator, a: Tensor, b: Tensor) -> Tensor:
     """Multiply two data tensors: an output pixel needs its pixel of one operand and all of the other.
 
     Source: docs/sources/model.md 2 (dynamic matmul's second operand: all pixels).
@@ -151,7 +155,7 @@ def _dynamic(step: Step, a: Tensor, b: Tensor) -> Tensor:
     return tensor(step.emit("mul", [streamed.node, operand.node], dynamic_macs=macs), dims, layout)
 
 
-def _operand(step: Step, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _operand(step: OnnxOperator, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
     """Return the whole operand as each pixel of the result needs it: one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:
@@ -169,7 +173,7 @@ def _turned(value: Value) -> Value:
     return arranged(value, (*order[:-2], order[-1], order[-2]))
 
 
-def matmul(step: Step, second: int = 1, bias: int | None = None) -> Sequence[Value]:
+def matmul(step: OnnxOperator, second: int = 1, bias: int | None = None) -> Sequence[Value]:
     """Translate MatMul and Gemm; second, bias: input numbers; a bias costs nothing unless it is data."""
     operands = [step.need(0), step.need(second)]
     for at, side in enumerate("AB"):
@@ -184,7 +188,7 @@ def matmul(step: Step, second: int = 1, bias: int | None = None) -> Sequence[Val
     return [combine(step, "add", [y, added], "bias") if isinstance(added, Tensor) else y]
 
 
-def few_bits(step: Step) -> Sequence[Value]:
+def few_bits(step: OnnxOperator) -> Sequence[Value]:
     """Translate MatMulNBits and MatMulBnb4: N columns of K weights of few bits, packed."""
     x, packed = step.data(), step.need(1)
     features, inner, bits = step.integer("N", 0), step.integer("K", 0), step.integer("bits", 4)
@@ -220,7 +224,7 @@ _PROJECTING = ("Attention", "DecoderMaskedSelfAttention", "QAttention")
 """Operators of ONNX Runtime that hold the weights of the three projections."""
 
 
-def attention(step: Step) -> Sequence[Value]:
+def attention(step: OnnxOperator) -> Sequence[Value]:
     """Translate Attention and its kin: queries times keys, a mask, softmax, times values; then keys and
     values, in ONNX Runtime's own Attention as one tensor.
 
@@ -253,7 +257,7 @@ def attention(step: Step) -> Sequence[Value]:
     return [y, *kept, weights] if any(step.proto.output[3:]) else [y, *kept]
 
 
-def packed_attention(step: Step) -> Sequence[Value]:
+def packed_attention(step: OnnxOperator) -> Sequence[Value]:
     """Translate PackedAttention, PackedMultiHeadAttention: the tokens of all sequences, taken as one."""
     count = 1 if step.op == "PackedAttention" else 3
     values = [
@@ -267,11 +271,11 @@ def packed_attention(step: Step) -> Sequence[Value]:
     proto.op_type = name
     y, *_ = attention(replace(step, proto=proto, values=(*values[:3], None, None, mask)))
     if isinstance(y, Tensor):
-        step.drawing.approximate([y.node], step.label, "is taken as one sequence of all tokens")
+        step.builder.approximate([y.node], step.label, "is taken as one sequence of all tokens")
     return [dropped(y, (0,))]
 
 
-def _queries_keys_values(step: Step, counts: tuple[int, int], *, projects: bool) -> list[Value]:
+def _queries_keys_values(step: OnnxOperator, counts: tuple[int, int], *, projects: bool) -> list[Value]:
     """Return queries, keys and values, from wherever they stand together."""
     dims, keys = step.dims(0), step.value(1)
     if projects:
@@ -290,7 +294,7 @@ def _queries_keys_values(step: Step, counts: tuple[int, int], *, projects: bool)
     return [step.need(index) for index in range(3)]
 
 
-def _packed(step: Step, x: Value, count: int) -> list[Value]:
+def _packed(step: OnnxOperator, x: Value, count: int) -> list[Value]:
     """Return the parts of (batch, tokens, heads, count, size), each as (batch, heads, tokens, size)."""
     dims, parts = step.size(x), list[Value]()
     if dims[3] != count:
@@ -303,7 +307,7 @@ def _packed(step: Step, x: Value, count: int) -> list[Value]:
     return parts
 
 
-def _past(step: Step, places: tuple[int, ...]) -> list[Value | None]:
+def _past(step: OnnxOperator, places: tuple[int, ...]) -> list[Value | None]:
     """Return keys and values of earlier calls; one tensor that holds both is taken apart."""
     if len(places) == 2:
         return [step.value(place) for place in places]
@@ -318,7 +322,7 @@ def _past(step: Step, places: tuple[int, ...]) -> list[Value | None]:
     return [dropped(step.take(both, 0, [at], f"past{at}"), (0,)) for at in range(2)]
 
 
-def _projections(step: Step, x: Tensor, sizes: Dims) -> list[Value]:
+def _projections(step: OnnxOperator, x: Tensor, sizes: Dims) -> list[Value]:
     """Return queries, keys and values that stand one behind the other in each token."""
     ends = list(itertools.accumulate(sizes))
     if len(x.dims) != 3 or len(sizes) != 3 or min(sizes) < 1 or ends[-1] != x.dims[-1]:
@@ -328,7 +332,7 @@ def _projections(step: Step, x: Tensor, sizes: Dims) -> list[Value]:
     return [step.take(x, 2, range(end - size, end), f"part{at}") for at, (size, end) in enumerate(pairs)]
 
 
-def rotary(step: Step) -> Sequence[Value]:
+def rotary(step: OnnxOperator) -> Sequence[Value]:
     """Translate RotaryEmbedding: pairs of a token's values turn by an angle that its position tells."""
     x, position = step.data(), step.value(1 if step.proto.domain else 3)
     y = over(step, x, (len(x.dims) - 1,), "activation")
@@ -339,7 +343,7 @@ def rotary(step: Step) -> Sequence[Value]:
 
 
 def _extended(
-    step: Step, past: Value | None, x: Value, length: Value | None, number: int
+    step: OnnxOperator, past: Value | None, x: Value, length: Value | None, number: int
 ) -> tuple[Value, Value]:
     """Return keys or values behind those of earlier calls, which all queries need whole, and what is kept.
 
@@ -365,14 +369,14 @@ def _extended(
     filled = before[2] if known is None or known.size != 1 else int(known.reshape(-1)[0]) + new[2]
     every = behind(min(max(filled, 1), before[2]), "past")
     if known is None and isinstance(every, Tensor):
-        step.drawing.approximate(
+        step.builder.approximate(
             [every.node], step.label, "reads all places of its buffer of keys and values"
         )
     is_kept = any(step.proto.output[number : number + 1])
     return every, behind(before[2], "present") if is_kept else every
 
 
-def _headed(step: Step, x: Value, heads: int) -> Value:
+def _headed(step: OnnxOperator, x: Value, heads: int) -> Value:
     """Return (batch, tokens, channels) as (batch, heads, tokens, channels of a head), if it is not yet."""
     dims = step.size(x)
     if len(dims) == 4 and dims[1] == heads:
@@ -382,7 +386,9 @@ def _headed(step: Step, x: Value, heads: int) -> Value:
     return arranged(_shaped(step, x, (*dims[:2], heads, dims[2] // heads)), (0, 2, 1, 3))
 
 
-def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -> tuple[Tensor, Tensor]:
+def _attended(
+    step: OnnxOperator, q: Value, k: Value, v: Value, *, mask: Value | None
+) -> tuple[Tensor, Tensor]:
     """Return what queries find among keys, and its weights."""
     if min(len(step.size(x)) for x in (q, k, v)) < 2:
         raise step.mismatch("Q", "queries, keys and values are matrices")
@@ -394,7 +400,7 @@ def _attended(step: Step, q: Value, k: Value, v: Value, *, mask: Value | None) -
     return _product(step, weights, v), weights
 
 
-def _repeated(step: Step, x: Value, like: Dims) -> Value:
+def _repeated(step: OnnxOperator, x: Value, like: Dims) -> Value:
     """Return keys or values with as many heads as the queries: each is used by several of those."""
     dims = step.size(x)
     if len(dims) != 4 or len(like) != 4 or dims[1] == like[1] or like[1] % dims[1]:
@@ -407,7 +413,7 @@ def _repeated(step: Step, x: Value, like: Dims) -> Value:
     return _shaped(step, many, wide)
 
 
-def _shaped(step: Step, x: Value, dims: Dims) -> Value:
+def _shaped(step: OnnxOperator, x: Value, dims: Dims) -> Value:
     """Return the operand in another shape."""
     if x.dims == dims:
         return x
@@ -416,7 +422,7 @@ def _shaped(step: Step, x: Value, dims: Dims) -> Value:
     return replace(reshape_to(step, x, dims), bits=x.bits)
 
 
-def einsum(step: Step) -> Sequence[Value]:
+def einsum(step: OnnxOperator) -> Sequence[Value]:
     """Translate Einsum, pair after pair of operands; letters that only one of a pair has are summed."""
     terms, wanted = _letters(step)
     value, term = step.need(0), terms[0]
@@ -427,7 +433,7 @@ def einsum(step: Step) -> Sequence[Value]:
     return [arranged(value, [term.index(letter) for letter in wanted])]
 
 
-def _letters(step: Step) -> tuple[list[str], str]:
+def _letters(step: OnnxOperator) -> tuple[list[str], str]:
     """Return the letters of every operand and of the result, dots written out. Raises SpecError."""
     equation = step.text("equation", "").replace(" ", "")
     left, arrow, wanted = equation.partition("->")
@@ -458,7 +464,7 @@ _Lettered = tuple[Value, str]
 """An operand of Einsum, and a letter for each of its axes."""
 
 
-def _summed(step: Step, x: Value, term: str, kept: Collection[str]) -> _Lettered:
+def _summed(step: OnnxOperator, x: Value, term: str, kept: Collection[str]) -> _Lettered:
     """Return the sum over all axes whose letters are not kept."""
     axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
     if not axes:
@@ -469,7 +475,7 @@ def _summed(step: Step, x: Value, term: str, kept: Collection[str]) -> _Lettered
     return reduced(step, x, axes, False, "global_avgpool"), rest
 
 
-def _pair(step: Step, first: _Lettered, second: _Lettered, kept: set[str]) -> _Lettered:
+def _pair(step: OnnxOperator, first: _Lettered, second: _Lettered, kept: set[str]) -> _Lettered:
     """Return the product of two operands by letters: element by element, or matrices."""
     a, left = _summed(step, *first, kept | set(second[1]))
     b, right = _summed(step, *second, kept | set(left))
@@ -495,7 +501,7 @@ def _pair(step: Step, first: _Lettered, second: _Lettered, kept: set[str]) -> _L
     return _shaped(step, _product(step, a, b), (*lead, *high, *wide)), term
 
 
-def recurrent(step: Step, gates: int) -> Sequence[Value]:
+def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
     """Translate LSTM, GRU, RNN: per direction a projection of the inputs, and a recurrence that takes one of
     them a step. Results: all states, the last one, and the last cell.
 
@@ -546,7 +552,7 @@ def recurrent(step: Step, gates: int) -> Sequence[Value]:
     return [arranged(every, (2, 0, 1, 3)) if first else every, tensor(ends.node, ended, ((),) * 3)]
 
 
-def _joined(step: Step, parts: Sequence[Tensor], suffix: str) -> Tensor:
+def _joined(step: OnnxOperator, parts: Sequence[Tensor], suffix: str) -> Tensor:
     """Return the states of both directions, as channels of each step."""
     if len(parts) == 1:
         return parts[0]

@@ -19,7 +19,7 @@ from rramalloc.importers.onnx.operators.elementwise import combine, over
 from rramalloc.importers.onnx.operators.windowed import on_grid
 from rramalloc.importers.onnx.shapes import joined, outputs_of, permutation, reshaped, shown, sliced
 from rramalloc.importers.onnx.shapes import split as split_of
-from rramalloc.importers.onnx.step import Handler, Step
+from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     Array,
     Constant,
@@ -27,11 +27,11 @@ from rramalloc.importers.onnx.tensors import (
     Tensor,
     Value,
     arranged,
+    default_nchw_layout,
     dropped,
     gridded,
     inserted,
     tensor,
-    usual,
 )
 from rramalloc.network.geometry import MAX_EXTENT, Pads
 from rramalloc.records import brief
@@ -40,7 +40,7 @@ _SLIDING = ("Conv", "MaxPool", "AveragePool", "LpPool", "QLinearConv", "ConvInte
 OVER_GRID = "works over the grid"
 
 
-def reshape_to(step: Step, x: Tensor, dims: Dims) -> Tensor:
+def reshape_to(step: OnnxOperator, x: Tensor, dims: Dims) -> Tensor:
     """Return the tensor itself if every grid axis survives, `flatten` for one vector, else a barrier."""
     if any(size < 1 for size in dims):
         raise step.mismatch("shape", f"the result {shown(dims)} is empty")
@@ -82,7 +82,7 @@ def _moved(x: Tensor, target: Dims) -> Layout:
     return gridded(target, [k for k, role in enumerate(roles) if role != "Y"])
 
 
-def reshape(step: Step) -> Sequence[Value]:
+def reshape(step: OnnxOperator) -> Sequence[Value]:
     """Translate Reshape, and Flatten to (1, F), or to a matrix if the axis says so."""
     x = step.data()
     if step.op == "Reshape":
@@ -93,13 +93,13 @@ def reshape(step: Step) -> Sequence[Value]:
     return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
 
 
-def transpose(step: Step) -> Sequence[Value]:
+def transpose(step: OnnxOperator) -> Sequence[Value]:
     """Translate Transpose: only the meaning of axes moves."""
     x = step.data()
     return [arranged(x, permutation(step, len(x.dims)))]
 
 
-def squeeze(step: Step) -> Sequence[Value]:
+def squeeze(step: OnnxOperator) -> Sequence[Value]:
     """Translate Squeeze. Raises NetworkError if an axis is longer than 1."""
     x = step.data()
     axes = step.axes_of(len(x.dims))
@@ -110,7 +110,7 @@ def squeeze(step: Step) -> Sequence[Value]:
     return [dropped(x, axes)]
 
 
-def unsqueeze(step: Step) -> Sequence[Value]:
+def unsqueeze(step: OnnxOperator) -> Sequence[Value]:
     """Translate Unsqueeze."""
     x, given = step.data(), step.integers("axes")
     given = (step.known_integers(1, "axes") if step.opset >= 13 else None) if given is None else given
@@ -120,7 +120,7 @@ def unsqueeze(step: Step) -> Sequence[Value]:
     return [inserted(x, step.axes(given, rank), rank)]
 
 
-def pad(step: Step) -> Sequence[Value]:
+def pad(step: OnnxOperator) -> Sequence[Value]:
     """Translate Pad: a zero border goes to the window that alone reads it, else other places are taken."""
     x, mode = step.data(), step.text("mode", "constant")
     rank = len(x.dims)
@@ -164,9 +164,9 @@ def _padded(size: int, pair: tuple[int, int], mode: str) -> list[int]:
     return [at if 0 <= at < size else -1 for at in places]
 
 
-def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
+def _slides(step: OnnxOperator, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
     """Return True if one window alone reads the padded data, and can take over the border."""
-    readers = step.drawing.uses.get(step.proto.output[0], ())
+    readers = step.builder.uses.get(step.proto.output[0], ())
     is_window = len(readers) == 1 and readers[0][0] in _SLIDING and readers[0][1] == 0
     if not is_window or len(x.dims) not in (3, 4) or x.dims[0] != 1:
         return False
@@ -174,7 +174,7 @@ def _slides(step: Step, x: Tensor, around: dict[int, tuple[int, int]]) -> bool:
     return is_grid and all(min(pair) >= 0 and (axis > 1 or pair == (0, 0)) for axis, pair in around.items())
 
 
-def blocks(step: Step) -> Sequence[Value]:
+def blocks(step: OnnxOperator) -> Sequence[Value]:
     """Translate DepthToSpace, an upsampling with fewer channels, and SpaceToDepth, a pooling with more."""
     x, _ = on_grid(step, step.data())
     block, grows = step.integer("blocksize", 0), step.op == "DepthToSpace"
@@ -192,7 +192,7 @@ def blocks(step: Step) -> Sequence[Value]:
     return [step.select(tensor(node, (1, x.dims[1], *sides), layout), (1, channels, *sides), layout)]
 
 
-def concat(step: Step) -> Sequence[Value]:
+def concat(step: OnnxOperator) -> Sequence[Value]:
     """Translate Concat: constants only add channels; along the grid zeros stand around each operand."""
     values = [v for v in (step.values[2::3] if step.op == "QLinearConcat" else step.values) if v is not None]
     sizes, data = step.operands(values)
@@ -200,7 +200,7 @@ def concat(step: Step) -> Sequence[Value]:
     dims = joined(step, sizes, axis)
     lead = max(data, key=lambda x: (x.shape.pixels, x.shape.channels))
     if any(x.layout[axis] for x in data):
-        return [_behind(step, values, dims, axis)]
+        return [_concat_along_grid(step, values, dims, axis)]
     layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])
     on = [step.relayout(x, layout) for x in data]
     total = sum(x.dims[axis] for x in on)
@@ -212,7 +212,7 @@ def concat(step: Step) -> Sequence[Value]:
     return [part if whole else step.select(part, dims, layout)]
 
 
-def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
+def _concat_along_grid(step: OnnxOperator, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
     """Add up operands one behind the other on the grid, each with zeros around it."""
     placed, at, data = list[Tensor](), 0, [x for x in values if isinstance(x, Tensor)]
     lead = max(data, key=lambda x: x.shape.pixels)
@@ -233,7 +233,7 @@ def _behind(step: Step, values: Sequence[Value], dims: Dims, axis: int) -> Tenso
     return combine(step, "add", placed) if len(placed) > 1 else placed[0]
 
 
-def _pieces(step: Step, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+def _pieces(step: OnnxOperator, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     """Return the parts of these lengths along an axis."""
     dims, parts = step.size(value), list[Value]()
     for number, end in enumerate(itertools.accumulate(sizes)):
@@ -247,13 +247,13 @@ def _pieces(step: Step, value: Value, axis: int, sizes: Sequence[int]) -> list[V
     return parts
 
 
-def split(step: Step) -> Sequence[Value]:
+def split(step: OnnxOperator) -> Sequence[Value]:
     """Split: one `select` for each part."""
     x = step.data()
     return _pieces(step, x, *split_of(step, x.dims))
 
 
-def split_to_sequence(step: Step) -> Sequence[Value]:
+def split_to_sequence(step: OnnxOperator) -> Sequence[Value]:
     """Translate SplitToSequence: parts of a length or of stated lengths, by default single places."""
     dims, given = step.dims(0), step.known(1, "split")
     axis = step.axis(step.integer("axis", 0), len(dims))
@@ -272,7 +272,7 @@ def split_to_sequence(step: Step) -> Sequence[Value]:
     return [Parts(dims=None, parts=tuple(parts))]
 
 
-def sequence(step: Step) -> Sequence[Value]:
+def sequence(step: OnnxOperator) -> Sequence[Value]:
     """Translate the operators on sequences, whose parts must be known. Raises UnsupportedError."""
     if step.op in ("SequenceConstruct", "SequenceEmpty"):
         return [Parts(dims=None, parts=tuple(value for value in step.values if value is not None))]
@@ -298,7 +298,7 @@ def sequence(step: Step) -> Sequence[Value]:
     return [Parts(dims=None, parts=tuple(parts))]
 
 
-def _concat_parts(step: Step, parts: list[Value]) -> Sequence[Value]:
+def _concat_parts(step: OnnxOperator, parts: list[Value]) -> Sequence[Value]:
     """Join the parts along an axis, or along a new one."""
     if step.integer("new_axis", 0) and parts:
         rank = len(step.size(parts[0])) + 1
@@ -310,7 +310,7 @@ def _concat_parts(step: Step, parts: list[Value]) -> Sequence[Value]:
     return [Constant(dims=joined(step, sizes, step.axis(step.integer("axis", 0), len(sizes[0]))))]
 
 
-def slice_(step: Step) -> Sequence[Value]:
+def slice_(step: OnnxOperator) -> Sequence[Value]:
     """Translate Slice; nothing if it keeps everything in order."""
     x = step.data()
     kept = sliced(step, x.dims)
@@ -322,7 +322,7 @@ def slice_(step: Step) -> Sequence[Value]:
     return [x]
 
 
-def gather(step: Step) -> Sequence[Value]:
+def gather(step: OnnxOperator) -> Sequence[Value]:
     """Translate Gather: picking channels is pixelwise, a table look-up is pixelwise in its indices."""
     if isinstance(step.need(0), Constant):
         return [_look_up(step, 0, 1)]
@@ -341,7 +341,7 @@ def gather(step: Step) -> Sequence[Value]:
     return [y if picked else dropped(y, (axis,))]
 
 
-def _look_up(step: Step, table_at: int, index_at: int) -> Tensor:
+def _look_up(step: OnnxOperator, table_at: int, index_at: int) -> Tensor:
     """Return a row of a constant table for each index: indices are the grid, rows the channels."""
     table, index = step.dims(table_at), step.data(index_at)
     axis = step.axis(step.integer("axis", 0), len(table))
@@ -350,7 +350,7 @@ def _look_up(step: Step, table_at: int, index_at: int) -> Tensor:
     return step.select(on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
 
 
-def embedded(step: Step) -> Sequence[Value]:
+def embedded(step: OnnxOperator) -> Sequence[Value]:
     """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, normalised."""
     places = ((2, 0), (3, 8), (4, 1))
     is_row = [isinstance(step.value(a), Constant) and isinstance(step.value(b), Tensor) for a, b in places]
@@ -365,7 +365,7 @@ def embedded(step: Step) -> Sequence[Value]:
     return [over(step, total, (len(total.dims) - 1,), "layernorm"), length, total]
 
 
-def gather_nd(step: Step) -> Sequence[Value]:
+def gather_nd(step: OnnxOperator) -> Sequence[Value]:
     """Translate GatherND of constant places along one axis: a Gather; others wait for all pixels."""
     x, index, dims = step.data(), step.need(1), outputs_of(step)[0]
     if dims is None:
@@ -376,11 +376,11 @@ def gather_nd(step: Step) -> Sequence[Value]:
     if along_one and isinstance(index, Constant) and index.array is not None:
         return [step.take(x, 0, _places(step, index.array, x.dims[0]))]
     data = [value for value in (x, index) if isinstance(value, Tensor)]
-    layout = x.layout if along_one else usual(dims)
+    layout = x.layout if along_one else default_nchw_layout(dims)
     return [step.barrier(data, dims, layout, because="picks by computed indices")]
 
 
-def gather_elements(step: Step) -> Sequence[Value]:
+def gather_elements(step: OnnxOperator) -> Sequence[Value]:
     """Translate GatherElements: along channels pixelwise, as long as it keeps the grid."""
     x, dims = step.data(), step.dims(1)
     axis = step.axis(step.integer("axis", 0), len(x.dims))
@@ -390,11 +390,11 @@ def gather_elements(step: Step) -> Sequence[Value]:
     kept = all(a == b for k, (a, b) in enumerate(zip(x.dims, dims, strict=True)) if k != axis)
     if not x.layout[axis] and kept and len(values) == 1:
         return [step.select(x, dims, x.layout)]
-    layout = x.layout if kept else usual(dims)
+    layout = x.layout if kept else default_nchw_layout(dims)
     return [step.barrier(values, dims, layout, because="picks by indices of every pixel")]
 
 
-def _places(step: Step, array: Array, length: int) -> list[int]:
+def _places(step: OnnxOperator, array: Array, length: int) -> list[int]:
     """Return constant indices, counted from the front. Raises SpecError."""
     indices = [int(at) for at in array.reshape(-1)]
     if any(not -length <= at < length for at in indices):
@@ -402,7 +402,7 @@ def _places(step: Step, array: Array, length: int) -> list[int]:
     return [at % length for at in indices]
 
 
-def tile(step: Step) -> Sequence[Value]:
+def tile(step: OnnxOperator) -> Sequence[Value]:
     """Translate Tile: like Expand where an axis has length 1."""
     x, repeats = step.data(), step.known_integers(1, "repeats") or ()
     if len(repeats) != len(x.dims) or any(count < 1 for count in repeats):
@@ -419,7 +419,7 @@ def tile(step: Step) -> Sequence[Value]:
     return [x]
 
 
-def pick(step: Step) -> Sequence[Value]:
+def pick(step: OnnxOperator) -> Sequence[Value]:
     """Translate ArgMax, ArgMin, TopK: the winners along an axis; both outputs of TopK are alike."""
     x, is_top = step.data(), step.op == "TopK"
     axis, count = step.axis(step.integer("axis", -1 if is_top else 0), len(x.dims)), 1

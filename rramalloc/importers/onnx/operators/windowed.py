@@ -14,8 +14,8 @@ import onnx
 from rramalloc.importers.axes import Atom, Dims, Layout, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
-from rramalloc.importers.onnx.step import Handler, Step
-from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, tensor, usual
+from rramalloc.importers.onnx.step import Handler, OnnxOperator
+from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, default_nchw_layout, tensor
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
@@ -53,7 +53,7 @@ class Windows:
         }
 
 
-def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
+def on_grid(step: OnnxOperator, x: Tensor) -> tuple[Tensor, str]:
     """Return the tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
 
     Raises UnsupportedError for three spatial axes or a batch that is not 1.
@@ -79,7 +79,7 @@ def on_grid(step: Step, x: Tensor) -> tuple[Tensor, str]:
     return step.relayout(x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
 
 
-def _spatial(step: Step, field: str, rank: int, default: int, least: int) -> Dims:
+def _spatial(step: OnnxOperator, field: str, rank: int, default: int, least: int) -> Dims:
     """Return an attribute with a value for each spatial axis. Raises SpecError."""
     values = step.integers(field) or (default,) * rank
     if len(values) != rank or min(values) < least:
@@ -87,7 +87,7 @@ def _spatial(step: Step, field: str, rank: int, default: int, least: int) -> Dim
     return values
 
 
-def windows_of(step: Step, kernel: Dims, extents: Dims) -> Windows:
+def windows_of(step: OnnxOperator, kernel: Dims, extents: Dims) -> Windows:
     """Return the attributes of a convolution or pooling. Raises SpecError, UnsupportedError."""
     rank = len(extents)
     if len(kernel) != rank or min(kernel) < 1:
@@ -117,7 +117,7 @@ def _halves(total: int, is_upper: bool) -> Pair:
     return (small, total - small) if is_upper else (total - small, small)
 
 
-def weights_of(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
+def weights_of(step: OnnxOperator, index: int) -> tuple[Dims, dict[str, Any]]:
     """Return the shape of the weights, and what a node keeps of them: origin and bits, with those of the
     data.
 
@@ -132,7 +132,7 @@ def weights_of(step: Step, index: int) -> tuple[Dims, dict[str, Any]]:
     return step.dims(index), kept
 
 
-def _kernel_of(step: Step, weight: Dims) -> Dims:
+def _kernel_of(step: OnnxOperator, weight: Dims) -> Dims:
     """Return the spatial lengths of a weight tensor. Raises SpecError if `kernel_shape` says otherwise."""
     if step.integers("kernel_shape") not in (None, weight[2:]):
         got = brief(str(step.integers("kernel_shape")))
@@ -140,15 +140,15 @@ def _kernel_of(step: Step, weight: Dims) -> Dims:
     return weight[2:]
 
 
-def _placed(step: Step, name: str, roles: str) -> Tensor:
+def _placed(step: OnnxOperator, name: str, roles: str) -> Tensor:
     """Return a node's output as (1, channels, spatial axes)."""
-    shape = step.drawing.shapes[name]
+    shape = step.builder.shapes[name]
     sides = [shape.height if role == "Y" else shape.width for role in roles]
     dims = (1, shape.channels, *sides)
     return tensor(name, dims, lettered(dims, "1C" + roles))
 
 
-def conv(step: Step, weights: int = 1) -> Sequence[Value]:
+def conv(step: OnnxOperator, weights: int = 1) -> Sequence[Value]:
     """Translate Conv and its kin, whose weights are input number `weights`; FusedConv adds its input 3."""
     kernel = step.need(weights)
     if isinstance(kernel, Tensor):
@@ -166,7 +166,7 @@ def conv(step: Step, weights: int = 1) -> Sequence[Value]:
     return [y if added is None else combine(step, "add", [y, added], "sum")]
 
 
-def _computed_kernel(step: Step, kernel: Tensor) -> Tensor:
+def _computed_kernel(step: OnnxOperator, kernel: Tensor) -> Tensor:
     """Return a convolution, transposed or not, with a computed kernel: its products take no arrays."""
     x = step.need(0)
     size, weight, groups = step.size(x), kernel.dims, step.integer("group", 1)
@@ -195,14 +195,14 @@ def _computed_kernel(step: Step, kernel: Tensor) -> Tensor:
     return computed_weights(step, [x, kernel], dims, macs)
 
 
-def computed_weights(step: Step, operands: Sequence[Value | None], dims: Dims, macs: int) -> Tensor:
+def computed_weights(step: OnnxOperator, operands: Sequence[Value | None], dims: Dims, macs: int) -> Tensor:
     """Return what a layer makes of data and computed weights: a product beside the arrays."""
     data = [value for value in operands if isinstance(value, Tensor)]
     because = "has computed weights, which take no arrays"
-    return step.barrier(data, dims, usual(dims), because=because, macs=macs)
+    return step.barrier(data, dims, default_nchw_layout(dims), because=because, macs=macs)
 
 
-def pool(step: Step, op: str) -> Sequence[Value]:
+def pool(step: OnnxOperator, op: str) -> Sequence[Value]:
     """Translate a pooling; count_include_pad and p do not change what a window needs.
 
     The indices, second output of MaxPool, exist pixel by pixel too.
@@ -225,7 +225,7 @@ def pool(step: Step, op: str) -> Sequence[Value]:
     return [y]
 
 
-def transposed_conv(step: Step) -> Sequence[Value]:
+def transposed_conv(step: OnnxOperator) -> Sequence[Value]:
     """Translate ConvTranspose. Source: ONNX operator ConvTranspose."""
     kernel = step.need(1)
     if isinstance(kernel, Tensor):
@@ -252,7 +252,7 @@ def transposed_conv(step: Step) -> Sequence[Value]:
     return [_placed(step, name, roles)]
 
 
-def _cut(step: Step, windows: Windows, extents: Dims) -> tuple[Windows, Dims]:
+def _cut(step: OnnxOperator, windows: Windows, extents: Dims) -> tuple[Windows, Dims]:
     """Return the windows with the elements cut off the full output as pads, and `output_padding`.
 
     A stated output that is larger than the full one is filled up behind it. Raises SpecError.
@@ -275,7 +275,7 @@ def _cut(step: Step, windows: Windows, extents: Dims) -> tuple[Windows, Dims]:
     return replace(windows, pads=pads), behind
 
 
-def resize(step: Step) -> Sequence[Value]:
+def resize(step: OnnxOperator) -> Sequence[Value]:
     """Translate Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
     x = step.data()
     dims, layout, sampling = _resized(step, x.dims), _growing(x), _sampling(step)
@@ -294,11 +294,11 @@ def resize(step: Step) -> Sequence[Value]:
         return [step.barrier([x], dims, layout, because=because)]
     name = step.emit("upsample", [x.node], scale=tuple(factors), **sampling)
     if sampling and step.text("mode", "nearest") == "nearest":
-        step.drawing.approximate([name], step.label, "is taken to need both pixels around each position")
+        step.builder.approximate([name], step.label, "is taken to need both pixels around each position")
     return [tensor(name, dims, layout)]
 
 
-def _sampling(step: Step) -> dict[str, str] | None:
+def _sampling(step: OnnxOperator) -> dict[str, str] | None:
     """Return `mode` and `coordinates` of an enlargement by whole factors, None where no such fields fit.
 
     The nearest pixel is i // f for positions rounded down from i / f, or rounded from half a pixel off. With
@@ -329,7 +329,7 @@ def _growing(x: Tensor) -> Layout:
     return tuple(roles)
 
 
-def _resized(step: Step, dims: Dims) -> Dims:
+def _resized(step: OnnxOperator, dims: Dims) -> Dims:
     """Return the shape after Resize or Upsample. Raises SpecError, UnsupportedError."""
     given = step.integers("axes") if step.opset >= 18 else None
     axes = range(len(dims)) if given is None else [step.axis(axis, len(dims), "axes") for axis in given]
@@ -338,7 +338,7 @@ def _resized(step: Step, dims: Dims) -> Dims:
     scales = step.attribute("scales", onnx.AttributeProto.FLOATS)
     pair = [step.attribute(f"{side}_scale", onnx.AttributeProto.FLOAT) for side in ("height", "width")]
     if sizes is not None and len(sizes) == len(axes):
-        batch, policy = step.drawing.batch if dims[0] == 1 else 0, step.text("keep_aspect_ratio_policy", "")
+        batch, policy = step.builder.batch if dims[0] == 1 else 0, step.text("keep_aspect_ratio_policy", "")
         pairs = zip(axes, sizes, strict=True)
         sizes = tuple(1 if axis == 0 and size == batch else size for axis, size in pairs)
         if policy in ("not_larger", "not_smaller"):
