@@ -90,7 +90,7 @@ def _tensors_agree_with_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
         results = visit(step, declared)
         for value in results:
             if isinstance(value, Tensor) and value.pads == NO_PADS:
-                assert value.shape == step.drawing.shapes[value.node], (step.place, value)
+                assert value.shape == step.builder.shapes[value.node], (step.place, value)
                 assert len(value.dims) == len(value.layout)
         return results
 

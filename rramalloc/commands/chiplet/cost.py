@@ -33,7 +33,7 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.links import Loads
 from rramalloc.commands.place.mesh import Hops
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
-from rramalloc.commands.place.transfer import Ways
+from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import SpecError
 from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
 from rramalloc.network.network import Network
@@ -384,7 +384,7 @@ def placed_cost(
             absent[field] = None
         return value
 
-    ways = Ways.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
+    ways = TileRoutes.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
     for way, size_bytes, p, c in zip(
         ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
     ):

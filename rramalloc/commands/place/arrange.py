@@ -72,7 +72,7 @@ class Filled(NamedTuple):
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         return cls(*table[:, :3].repeat(table[:, 3], axis=0).T.copy())
 
-    def dealt(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
+    def assign_pieces_to_copies(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the stage, arrays, set and tile of the pieces of every set of `together` arrays of
         a stage."""
         runs: list[list[Run]] = [[] for _ in together]
@@ -270,11 +270,11 @@ def arrange(
     widths = row_block_widths(graph.network, hardware, blocks)
     sets = np.array([len(each) for each in held], dtype=np.int64)
     filled = _filled(graph, demand, sets, hardware, widths)
-    stage, arrays, number, tile = filled.dealt(demand.tolist())
+    stage, arrays, number, tile = filled.assign_pieces_to_copies(demand.tolist())
     pieces = Pieces.of(held, flows, stage, arrays, number, by_rows=widths is not None)
     first = _on_best_curve(pieces, tile, flows, mesh)
     constructed = first.cost(flows, mesh)
-    masses = Masses(pieces.given, pieces.taken, pieces.sum_bytes)
+    masses = Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes)
     bound = lower_bound(flows, masses, mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
     best = improve(first, flows, mesh, chip, work, seed, stop or Work())
@@ -347,31 +347,32 @@ _MOST_STEPS = 64  # levels of a bound beyond each hop between chips
 
 
 class Masses(NamedTuple):
-    """Arrays of every stage that give results, and all, that take inputs; sum_bytes: float64, of the partial
-    sums of each if every column block sent one.
+    """Senders and receivers of every stage: its column blocks, and all its arrays.
+
+    sum_bytes: float64, of the partial sums of each stage if every column block sent one.
     """
 
-    given: Ints
+    column_blocks: Ints
     taken: Ints
     sum_bytes: Floats
 
 
 def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
     """Return the bytes x hops that no placement of these arrays undercuts, whichever tiles they lie in."""
-    given, taken, sum_bytes = masses
+    column_blocks, taken, sum_bytes = masses
     levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer
     least = cache(partial(_mean_hops, levels, arrays_per_tile))  # edges of equal stages are many
-    of_all, of_given = (
+    of_all, of_blocks = (
         np.array([least(*pair) for pair in zip(arrays[p].tolist(), taken[c].tolist(), strict=True)])
-        for arrays in (taken, given)
+        for arrays in (taken, column_blocks)
     )
-    rows = taken / given
+    rows = taken / column_blocks
     left = sum_bytes * rows / np.clip(rows - 1, 1, arrays_per_tile)
     shared = np.zeros(len(p))
-    for edge in np.argsort(of_given - of_all, kind="stable").tolist():
+    for edge in np.argsort(of_blocks - of_all, kind="stable").tolist():
         shared[edge] = min(left[p[edge]], flows.size_bytes[edge])
         left[p[edge]] -= shared[edge]
-    of_shared, of_others = shared * of_all, (flows.size_bytes - shared) * of_given
+    of_shared, of_others = shared * of_all, (flows.size_bytes - shared) * of_blocks
     return (math.fsum(of_shared.tolist()) + math.fsum(of_others.tolist())) * _CAUTION
 
 

@@ -217,13 +217,13 @@ def _faults_of_layers(
         if name not in layers:
             yield entry, "is missing among the layers"
         layer = layers[name]
-        for what, got, wanted in (
+        for what, got, expected in (
             ("copies", layer.copies, count),
             ("block", need.block, blocks.get(name, need.smallest)),
             ("arrays_per_copy", layer.arrays_per_copy, need.demand),
         ):
-            if got != wanted:
-                yield entry, f"{what} is {got}, the allocation needs {wanted}"
+            if got != expected:
+                yield entry, f"{what} is {got}, the allocation needs {expected}"
         if layer.block is not None and placement.options.mapping != "sdk":
             yield entry, f"has a block with mapping {placement.options.mapping!r}"
         if count > need.most:

@@ -76,7 +76,7 @@ class _Map:
         """Return number and name of a layer, as the legend has them."""
         return f"{self.number[layer]} {label(layer)}"
 
-    def told(self, *arrays: PlacedArray) -> dict[str, Any]:
+    def tooltip(self, *arrays: PlacedArray) -> dict[str, Any]:
         """Return what is said of arrays of one layer in one tile; `windows`: of a mode, if any."""
         first = min(array.replica for array in arrays)
         last = max(array.replica + array.copies - 1 for array in arrays)
@@ -149,7 +149,7 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
         x = round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3)
         y = round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3)
         cells, own = f"{array.rows} x {array.columns}", {"array": array.index, "plane": array.plane}
-        rows.append(drawing.told(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y})
+        rows.append(drawing.tooltip(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y})
     hover = named("layer, copy=replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
@@ -177,7 +177,7 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
         filled[at] += len(arrays)
         left, right = round(column - _TILE / 2, 3), round(column + _TILE / 2, 3)
         edges = {"left": left, "right": right, "top": round(low - _TILE * len(arrays) / drawing.room, 3)}
-        rows.append(drawing.told(*arrays) | {"arrays": len(arrays), "bottom": round(low, 3)} | edges)
+        rows.append(drawing.tooltip(*arrays) | {"arrays": len(arrays), "bottom": round(low, 3)} | edges)
     hover = named("layer, arrays in this tile=arrays, tile, copies=replica") | _windows_hover(drawing)
     hover |= {"first block (row, column)": "block"}
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}

@@ -3,7 +3,7 @@
 The whole output of a producer that any window of a consumer needs, pixels 0 ... the last one needed, is
 sent once to that consumer: digital nodes run where their result is read. Blocks of windows go to copies in
 turn (block n to copy n mod d, docs/sources/model.md 4 and 10). So the bytes of an edge are spread evenly over
-all pairs of an array of the producer that gives results and a row block of a copy of the consumer. Those of
+all pairs of an array of the producer that sends results and a row block of a copy of the consumer. Those of
 partial sums are spread over the copies (`transfer` says which arrays give, and what a row block reads):
 
     cost = sum over edges of bytes * (mean of links of these pairs) + sum over partial sums of bytes * hops
@@ -103,12 +103,12 @@ P = TypeVar("P", int, Site)
 class Sent(NamedTuple, Generic[P]):
     """Inputs and results of arrays in places, which are pieces or tiles.
 
-    gives: column blocks whose results leave from each place; units: row blocks, which read the same inputs,
+    sends: column blocks whose results leave from each place; units: row blocks, which read the same inputs,
     by the places that they lie in; sums: [column blocks, columns] of the partial sums that go to a place from
     each of others.
     """
 
-    gives: Counter[P]
+    sends: Counter[P]
     units: Counter[tuple[P, ...]]
     sums: dict[tuple[P, tuple[P, ...]], list[int]]
 
@@ -121,15 +121,15 @@ class Sent(NamedTuple, Generic[P]):
             rows.setdefault((copy, block.row_block), set()).add(place)
             parts = columns.setdefault((copy, block.column_block), [])
             parts.append((block.row_block, block.plane, place, block.columns))
-        gives, sums = Counter[P](), dict[tuple[P, tuple[P, ...]], list[int]]()
+        sends, sums = Counter[P](), dict[tuple[P, tuple[P, ...]], list[int]]()
         for parts in columns.values():
             *_, target, wide = max(parts)
-            gives[target] += 1
+            sends[target] += 1
             if sources := tuple(sorted({place for *_, place, _ in parts} - {target})):
                 moved = sums.setdefault((target, sources), [0, 0])
                 moved[0] += 1
                 moved[1] += wide
-        return cls(gives, Counter(tuple(sorted(places)) for places in rows.values()), sums)
+        return cls(sends, Counter(tuple(sorted(places)) for places in rows.values()), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Pieces:
     """The pieces that the copies of all stages are cut into, one row each.
 
     held: what the arrays of every stage hold; stage, arrays, copy: int64, `arrays` arrays of set `copy` of
-    the stage, rows of a set in the order in which its blocks fill them; gives: int64, column blocks whose
+    the stage, rows of a set in the order in which its blocks fill them; sends: int64, column blocks whose
     results leave from the piece; units: int64 (k, 4), rows of stage, number of a unit that reads the same
     inputs, a piece of it, and how many such units there are; sums: between pieces; column_bytes: float64,
     that the partial sum of a column takes per input, of every stage; by_rows: row blocks must keep to a tile.
@@ -147,7 +147,7 @@ class Pieces:
     stage: Ints
     arrays: Ints
     copy: Ints
-    gives: Ints
+    sends: Ints
     units: Ints
     sums: Sums
     column_bytes: Floats
@@ -161,7 +161,7 @@ class Pieces:
         """Return the pieces from what a row says of each."""
         copies = np.array([each.copies for each in held], dtype=np.int64)
         column_bytes = flows.column_bytes * flows.blocks / copies
-        gives = np.zeros(len(stage), dtype=np.int64)
+        sends = np.zeros(len(stage), dtype=np.int64)
         sizes, targets, sources = list[float](), list[int](), list[list[int]]()
         known: dict[tuple[int, ...], Sent[int]] = {}
         length, units = arrays.tolist(), list[tuple[int, int, int, int]]()
@@ -174,8 +174,8 @@ class Pieces:
                 local = np.repeat(np.arange(len(own)), key[1:]).tolist()
                 blocks = _in_order(held[s], number, by_rows=by_rows)
                 known[key] = Sent.of((0, block, at) for block, at in zip(blocks, local, strict=True))
-            for at, count in known[key].gives.items():
-                gives[own[at]] = count
+            for at, count in known[key].sends.items():
+                sends[own[at]] = count
             for places, weight in known[key].units.items():
                 unit = units[-1][1] + 1 if units else 0
                 units += [(s, unit, own[at], weight) for at in places]
@@ -190,7 +190,7 @@ class Pieces:
             np.array([piece for each in sources for piece in each], dtype=np.int64),
         )
         reads = np.array(units, dtype=np.int64).reshape(-1, 4)
-        return cls(held, stage, arrays, copy, gives, reads, sums, column_bytes, by_rows)
+        return cls(held, stage, arrays, copy, sends, reads, sums, column_bytes, by_rows)
 
     @property
     def stages(self) -> int:
@@ -210,7 +210,7 @@ class Pieces:
         narrow as the narrowest.
         """
         narrowest = [min(block.columns for block in each[0].blocks) for each in self.held]
-        sent: Floats = self.column_bytes * np.array(narrowest) * self.given
+        sent: Floats = self.column_bytes * np.array(narrowest) * self.column_blocks
         return sent
 
     def blocks(self, stage: int, copy: int) -> list[Block]:
@@ -223,9 +223,9 @@ class Pieces:
         return np.bincount(self.stage, self.arrays, self.stages).astype(np.int64)
 
     @cached_property
-    def given(self) -> Ints:
-        """Column blocks of all copies of every stage: an array of each gives results."""
-        return np.bincount(self.stage, self.gives, self.stages).astype(np.int64)
+    def column_blocks(self) -> Ints:
+        """Column blocks of all copies of every stage; one array of each sends their results."""
+        return np.bincount(self.stage, self.sends, self.stages).astype(np.int64)
 
 
 def _in_order(held: StoredCopies, number: int, *, by_rows: bool) -> list[Block]:
@@ -252,19 +252,19 @@ class Layout:
         readers = Readers(units[rows, 1], place[units[rows, 2]], units[rows, 3])
         _, first = np.unique(units[:, 1], return_index=True)
         stage_of = units[first, 0]  # units are numbered from 0
-        within, between = np.zeros((2, len(flows.producer)), dtype=np.int64)
+        on_chip, between = np.zeros((2, len(flows.producer)), dtype=np.int64)
         chips = np.unique(place[:, :2], axis=0)
         for chip in chips.tolist():
             here = (place[:, :2] == chip).all(axis=1)
-            everywhere, inside = readers.within(tuple(chip))
-            within += self._apart(flows, here, place[:, 2:], Tree.of(everywhere), stage_of)
-            within += self._apart(flows, ~here, np.zeros_like(place[:, 2:]), Tree.of(inside), stage_of)
+            everywhere, inside = readers.on_chip(tuple(chip))
+            on_chip += self._apart(flows, here, place[:, 2:], Tree.of(everywhere), stage_of)
+            on_chip += self._apart(flows, ~here, np.zeros_like(place[:, 2:]), Tree.of(inside), stage_of)
         if len(chips) > 1:
             every, tree = np.ones(len(place), dtype=bool), Tree.of(readers.chips)
             between = self._apart(flows, every, place[:, :2], tree, stage_of)
-        taking = np.bincount(stage_of, units[first, 3], self.pieces.stages)
-        pairs = self.pieces.given[flows.producer] * taking[flows.consumer]
-        mean: Floats = (within + mesh.chip_hop * between) / np.maximum(pairs, 1)
+        receiving = np.bincount(stage_of, units[first, 3], self.pieces.stages)
+        pairs = self.pieces.column_blocks[flows.producer] * receiving[flows.consumer]
+        mean: Floats = (on_chip + mesh.chip_hop * between) / np.maximum(pairs, 1)
         return mean
 
     def cost(self, flows: Flows, mesh: Mesh) -> float:
@@ -285,7 +285,7 @@ class Layout:
         for axis, low, high in ((1, tree.left, tree.right), (0, tree.up, tree.down)):
             lines = int(max(place[:, axis].max(), high[:, 0].max(initial=0))) + 1
             given, nearest, farthest = np.zeros((3, self.pieces.stages, lines), dtype=np.int64)
-            np.add.at(given, (self.pieces.stage[among], place[among, axis]), self.pieces.gives[among])
+            np.add.at(given, (self.pieces.stage[among], place[among, axis]), self.pieces.sends[among])
             np.add.at(nearest, (stage_of[low[:, -1]], low[:, 0]), low[:, -2])
             np.add.at(farthest, (stage_of[high[:, -1]], high[:, 0]), high[:, -2])
             given, nearest, farthest = (each.cumsum(axis=1) for each in (given, nearest, farthest))

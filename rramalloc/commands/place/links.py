@@ -94,7 +94,7 @@ class Readers(NamedTuple):
         """Number of units."""
         return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
 
-    def within(self, chip: tuple[int, int]) -> tuple[Readers, Readers]:
+    def on_chip(self, chip: tuple[int, int]) -> tuple[Readers, Readers]:
         """Return the tiles of a chip that its own tiles send to, and those that other chips send to by its
         tile (0, 0).
 
@@ -139,22 +139,22 @@ def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
     return table[np.concatenate([some, new])], table[np.concatenate([new, some])]
 
 
-def routes(giving: HeldArrays, taking: Readers) -> Iterator[LinkRoute]:
+def routes(sending: HeldArrays, receiving: Readers) -> Iterator[LinkRoute]:
     """Yield the links from arrays that give to units that take, and how many pairs of both use each.
 
-    What a unit takes goes over each link once. Source: `Mesh`: along the row first; between chips by way of
-    tile (0, 0) of both.
+    What a unit receives goes over each link once. Source: `Mesh`: along the row first; between chips by way
+    of tile (0, 0) of both.
     """
-    of_chip, sent, corner = giving.sites[:, :2], giving.held.sum(), np.zeros((1, 2), dtype=np.int64)
-    chips, _ = distinct(np.concatenate([of_chip, taking.place[:, :2]]))
+    of_chip, sent, corner = sending.sites[:, :2], sending.held.sum(), np.zeros((1, 2), dtype=np.int64)
+    chips, _ = distinct(np.concatenate([of_chip, receiving.place[:, :2]]))
     for row, column in chips.tolist():
         here = (of_chip == (row, column)).all(axis=1)
-        own, held = giving.sites[here, 2:], giving.held[here]
-        everywhere, inside = taking.within((row, column))
+        own, held = sending.sites[here, 2:], sending.held[here]
+        everywhere, inside = receiving.on_chip((row, column))
         yield from _routes((row, column), own, held, everywhere)
         yield from _routes((row, column), corner, np.array([sent - held.sum()]), inside)
     if len(chips) > 1:
-        yield from _routes(None, of_chip, giving.held, taking.chips)
+        yield from _routes(None, of_chip, sending.held, receiving.chips)
 
 
 def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:

@@ -3,7 +3,7 @@
 The moves are compiled: pieces and contents of tiles that change places, counted in whole numbers.
 
 A stage is an end of edges, or two: one of all arrays, which take, one of those that give. One is enough where
-each piece gives in proportion to its arrays. potential[s, t] is the sum over the mass of end s of its
+each piece sends in proportion to its arrays. potential[s, t] is the sum over the mass of end s of its
 distance to tile t. End s of mass z that goes from a to b changes the cost by z * (pull(s, b) - pull(s, a)),
 pull(s, t) the sum over its neighbours c of weight * potential[c, t]; where masses m_s go at once, each pair
 of neighbours s, c among them adds -2 * weight * m_s * m_c * distance(a, b). Partial sums are counted net by
@@ -347,7 +347,7 @@ def improve(layout: Layout, flows: Flows, mesh: Mesh, chip: Chip, work: int, see
     return best
 
 
-class _Ends(NamedTuple):
+class _Endpoints(NamedTuple):
     """The ends of edges, and neighbours of each with the weight of a pair in whole numbers, as in `Pull`.
 
     of_piece, mass: shape (pieces, 2), those that a piece is part of (-1 for none), and its mass in them.
@@ -359,21 +359,21 @@ class _Ends(NamedTuple):
     neighbours: tuple[Ints, Ints, Ints]
 
     @classmethod
-    def of(cls, flows: Flows, pieces: Pieces, scale: float) -> _Ends:
+    def of(cls, flows: Flows, pieces: Pieces, scale: float) -> _Endpoints:
         """Return the ends. scale: of bytes in weights."""
-        stage, arrays, gives = pieces.stage, pieces.arrays, pieces.gives
-        uneven = gives * pieces.taken[stage] != arrays * pieces.given[stage]
+        stage, arrays, sends = pieces.stage, pieces.arrays, pieces.sends
+        uneven = sends * pieces.taken[stage] != arrays * pieces.column_blocks[stage]
         apart = np.bincount(stage[uneven], minlength=pieces.stages) > 0
-        giving = np.where(apart, pieces.stages + np.cumsum(apart) - 1, np.arange(pieces.stages))
-        given = np.where(apart, pieces.given, pieces.taken)
-        second = np.where(apart[stage] & (gives > 0), giving[stage], -1)
-        p, c = giving[flows.producer], flows.consumer
-        each = flows.size_bytes / (given[flows.producer] * pieces.taken[c])
+        sending = np.where(apart, pieces.stages + np.cumsum(apart) - 1, np.arange(pieces.stages))
+        sending_mass = np.where(apart, pieces.column_blocks, pieces.taken)
+        second = np.where(apart[stage] & (sends > 0), sending[stage], -1)
+        p, c = sending[flows.producer], flows.consumer
+        each = flows.size_bytes / (sending_mass[flows.producer] * pieces.taken[c])
         weight = np.rint(each * scale).astype(np.int64)
-        ends, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
-        order, count = np.argsort(ends, kind="stable"), pieces.stages + int(apart.sum())
-        of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, gives], axis=1)
-        return cls(count, of_piece, mass, (_pointers(ends, count), others[order], weights[order]))
+        endpoints, others, weights = (np.concatenate(pair) for pair in ((p, c), (c, p), (weight, weight)))
+        order, count = np.argsort(endpoints, kind="stable"), pieces.stages + int(apart.sum())
+        of_piece, mass = np.stack([stage, second], axis=1), np.stack([arrays, sends], axis=1)
+        return cls(count, of_piece, mass, (_pointers(endpoints, count), others[order], weights[order]))
 
 
 def _nets(pieces: Pieces, arrays_per_tile: int, scale: float) -> Nets:
@@ -402,7 +402,7 @@ class Kernel(NamedTuple):
     hops: int64, between all tiles, in parts of a hop; unit: of the cost that it counts, in byte hops.
     """
 
-    ends: _Ends
+    endpoints: _Endpoints
     nets: Nets
     hops: Ints
     chip: Chip
@@ -418,18 +418,22 @@ class Kernel(NamedTuple):
         most_bytes = flows.size_bytes.sum() + (sums.size_bytes * np.diff(sums.pointer)).sum()
         scale = _WEIGHT_SUM / max(1.0, float(most_bytes)) / max(1, int(hops.max()))
         nets = _nets(pieces, chip.arrays_per_tile, scale)
-        return cls(_Ends.of(flows, pieces, scale), nets, hops, chip, 1 / (scale * parts))
+        return cls(_Endpoints.of(flows, pieces, scale), nets, hops, chip, 1 / (scale * parts))
 
     def run(self, layout: Layout, state: Ints, proposals: int) -> tuple[Layout, float]:
         """Return the layout after `proposals` proposals, and the change of its cost as they count it."""
-        ends, count, arrays = self.ends, len(layout.sites), layout.pieces.arrays
+        endpoints, count, arrays = self.endpoints, len(layout.sites), layout.pieces.arrays
         room = self.chip.arrays_per_tile - np.bincount(layout.site, arrays, count).astype(np.int64)
         site = layout.site.copy()
         head, before, after = _lists(site, count)
-        moved = EndMasses(np.zeros((ends.number, 2), dtype=np.int64), np.zeros(ends.number, dtype=np.int64))
-        pieces = PieceLists(arrays, site, before, after, ends.of_piece, ends.mass, layout.pieces.alike)
+        moved = EndMasses(
+            np.zeros((endpoints.number, 2), dtype=np.int64), np.zeros(endpoints.number, dtype=np.int64)
+        )
+        pieces = PieceLists(
+            arrays, site, before, after, endpoints.of_piece, endpoints.mass, layout.pieces.alike
+        )
         tiles = TileLists(room, head, self.chip.sharing == "layer")
-        pull = Pull(*ends.neighbours, np.zeros((ends.number, count), dtype=np.int64))
+        pull = Pull(*endpoints.neighbours, np.zeros((endpoints.number, count), dtype=np.int64))
         _fill(pieces, self.hops, pull.potential)
         change = _accept_moves(pieces, tiles, pull, self.nets, self.hops, moved, state, proposals)
         return replace(layout, site=site), change * self.unit

@@ -34,7 +34,7 @@ from rramalloc.commands.place.placement import (
     TileUse,
     Traffic,
 )
-from rramalloc.commands.place.transfer import Ways, check_transfer, delays, missing_of_transfer
+from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, missing_of_transfer
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
@@ -213,7 +213,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
         error.remedies = _remedies(stored, source, error.need)
         raise
     arrays = assembled(found.layout, names)
-    ways = Ways.of(arrays, names, found.flows, stored.copies)
+    routes = TileRoutes.of(arrays, names, found.flows, stored.copies)
     gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
     placement = Placement(
         rramalloc_version=__version__,
@@ -222,10 +222,10 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
         options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
         traffic=Traffic.gather(found, found.mesh, gap=gap),
         layers=_layers(stored, source, arrays),
-        flows=_flows(names, ways, found.mesh.chip_hop, _delays(ways, stored.graph, source)),
+        flows=_flows(names, routes, found.mesh.chip_hop, _delays(routes, stored.graph, source)),
         links=tuple(
             Link(chip=chip, start=start, end=end, size_bytes=load)
-            for load, chip, start, end in ways.loads(ways.input_bytes).listed()
+            for load, chip, start, end in routes.loads(routes.input_bytes).listed()
         ),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
@@ -298,30 +298,32 @@ def _layers(
     return tuple(layers)
 
 
-def _delays(ways: Ways, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
-    """Return transfer_ns and busy of every way, as far as the hardware gives what they need."""
+def _delays(routes: TileRoutes, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
+    """Return transfer_ns and busy of every route, as far as the hardware gives what they need."""
     hardware, measured = source.hardware, source.measured
     if missing_of_transfer(hardware):
-        return [{} for _ in ways]
+        return [{} for _ in routes]
     step_time, batch_ns = StepTime.of(graph, hardware, measured), None
     if step_time is not None:
         timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
-        ticks = timed.in_blocks(graph.blocks).batch_ticks(ways.copies)
-        batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(ways.copies))
-    found, busy = delays(ways, hardware, batch_ns), batch_ns is not None
+        ticks = timed.in_blocks(graph.blocks).batch_ticks(routes.copies)
+        batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(routes.copies))
+    found, busy = delays(routes, hardware, batch_ns), batch_ns is not None
     return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in found]
 
 
 def _flows(
-    names: Sequence[str], ways: Ways, chip_hop: float, delays: Sequence[dict[str, float]]
+    names: Sequence[str], routes: TileRoutes, chip_hop: float, delays: Sequence[dict[str, float]]
 ) -> tuple[Flow, ...]:
-    """Return the flows of the ways that carry something, by producer and consumer."""
-    ends = zip(ways.sender.tolist(), ways.receiver.tolist(), strict=True)
-    listed = sorted(zip(ends, ways, ways.input_bytes.tolist(), delays, strict=True), key=lambda each: each[0])
+    """Return the flows of routes with bytes to carry, by producer and consumer."""
+    endpoints = zip(routes.sender.tolist(), routes.receiver.tolist(), strict=True)
+    listed = sorted(
+        zip(endpoints, routes, routes.input_bytes.tolist(), delays, strict=True), key=lambda each: each[0]
+    )
     flows = []
-    for (p, c), way, sent, own in listed:
+    for (p, c), route, sent, own in listed:
         if p != c or sent:
-            mean, named = way.mean_hops(chip_hop), {"producer": names[p], "consumer": names[c]}
+            mean, named = route.mean_hops(chip_hop), {"producer": names[p], "consumer": names[c]}
             flows.append(Flow(**named, size_bytes=sent, hops=mean, byte_hops=sent * mean, **own))
     return tuple(flows)
 

@@ -31,7 +31,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, propose
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
-from rramalloc.commands.place.transfer import Ways, check_transfer, delays, transfer
+from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, transfer
 from rramalloc.errors import SpecError
 from rramalloc.mapping.mode import Mode
 from rramalloc.ndarrays import Floats
@@ -186,22 +186,22 @@ def _placed(case: Case, problem: Problem, answer: Answer, seed: int, stop: Work)
     own = copies[number]
     stored = StoredNetwork.of_copies(placed, own, hardware, case.mapping)
     found = arrange(placed, stored.held, hardware, work=DEFAULT_WORK, seed=seed, stop=stop)
-    ways = Ways.of(assembled(found.layout, placed.names), placed.names, found.flows, own)
+    routes = TileRoutes.of(assembled(found.layout, placed.names), placed.names, found.flows, own)
     if placed.unit == "steps":
-        known = transfer(ways, hardware)
+        known = transfer(routes, hardware)
         transfer_ns = known.of_stages(copies)
         timed = replace(problem, step_time=replace(step_time, transfer=known))
     else:
-        every = delays(ways, hardware, placed.batch_ticks(own).astype(np.float64) * tick_ns)
+        every = delays(routes, hardware, placed.batch_ticks(own).astype(np.float64) * tick_ns)
         slower, transfer_ns = np.ones(len(copies)), np.zeros(len(copies))
-        for p, delay in zip(number[ways.sender].tolist(), every, strict=True):
+        for p, delay in zip(number[routes.sender].tolist(), every, strict=True):
             slower[p], transfer_ns[p] = max(slower[p], delay.busy), max(transfer_ns[p], delay.ns)
-        ends = zip(
+        endpoints = zip(
             *(number[end].tolist() for end in (found.flows.producer, found.flows.consumer)), strict=True
         )
         lags = {
             edge: math.ceil(delay.ns / tick_ns * EXACTLY)
-            for edge, delay in zip(ends, every[len(ways.sums) :], strict=True)
+            for edge, delay in zip(endpoints, every[len(routes.sums) :], strict=True)
         }
         clocks = _Slower(graph.clocks, slower)
         timed = replace(problem, graph=graph.timed(clocks).delayed(_of_edges(graph, lags)))

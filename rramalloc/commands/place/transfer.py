@@ -5,9 +5,9 @@ to the time of a step or an edge, and the cost on chiplets.
 An array yields its column block's part of the outputs. The arrays of a column block hold one row block each,
 or a slice or polarity of one: a tile adds up what its own arrays yield, and its partial sum travels to the
 tile of the last row block. Results leave from there for the units of the reader, evenly over all pairs of an
-array that gives and a unit that takes. A unit is a row block of a copy: its arrays, in all column blocks and
-planes, read the same inputs, which are sent to each of its tiles, over each link once. Ways are those of
-`Mesh`: XY routing, between chips by way of tile (0, 0) of both.
+array that sends and a unit that receives. A unit is a row block of a copy: its arrays, in all column blocks
+and planes, read the same inputs, which are sent to each of its tiles, over each link once. Routes are those
+of `Mesh`: XY routing, between chips by way of tile (0, 0) of both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rramalloc.timing.access import Transfer
 
 
 @dataclass(eq=False)
-class Way:
+class TileRoute:
     """Traffic between tiles.
 
     shares: equal parts of what it carries; find_routes: yields its links, and how many shares go over each;
@@ -84,7 +84,7 @@ class Way:
         )
 
     def slowest_ns(self, loads: Loads, tile_gb_s: float | None, chip_gb_s: float | None) -> float:
-        """Time in which the slowest link on the way carries its load; links without a bandwidth take none."""
+        """Return the time [ns] of the slowest link on the route for its load; unlimited links take none."""
         slowest = 0.0
         for route in self.routes:
             gb_s = tile_gb_s if route.key is not None else chip_gb_s
@@ -94,15 +94,15 @@ class Way:
         return slowest
 
 
-class Ends(NamedTuple):
-    """Tiles where a stage takes its inputs and gives its results, and the sums of its copies over tiles."""
+class Endpoints(NamedTuple):
+    """Tiles that receive the inputs of a stage and send its results, and the route of partial sums."""
 
-    takes: Readers
-    gives: HeldArrays
-    sums: Way
+    receives: Readers
+    sends: HeldArrays
+    sums: TileRoute
 
     @classmethod
-    def of(cls, arrays: Iterable[PlacedArray]) -> Ends:
+    def of(cls, arrays: Iterable[PlacedArray]) -> Endpoints:
         """Return the ends of the arrays of one stage."""
         sent = Sent.of((array.replica, array, (*array.chip, *array.tile)) for array in arrays)
         moved: dict[tuple[Site, Site], list[int]] = {}
@@ -113,18 +113,18 @@ class Ends(NamedTuple):
                 both[1] += columns
         table = _table([(*source, *target, *both) for (source, target), both in sorted(moved.items())], 10)
         rows = [(unit, *at, n) for unit, (tiles, n) in enumerate(sent.units.items()) for at in tiles]
-        taking, giving = _table(rows, 6), _table([(*at, n) for at, n in sorted(sent.gives.items())], 5)
-        readers = Readers(taking[:, 0], taking[:, 1:5], taking[:, 5])
+        receiving, sending = _table(rows, 6), _table([(*at, n) for at, n in sorted(sent.sends.items())], 5)
+        readers = Readers(receiving[:, 0], receiving[:, 1:5], receiving[:, 5])
         sums = _partial_sums(table[:, :4], table[:, 4:8], *table[:, 8:].T)
-        return cls(readers, HeldArrays(giving[:, :4], giving[:, 4]), sums)
+        return cls(readers, HeldArrays(sending[:, :4], sending[:, 4]), sums)
 
 
 def _table(rows: Sequence[tuple[int, ...]], wide: int) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(-1, wide)
 
 
-def _results(source: HeldArrays, target: Readers) -> Way:
-    """Return the way of results, spread evenly over pairs of an array that gives and a unit that takes."""
+def _results(source: HeldArrays, target: Readers) -> TileRoute:
+    """Return the route of results, spread evenly over pairs of a sending array and a receiving unit."""
 
     def hops() -> Iterator[tuple[Ints, Ints, Ints]]:
         sites, which = distinct(target.place)
@@ -132,39 +132,41 @@ def _results(source: HeldArrays, target: Readers) -> Way:
         for site, count in zip(source.sites, source.held.tolist(), strict=True):
             yield *hops_apart(site, sites), count * units
 
-    return Way(int(source.held.sum()) * target.units, lambda: routes(source, target), hops)
+    return TileRoute(int(source.held.sum()) * target.units, lambda: routes(source, target), hops)
 
 
-def _partial_sums(source: Ints, target: Ints, blocks: Ints, columns: Ints) -> Way:
-    """Return the way of partial sums from tiles to those where they are added, shape (k, 4) both.
+def _partial_sums(source: Ints, target: Ints, blocks: Ints, columns: Ints) -> TileRoute:
+    """Return the route of partial sums from tiles to those where they are added, shape (k, 4) both.
 
     blocks, columns: int64 (k,), of so many column blocks, with so many columns together, which are shares.
     """
     hops = (*hops_apart(source, target), blocks)
-    return Way(int(columns.sum()), lambda: single_routes(source, target, columns), lambda: [hops])
+    return TileRoute(int(columns.sum()), lambda: single_routes(source, target, columns), lambda: [hops])
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class TileRoutes:
     """All that the stages of a placement send: the partial sums of every stage, the results of every flow."""
 
     flows: Flows
     copies: Ints
-    sums: tuple[Way, ...]
-    results: tuple[Way, ...]
+    sums: tuple[TileRoute, ...]
+    results: tuple[TileRoute, ...]
 
     @classmethod
-    def of(cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints) -> Ways:
-        """Return the ways. names, copies: of the stages."""
+    def of(
+        cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints
+    ) -> TileRoutes:
+        """Return all routes. names, copies: of the stages."""
         of_layer: dict[str, list[PlacedArray]] = {name: [] for name in names}
         for array in arrays:
             of_layer[array.layer].append(array)
-        ends = [Ends.of(own) for own in of_layer.values()]
+        endpoints = [Endpoints.of(own) for own in of_layer.values()]
         edges = zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)
-        results = tuple(_results(ends[p].gives, ends[c].takes) for p, c in edges)
-        return cls(flows, copies, tuple(own.sums for own in ends), results)
+        results = tuple(_results(endpoints[p].sends, endpoints[c].receives) for p, c in edges)
+        return cls(flows, copies, tuple(own.sums for own in endpoints), results)
 
-    def __iter__(self) -> Iterator[Way]:
+    def __iter__(self) -> Iterator[TileRoute]:
         return iter((*self.sums, *self.results))
 
     @property
@@ -191,13 +193,13 @@ class Ways:
 
     @property
     def _columns(self) -> Ints:
-        return np.array([way.shares for way in self.sums], dtype=np.int64)
+        return np.array([route.shares for route in self.sums], dtype=np.int64)
 
     def loads(self, size_bytes: Floats) -> Loads:
-        """Return the loads of all links if each way carries its number of bytes."""
+        """Return the loads of all links if each route carries its number of bytes."""
         loads = Loads()
-        for way, size in zip(self, size_bytes.tolist(), strict=True):
-            way.onto(loads, size)
+        for route, size in zip(self, size_bytes.tolist(), strict=True):
+            route.onto(loads, size)
         return loads
 
 
@@ -221,50 +223,52 @@ def check_transfer(hardware: Hardware) -> None:
 
 
 class Delay(NamedTuple):
-    """way_ns: hops of the longest way; queue_ns: time in which the busiest link on the way carries what all
-    stages send over it in one batch each; busy: part of the time that it takes up, above 1 if it cannot.
+    """Delay of a route.
+
+    hops_ns: time of the hops of its longest path; queue_ns: time in which its busiest link carries what all
+    stages send over it in one batch each; busy: part of the time that this takes, above 1 if it cannot.
     """
 
-    way_ns: float
+    hops_ns: float
     queue_ns: float
     busy: float
 
     @property
     def ns(self) -> float:
         """Time from the end of a batch to the arrival of its pixels."""
-        return self.way_ns + self.queue_ns
+        return self.hops_ns + self.queue_ns
 
 
-def delays(ways: Ways, hardware: Hardware, batch_ns: Floats | None = None) -> list[Delay]:
-    """Return the delays of all ways in their order; results leave once the partial sums are there.
+def delays(tile_routes: TileRoutes, hardware: Hardware, batch_ns: Floats | None = None) -> list[Delay]:
+    """Return the delays of all routes in their order; results leave once the partial sums are there.
 
     batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
     Raises SpecError if the hardware lacks a number.
     """
     check_transfer(hardware)
-    chip, sent = chip_of(hardware), ways.batch_bytes
+    chip, sent = chip_of(hardware), tile_routes.batch_bytes
     inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
     bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
-    loads = ways.loads(sent)
-    rates = None if batch_ns is None else ways.loads(sent / batch_ns[ways.sender])
+    loads = tile_routes.loads(sent)
+    rates = None if batch_ns is None else tile_routes.loads(sent / batch_ns[tile_routes.sender])
     found = [
         Delay(
-            way.longest_ns(inside, between),
-            way.slowest_ns(loads, *bandwidths),
-            0.0 if rates is None else way.slowest_ns(rates, *bandwidths),
+            route.longest_ns(inside, between),
+            route.slowest_ns(loads, *bandwidths),
+            0.0 if rates is None else route.slowest_ns(rates, *bandwidths),
         )
-        for way in ways
+        for route in tile_routes
     ]
-    for at, p in enumerate(ways.flows.producer.tolist(), len(ways.sums)):
-        (way_ns, queue_ns, busy), sums = found[at], found[p]
-        found[at] = Delay(way_ns + sums.way_ns, queue_ns + sums.queue_ns, max(busy, sums.busy))
+    for at, p in enumerate(tile_routes.flows.producer.tolist(), len(tile_routes.sums)):
+        (hops_ns, queue_ns, busy), sums = found[at], found[p]
+        found[at] = Delay(hops_ns + sums.hops_ns, queue_ns + sums.queue_ns, max(busy, sums.busy))
     return found
 
 
-def transfer(ways: Ways, hardware: Hardware) -> Transfer:
+def transfer(tile_routes: TileRoutes, hardware: Hardware) -> Transfer:
     """Return the transfer time of every stage of a placement: `delays` of the slowest of its edges."""
-    slowest = [Delay(0.0, 0.0, 0.0)] * len(ways.copies)
-    for p, delay in zip(ways.sender.tolist(), delays(ways, hardware), strict=True):
+    slowest = [Delay(0.0, 0.0, 0.0)] * len(tile_routes.copies)
+    for p, delay in zip(tile_routes.sender.tolist(), delays(tile_routes, hardware), strict=True):
         slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
-    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, ways.copies, strict=True)]
-    return Transfer(np.array([each.way_ns for each in slowest]), np.array(per_copy))
+    per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, tile_routes.copies, strict=True)]
+    return Transfer(np.array([each.hops_ns for each in slowest]), np.array(per_copy))

@@ -135,7 +135,7 @@ def sums_by_walking(arrays: Iterable[PlacedArray]) -> list[tuple[Place, Place, i
     return sums
 
 
-def gives(arrays: Iterable[PlacedArray]) -> list[Place]:
+def sends(arrays: Iterable[PlacedArray]) -> list[Place]:
     """Where results leave: the array of the last row block of every column block."""
     last: dict[tuple[int, int], PlacedArray] = {}
     for array in arrays:
@@ -161,7 +161,7 @@ def loads_by_walking(placement: Placement, graph: StageGraph) -> dict[Any, float
     loads: dict[Any, float] = defaultdict(float)
     for flow in placement.flows:
         if flow.producer != flow.consumer:
-            starts, ends = gives(arrays[flow.producer]), units(arrays[flow.consumer])
+            starts, ends = sends(arrays[flow.producer]), units(arrays[flow.consumer])
             for start in starts:
                 for unit in ends:
                     for link in {link for end in unit for link in walk(start, end)}:

@@ -106,7 +106,7 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
         return
     flows = Flows.of(graph, hardware)
     pieces = Pieces.of(held, flows, stage, np.ones(len(stage), dtype=np.int64), copy, by_rows=False)
-    bound = lower_bound(flows, Masses(pieces.given, pieces.taken, pieces.sum_bytes), mesh, room)
+    bound = lower_bound(flows, Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes), mesh, room)
     tiles = np.array(list(product(range(mesh.count), repeat=len(stage))))
     tiles = tiles[[np.bincount(way).max() <= room for way in tiles]]
     cost = costs(flows, pieces, mesh, tiles)
@@ -120,18 +120,18 @@ def costs(flows: Flows, pieces: Pieces, mesh: Mesh, tiles: np.ndarray) -> np.nda
     sites, n = [tuple(site) for site in mesh.all_sites().tolist()], mesh.count
     tree, star = np.zeros((2, n, 2**n))
     for start, some in product(range(n), range(2**n)):
-        ways = [set(walk(sites[start], sites[end])) for end in range(n) if some >> end & 1]
-        star[start, some] = sum(map(partial(weighted, mesh), ways))
-        tree[start, some] = weighted(mesh, set().union(*ways))
+        routes = [set(walk(sites[start], sites[end])) for end in range(n) if some >> end & 1]
+        star[start, some] = sum(map(partial(weighted, mesh), routes))
+        tree[start, some] = weighted(mesh, set().union(*routes))
     numbers = pieces.units[:, 1].tolist()
     at = {unit: pieces.units[pieces.units[:, 1] == unit] for unit in numbers}
     reads = {unit: np.bitwise_or.reduce(1 << tiles[:, rows[:, 2]], axis=1) for unit, rows in at.items()}
     cost = np.zeros(len(tiles))
     for p, c, sent in zip(flows.producer, flows.consumer, flows.size_bytes, strict=True):
         units = {unit: rows[0, 3] for unit, rows in at.items() if rows[0, 0] == c}
-        pairs = pieces.given[p] * sum(units.values())
+        pairs = pieces.column_blocks[p] * sum(units.values())
         for piece, (unit, weight) in product(np.flatnonzero(pieces.stage == p), units.items()):
-            share = sent * pieces.gives[piece] * weight / pairs
+            share = sent * pieces.sends[piece] * weight / pairs
             cost += share * tree[tiles[:, piece], reads[unit]]
     sums = pieces.sums
     for net, (target, size) in enumerate(zip(sums.target, sums.size_bytes, strict=True)):

@@ -17,7 +17,7 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
-from rramalloc.commands.place.transfer import Ways, transfer
+from rramalloc.commands.place.transfer import TileRoutes, transfer
 from rramalloc.hardware.hardware import Hardware, Timing
 from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency
@@ -49,8 +49,8 @@ def transferred(
         for stage, count, at in held
         for replica in range(count)
     ]
-    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), np.array(copies))
-    return transfer(ways, hardware)
+    routes = TileRoutes.of(arrays, graph.names, Flows.of(graph, hardware), np.array(copies))
+    return transfer(routes, hardware)
 
 
 def test_transfer_by_hand() -> None:
@@ -92,10 +92,10 @@ def test_partial_sums_travel_before_results() -> None:
     for slices, sent_ns in ((1, 2), (2, 1)):
         crossbar = hardware.crossbar.model_copy(update={"cell_bits": 8 // slices})
         sliced = hardware.model_copy(update={"crossbar": crossbar})
-        ways = Ways.of(arrays, graph.names, Flows.of(graph, sliced), copies)
-        assert transfer(ways, sliced).of_stages(copies).tolist() == [6 + sent_ns + 3 + 4, 0]
+        routes = TileRoutes.of(arrays, graph.names, Flows.of(graph, sliced), copies)
+        assert transfer(routes, sliced).of_stages(copies).tolist() == [6 + sent_ns + 3 + 4, 0]
     backwards = [each.model_copy(update={"layer": {"c1": "c2", "c2": "c1"}[each.layer]}) for each in arrays]
-    last = transfer(Ways.of(backwards, graph.names, Flows.of(graph, hardware), copies), hardware)
+    last = transfer(TileRoutes.of(backwards, graph.names, Flows.of(graph, hardware), copies), hardware)
     assert last.fixed_ns.tolist() == [9.0, 6.0]
 
 
@@ -134,8 +134,8 @@ def copies_and_transfer_ns(
     copies = np.array([layer.copies for layer in allocation.layers])
     graph = StageGraph.build(NETWORK)
     arrays = rramalloc.place(NETWORK, allocation, hardware=hardware).arrays
-    ways = Ways.of(arrays, graph.names, Flows.of(graph, hardware), copies)
-    return copies, transfer(ways, hardware).of_stages(copies)
+    routes = TileRoutes.of(arrays, graph.names, Flows.of(graph, hardware), copies)
+    return copies, transfer(routes, hardware).of_stages(copies)
 
 
 @pytest.mark.parametrize("bandwidth", [None, 1.0], ids=["no memory", "memory"])

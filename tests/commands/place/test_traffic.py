@@ -17,7 +17,7 @@ from rramalloc.commands.place.links import distinct
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.move_pieces import Kernel
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
-from rramalloc.commands.place.transfer import Ways
+from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.hardware import Counting
 from rramalloc.mapping.options import MappingOptions
@@ -28,8 +28,8 @@ PLAIN = machine(None)
 
 def listed(layout: Layout, graph: StageGraph, flows: Flows, copies: list[int]) -> list[Any]:
     """Loads of the links of a layout."""
-    ways = Ways.of(assembled(layout, graph.names), graph.names, flows, np.array(copies))
-    return ways.loads(ways.input_bytes).listed()
+    routes = TileRoutes.of(assembled(layout, graph.names), graph.names, flows, np.array(copies))
+    return routes.loads(routes.input_bytes).listed()
 
 
 def test_cost_by_hand() -> None:
@@ -67,7 +67,7 @@ def test_partial_sums_cost_by_hand() -> None:
         (1, 0, 2, 2),
     )
     flows, mesh = Flows.of(graph, hardware), Mesh((1, 4), (1, 1), 1.0)
-    assert one.pieces.gives.tolist() == [2, 0, 1, 1]
+    assert one.pieces.sends.tolist() == [2, 0, 1, 1]
     assert one.cost(flows, mesh) == 96 * 5 / 3 + 16 * (3 + 2)
     assert listed(one, graph, flows, [1, 1]) == [
         (96 + 16 * 3, (0, 0), (0, 0), (0, 1)),
