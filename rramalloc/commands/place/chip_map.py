@@ -149,7 +149,9 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
         x = round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3)
         y = round(tile_row + _TILE * ((row + 0.5) / high - 0.5), 3)
         cells, own = f"{array.rows} x {array.columns}", {"array": array.index, "plane": array.plane}
-        rows.append(drawing.tooltip(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y})
+        rows.append(
+            drawing.tooltip(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y}
+        )
     hover = named("layer, copy=replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
