@@ -84,13 +84,13 @@ def run(network: str, crossbar: int, factor: float) -> list[Row]:
         if name in method_names():
             candidate = method_named(name).solve(problem, Work(), 0)
             copies = repair.fitting(problem, candidate.choice.copies, candidate.choice.modes)
-            reached[name] = makespan_of(problem.in_blocks(candidate.choice.modes).graph, copies)
+            reached[name] = makespan_of(problem.in_modes(candidate.choice.modes).graph, copies)
     best = min(reached, key=lambda name: reached[name])
     row = Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
         plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
         plain_s=round(plain_s, 2),
-        modes=makespan_of(problem.in_blocks(modes.choice.modes).graph, modes.choice.copies),
+        modes=makespan_of(problem.in_modes(modes.choice.modes).graph, modes.choice.copies),
         modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.work_s or 0.0, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip

@@ -88,7 +88,7 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     Raises SolverError, which names the method, if something does not hold.
     """
     modes = answer.choice.modes
-    fixed = problem.in_blocks(modes)
+    fixed = problem.in_modes(modes)
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.storage.taken(modes, timing.copies)
     recheck(timing, taken.tolist(), budget, answer.lower_bound, method)

@@ -519,7 +519,7 @@ def utilisation(
 
 def utilisation_of_all(problem: Problem, choice: Choice, hardware: Hardware) -> float:
     """Share of the cells of all arrays in use that hold weights."""
-    graph, copies = problem.in_blocks(choice.modes).graph, choice.copies.tolist()
+    graph, copies = problem.in_modes(choice.modes).graph, choice.copies.tolist()
     taken: list[int] = problem.storage.taken(graph.modes, choice.copies).tolist()
     shares = [
         utilisation(graph.network, stage, mode.block, count, arrays, hardware.each_kind[mode.kind]) * arrays

@@ -64,7 +64,7 @@ def _modes(given: object, problem: Problem) -> ModeOfEach:
 
 def _copies(given: object, modes: ModeOfEach, problem: Problem) -> Ints:
     """Return the copies of every stage, int64."""
-    graph, copies = problem.in_blocks(modes).graph, np.asarray(given)
+    graph, copies = problem.in_modes(modes).graph, np.asarray(given)
     if copies.shape != (len(graph.names),):
         got = len(copies) if copies.ndim == 1 else f"an array of shape {copies.shape}"
         raise ValueError(f"it returned {got} numbers of copies for {len(graph.names)} stages")

@@ -31,7 +31,7 @@ _WORTH_DESCENT = 1.2
 _CHEAP_LOOK = 0.02
 """Part of the work allowed up to which a look at all neighbours is cheap: then any allocation is improved,
 and no other block is left out."""
-_OTHER_BLOCKS = 12
+_OTHER_MODES = 12
 """Modes with other blocks of a stage that are tried, those with the fewest arrays."""
 _SECONDS_PER_LOOK = 0.01
 """Work timed together before the clock is looked at, so that networks of 5,000 stages end in time."""
@@ -39,10 +39,10 @@ _SECONDS_PER_LOOK = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A stage's new block and copies, and the arrays that it takes more."""
+    """A stage's new mode and copies, and the arrays that it takes more."""
 
     stage: int
-    block: Mode
+    mode: Mode
     copies: int
     arrays: int
 
@@ -99,11 +99,11 @@ class Descent:
         for change in changes:
             if found.arrays + sum(move.arrays for move in change) > self.problem.budget:
                 continue
-            copies, blocks = found.copies.copy(), list(found.modes)
+            copies, modes = found.copies.copy(), list(found.modes)
             for move in change:
-                copies[move.stage], blocks[move.stage] = move.copies, move.block
-            if tuple(blocks) != found.modes:
-                yield self.problem.choice(copies, tuple(blocks))
+                copies[move.stage], modes[move.stage] = move.copies, move.mode
+            if tuple(modes) != found.modes:
+                yield self.problem.choice(copies, tuple(modes))
                 continue
             same.append(copies)
             if len(same) == size:
@@ -111,66 +111,66 @@ class Descent:
                 same = []
         yield from self._timed_together(found.modes, same)
 
-    def _timed_together(self, blocks: ModeOfEach, copies: Sequence[Copies]) -> Iterator[Choice]:
+    def _timed_together(self, modes: ModeOfEach, copies: Sequence[Copies]) -> Iterator[Choice]:
         """Yield allocations with the same blocks, timed in one call."""
         if self.problem.alternatives is not None:  # a graph in blocks has the clocks of one alternative
-            yield from (self.problem.choice(row, blocks) for row in copies)
+            yield from (self.problem.choice(row, modes) for row in copies)
         elif copies:
             makespans = makespan_of_each(
-                self.problem.graph.in_modes(blocks),
+                self.problem.graph.in_modes(modes),
                 np.array(copies, dtype=np.int64),
             )
             for row, makespan in zip(copies, makespans.tolist(), strict=True):
-                yield self.problem.choice(row, blocks, makespan)
+                yield self.problem.choice(row, modes, makespan)
 
     def _moves(self, found: Choice, stage: int) -> Iterator[Move]:
         """Return a batch and a copy more and fewer of its block, and other blocks of its length or arrays."""
-        problem, block, copies = self.problem, found.modes[stage], int(found.copies[stage])
-        total = problem.total(stage, block)
+        problem, mode, copies = self.problem, found.modes[stage], int(found.copies[stage])
+        total = problem.total(stage, mode)
         batches = -(-total // copies)
-        length = batches * problem.ticks(stage, block, copies)
-        used = problem.arrays_of_stage(stage, block, copies)
+        length = batches * problem.ticks(stage, mode, copies)
+        used = problem.arrays_of_stage(stage, mode, copies)
         fewer, more = -(-total // (batches + 1)), -(-total // max(batches - 1, 1))
         half, twice = -(-2 * total // max(batches, 1)), -(-total // (2 * batches))
-        full = problem.storage.count(stage, block).most_copies(used)  # copies that take no more arrays
-        modes = [(block, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total, full)]
-        if whole := problem.divided(stage, block):
-            modes = [(block, count) for count in divisors(whole)]
-        modes += self._other_blocks(stage, block, length, used)
-        least, most = problem.copies_allowed(stage, block)
-        for shape, count in dict.fromkeys(modes):
-            if shape != block:
-                least, most = problem.copies_allowed(stage, shape)
-            kept, whole = min(max(count, least), most), problem.divided(stage, shape)
+        full = problem.storage.count(stage, mode).most_copies(used)  # copies that take no more arrays
+        options = [(mode, count) for count in (copies + 1, copies - 1, fewer, more, half, twice, total, full)]
+        if whole := problem.divided(stage, mode):
+            options = [(mode, count) for count in divisors(whole)]
+        options += self._other_modes(stage, mode, length, used)
+        least, most = problem.copies_allowed(stage, mode)
+        for other, count in dict.fromkeys(options):
+            if other != mode:
+                least, most = problem.copies_allowed(stage, other)
+            kept, whole = min(max(count, least), most), problem.divided(stage, other)
             if whole and whole % kept:
                 kept = math.gcd(whole, kept)
-            if (shape, kept) != (block, copies) and kept >= least:
-                yield Move(stage, shape, kept, problem.arrays_of_stage(stage, shape, kept) - used)
+            if (other, kept) != (mode, copies) and kept >= least:
+                yield Move(stage, other, kept, problem.arrays_of_stage(stage, other, kept) - used)
 
-    def _other_blocks(self, stage: int, block: Mode, length: int, used: int) -> list[tuple[Mode, int]]:
+    def _other_modes(self, stage: int, mode: Mode, length: int, used: int) -> list[tuple[Mode, int]]:
         """Return modes with other blocks of the menu, those with the fewest arrays.
 
         Each with the copies for about a length, and with those that `used` arrays hold.
         """
         problem, blocks, arrays = self.problem, self.menu.blocks, self.problem.storage
-        modes = list[tuple[Mode, int]]()
+        options = list[tuple[Mode, int]]()
         for number in range(int(self.menu.first[stage]), int(self.menu.first[stage + 1])):
-            shape, total = self.menu.block(number), int(blocks.total[number])
-            ticks = problem.ticks(stage, shape, 1)
-            if shape != block:
+            other, total = self.menu.mode(number), int(blocks.total[number])
+            ticks = problem.ticks(stage, other, 1)
+            if other != mode:
                 longest = max(1, length // ticks)
                 counts = [-(-total // batches) for batches in (longest, longest + 1)]
-                counts += [min(full, total)] if (full := arrays.count(stage, shape).most_copies(used)) else []
-                if whole := problem.divided(stage, shape):
+                counts += [min(full, total)] if (full := arrays.count(stage, other).most_copies(used)) else []
+                if whole := problem.divided(stage, other):
                     counts = [max(d for d in divisors(whole) if d <= count) for count in counts]
-                modes += [(shape, count) for count in counts]
+                options += [(other, count) for count in counts]
 
-        def size(mode: tuple[Mode, int]) -> tuple[int, int]:
+        def size(option: tuple[Mode, int]) -> tuple[int, int]:
             # Of modes that take as many arrays, as in whole tiles, those that read fewer cost less energy.
-            stored = arrays.count_stored(stage, mode[0]).arrays(1)
-            return problem.arrays_of_stage(stage, *mode), stored * problem.total(stage, mode[0])
+            stored = arrays.count_stored(stage, option[0]).arrays(1)
+            return problem.arrays_of_stage(stage, *option), stored * problem.total(stage, option[0])
 
-        return sorted(dict.fromkeys(modes), key=size)[: None if self._is_cheap else _OTHER_BLOCKS]
+        return sorted(dict.fromkeys(options), key=size)[: None if self._is_cheap else _OTHER_MODES]
 
     def seconds(self, found: Choice, current: Choice) -> float:
         """Return the work of timing an allocation near another one."""

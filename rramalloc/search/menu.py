@@ -574,7 +574,7 @@ class Menu:
         most = priced_limit(problem.resources, self.prices, budget)
         return MenuTables(self.first, self.blocks, self.stairs, climbed, self.clock, most, slots, axes)
 
-    def block(self, number: int) -> Mode:
+    def mode(self, number: int) -> Mode:
         """Return a kept mode by its number."""
         return self._modes[number]
 
@@ -590,8 +590,8 @@ class Menu:
 
     def choice(self, problem: Problem, state: State) -> Choice:
         """Return the allocation of a state of a compiled search."""
-        blocks = tuple(self.block(number) for number in state.block.tolist())
-        return problem.choice(state.copies.copy(), blocks)
+        modes = tuple(self.mode(number) for number in state.block.tolist())
+        return problem.choice(state.copies.copy(), modes)
 
     @cached_property
     def lengths(self) -> Ints:
@@ -634,11 +634,11 @@ class Menu:
             state.copies[missing] = nearest.copies[missing]
         return state
 
-    def _number(self, stage: int, block: Mode, copies: int) -> int:
+    def _number(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the number of a block that may be stored so often, -1 if the menu has none."""
         for number in range(int(self.first[stage]), int(self.first[stage + 1])):
             allowed = self.blocks.least[number] <= copies <= self.blocks.most[number]
-            if allowed and self.block(number) == block:
+            if allowed and self.mode(number) == mode:
                 return number
         return -1
 
@@ -699,7 +699,7 @@ class Menu:
         stairs = self.stairs
         for step in range(int(stairs.first[stage + 1]) - 1, int(stairs.first[stage]) - 1, -1):
             if stairs.arrays[step] < arrays:
-                yield self.block(int(stairs.block[step])), int(stairs.copies[step])
+                yield self.mode(int(stairs.block[step])), int(stairs.copies[step])
 
     @classmethod
     def of(cls, problem: Problem) -> Menu:

@@ -147,21 +147,21 @@ class Problem:
         """Arrays that every stage uses."""
         return self.storage.each(modes or self.graph.modes, copies)
 
-    def arrays_of_stage(self, stage: int, block: Mode, copies: int) -> int:
-        """Return the arrays of `copies` of a block of one stage."""
-        return self.storage.count(stage, block).arrays(copies)
+    def arrays_of_stage(self, stage: int, mode: Mode, copies: int) -> int:
+        """Return the arrays of `copies` of a mode of one stage."""
+        return self.storage.count(stage, mode).arrays(copies)
 
-    def total(self, stage: int, block: Mode) -> int:
+    def total(self, stage: int, mode: Mode) -> int:
         """Blocks of this shape that cover the output of a stage."""
-        return self.graph.grids[stage].recut(block.block).total
+        return self.graph.grids[stage].recut(mode.block).total
 
-    def ticks(self, stage: int, block: Mode, copies: int) -> int:
+    def ticks(self, stage: int, mode: Mode, copies: int) -> int:
         """Ticks of a batch of a stage."""
-        return int(self.graph.clocks(stage, block).of(np.array(copies)))
+        return int(self.graph.clocks(stage, mode).of(np.array(copies)))
 
     def lengths(self, copies: Copies, modes: ModeOfEach) -> Copies:
         """Return the steps or ticks of all batches of every stage, int64."""
-        totals = [self.total(stage, block) for stage, block in enumerate(modes)]
+        totals = [self.total(stage, mode) for stage, mode in enumerate(modes)]
         lengths: Copies = -(-np.array(totals, dtype=np.int64) // copies)
         return lengths * self.graph.batch_ticks(copies, modes)
 
@@ -169,50 +169,50 @@ class Problem:
         """Length of the longest stage, in steps or ticks."""
         return int(self.lengths(copies, modes).max())
 
-    def copies_allowed(self, stage: int, block: Mode) -> tuple[int, int]:
-        """Return the fewest and the most copies of a block of one stage."""
+    def copies_allowed(self, stage: int, mode: Mode) -> tuple[int, int]:
+        """Return the fewest and the most copies of a mode of one stage."""
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
-        most = 1 if alone else self.total(stage, block)
+        most = 1 if alone else self.total(stage, mode)
         return int(self.smallest[stage]), most if self.most is None else min(most, int(self.most[stage]))
 
-    def divided(self, stage: int, block: Mode) -> int:
+    def divided(self, stage: int, mode: Mode) -> int:
         """Return the number of which copies of a block must be a divisor, 0 if any number will do."""
-        grid = self.graph.grids[stage].recut(block.block)
+        grid = self.graph.grids[stage].recut(mode.block)
         return {None: 0, "width": grid.columns, "windows": grid.total}[self.storage.divide]
 
     def keeps_limits(self, copies: Copies, modes: ModeOfEach) -> bool:
         """Return whether every stage has a number of copies that is allowed."""
         over = self.most is not None and bool((copies > self.most).any())
         each = enumerate(zip(copies.tolist(), modes, strict=True))
-        divides = all(self.divided(stage, block) % count == 0 for stage, (count, block) in each)
+        divides = all(self.divided(stage, mode) % count == 0 for stage, (count, mode) in each)
         return divides and not over and bool((copies >= self.smallest).all())
 
     def access_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
         """Time that the memory needs in a step per copy in each of these modes."""
         return np.array([self._access_of(stage, mode) for mode in modes])
 
-    def _access_of(self, stage: int, variant: Mode) -> float:
+    def _access_of(self, stage: int, mode: Mode) -> float:
         step_time, hardware = self.step_time, self.storage.hardware
         if step_time is None:
             return 0.0
-        if hardware is None or variant == self.graph.modes[stage] or not step_time.access_ns_per_copy[stage]:
+        if hardware is None or mode == self.graph.modes[stage] or not step_time.access_ns_per_copy[stage]:
             return float(step_time.access_ns_per_copy[stage])
-        key = self.graph.kinds[stage], variant  # equal stages move the same bytes
+        key = self.graph.kinds[stage], mode  # equal stages move the same bytes
         if key not in self._access:
-            node = variant.of_stage(self.graph.stages[stage])
-            self._access[key] = access_ns(self.graph.network, node, variant.block, hardware)
+            node = mode.of_stage(self.graph.stages[stage])
+            self._access[key] = access_ns(self.graph.network, node, mode.block, hardware)
         return self._access[key]
 
-    def compute_ns(self, stage: int, variants: Sequence[Mode]) -> Floats:
+    def compute_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
         """Time of a common step that the bits of each of these variants take at least, 0 where all are equal.
 
         The arrays of a step read as many bits as the stage with the most.
         """
         if self.step_time is None or not self.step_time.by_bits or self.alternatives is None:
-            return np.zeros(len(variants))
-        return self.alternatives.compute_ns(stage, variants)
+            return np.zeros(len(modes))
+        return self.alternatives.compute_ns(stage, modes)
 
     def step_time_in(self, modes: ModeOfEach) -> StepTime:
         """Return the step time with these modes. Raises ValueError where no time is given."""
@@ -220,10 +220,10 @@ class Problem:
             raise ValueError("the problem has no step time")
         if modes == self.graph.modes:
             return self.step_time
-        access = [self._access_of(stage, block) for stage, block in enumerate(modes)]
+        access = [self._access_of(stage, mode) for stage, mode in enumerate(modes)]
         compute_ns = self.step_time.compute_ns
         if self.step_time.by_bits:
-            each = (self.compute_ns(stage, [block]) for stage, block in enumerate(modes))
+            each = (self.compute_ns(stage, [mode]) for stage, mode in enumerate(modes))
             compute_ns = max(compute_ns, *(float(own[0]) for own in each))
         return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
 
@@ -261,14 +261,14 @@ class Problem:
             return None
         return self.measured(timing.makespan, timing.copies, timing.graph.modes)
 
-    def in_blocks(self, modes: ModeOfEach | None) -> Problem:
+    def in_modes(self, modes: ModeOfEach | None) -> Problem:
         """Return this problem with the modes of all stages fixed, for timing and step length."""
         graph = self.graph if modes is None else self.graph.in_modes(modes)
         if graph is self.graph:
             return self
         step_time, hardware = self.step_time, self.storage.hardware
         if step_time is not None and hardware is not None:
-            step_time = step_time.in_blocks(graph, hardware)
+            step_time = step_time.in_modes(graph, hardware)
         return replace(self, graph=graph, step_time=step_time)
 
     def choice(self, copies: Copies, modes: ModeOfEach | None = None, makespan: int | None = None) -> Choice:
@@ -277,7 +277,7 @@ class Problem:
 
     def timing(self, choice: Choice) -> ExactTiming:
         """Exact timing of an allocation."""
-        return simulate(self.in_blocks(choice.modes).graph, choice.copies)
+        return simulate(self.in_modes(choice.modes).graph, choice.copies)
 
     def fits(self, copies: Copies) -> bool:
         """Whether an allocation keeps to the budget and to the bounds of every stage."""
@@ -392,8 +392,8 @@ class Choice:
         graph = problem.graph
         copies, modes = np.ones_like(graph.windows), list[Mode](graph.modes)
         copies[graph.weighted] = self.copies
-        for stage, block in zip(np.flatnonzero(graph.weighted).tolist(), self.modes, strict=True):
-            modes[stage] = block
+        for stage, mode in zip(np.flatnonzero(graph.weighted).tolist(), self.modes, strict=True):
+            modes[stage] = mode
         return problem.choice(copies, tuple(modes))
 
 

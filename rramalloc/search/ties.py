@@ -34,13 +34,13 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
             (menu.cheaper(stage, arrays), True),
             (_with_fewer(problem, menu, stage, arrays), False),
         ):
-            for mode in others:
+            for change in others:
                 if tries == 0 or stop.out_of_time:
                     return best
                 tries -= 1
-                blocks, fewer = list(best.modes), best.copies.copy()
-                blocks[stage], fewer[stage] = mode
-                trial = problem.choice(fewer, tuple(blocks))
+                modes, fewer = list(best.modes), best.copies.copy()
+                modes[stage], fewer[stage] = change
+                trial = problem.choice(fewer, tuple(modes))
                 if trial.makespan <= best.makespan and trial.arrays < best.arrays:
                     best = trial if problem.holds(trial.copies, trial.modes) else best
                 elif rising:  # the modes that follow take longer
@@ -53,11 +53,11 @@ def _with_fewer(problem: Problem, menu: Menu, stage: int, arrays: int) -> Iterat
     blocks = menu.blocks
     first, end = int(menu.first[stage]), int(menu.first[stage + 1])
     for number in range(first, end) if end - first > 1 else ():
-        block = menu.block(number)
-        fitting = problem.storage.count(stage, block).most_copies(arrays - 1)
+        mode = menu.mode(number)
+        fitting = problem.storage.count(stage, mode).most_copies(arrays - 1)
         copies = min(fitting, int(blocks.most[number]))
         if copies >= int(blocks.least[number]):
-            yield block, copies
+            yield mode, copies
 
 
 Attempt = Callable[[Choice, float], tuple[Choice | None, bool]]

@@ -73,7 +73,7 @@ class StepTime:
         shared = hardware.memory is not None and hardware.memory.scope == "shared"
         return cls(compute_ns, _access_ns_per_copy(graph, hardware), shared)
 
-    def in_blocks(self, graph: StageGraph, hardware: Hardware) -> StepTime:
+    def in_modes(self, graph: StageGraph, hardware: Hardware) -> StepTime:
         """Return the step time of the same stages with the access that the blocks of `graph` need."""
         return replace(self, access_ns_per_copy=_access_ns_per_copy(graph, hardware))
 

@@ -56,12 +56,12 @@ class _Clocks:
     measured: MeasuredSteps | None
     _ticks: dict[tuple[int, Mode], BatchTicks] = field(default_factory=dict, repr=False)
 
-    def __call__(self, stage: int, block: Mode) -> BatchTicks:
+    def __call__(self, stage: int, mode: Mode) -> BatchTicks:
         # Equal stages have equal ticks, unless each of them was measured.
         kind = self.graph.kinds[stage] if self.measured is None else stage
-        if (kind, block) not in self._ticks:
-            self._ticks[kind, block] = self._batch(stage, block)
-        return self._ticks[kind, block]
+        if (kind, mode) not in self._ticks:
+            self._ticks[kind, mode] = self._batch(stage, mode)
+        return self._ticks[kind, mode]
 
     def _batch(self, stage: int, mode: Mode) -> BatchTicks:
         """Return the ticks of a batch of a stage in a mode; source: docs/sources/model.md 11."""

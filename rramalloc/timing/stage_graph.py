@@ -57,7 +57,7 @@ Clocks = Callable[[int, Mode], BatchTicks]
 """Function that gives the ticks of a batch by the number of a stage and its mode."""
 
 
-def one_step(stage: int, block: Mode) -> BatchTicks:  # noqa: ARG001
+def one_step(stage: int, mode: Mode) -> BatchTicks:  # noqa: ARG001
     """Return the ticks of a batch if all stages step together; see `Clocks`."""
     return STEP
 

@@ -179,7 +179,7 @@ def ways_in(
     rows = np.array([copies for copies, arrays in taken.items() if arrays <= problem.budget], dtype=np.int64)
     if not len(rows):
         return
-    fixed = problem.in_blocks(chosen)
+    fixed = problem.in_modes(chosen)
     for copies, makespan in zip(rows, makespan_of_each(fixed.graph, rows).tolist(), strict=True):
         assert fixed.step_time is not None
         step_ns, total = fixed.step_time.step_ns(copies), problem.measured(makespan, copies, chosen).total

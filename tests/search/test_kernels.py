@@ -140,7 +140,7 @@ class DrawnModes:
     @property
     def shown(self) -> tuple[Shapes, Any]:
         """Blocks and ticks of every stage, as timing reads them; ones where all stages step together."""
-        graph = self.problem.in_blocks(self.blocks).graph
+        graph = self.problem.in_modes(self.blocks).graph
         ticks = graph.batch_ticks(self.state.copies)
         return Shapes.of(graph.grids), np.ones_like(self.state.copies) if ticks is None else ticks
 
@@ -151,7 +151,7 @@ class DrawnModes:
     @property
     def makespan(self) -> int:
         """By simulation, which shares no code with what keeps schedules."""
-        return simulate(self.problem.in_blocks(self.blocks).graph, self.state.copies).makespan
+        return simulate(self.problem.in_modes(self.blocks).graph, self.state.copies).makespan
 
     @property
     def blocks(self) -> ModeOfEach:
@@ -163,7 +163,7 @@ class DrawnModes:
 
     def latest(self, target: int) -> list[list[int]]:
         """Of every stage: when each batch must have ended so that no stage ends after the target."""
-        graph = self.problem.in_blocks(self.blocks).graph
+        graph = self.problem.in_modes(self.blocks).graph
         flat = graph.flat_edges if graph.lags else graph.flat_binding
         copies, windows = self.state.copies.tolist(), graph.windows.tolist()
         ticks = graph.batch_ticks(self.state.copies, self.blocks)
@@ -210,7 +210,7 @@ def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random:
         assert reached == drawn.makespan
         ACCEPT(held)
         RENEW(edges, shapes, ticks, state.copies, held.needs, target, stage, latest)
-        exact = simulate(drawn.problem.in_blocks(drawn.blocks).graph, state.copies)
+        exact = simulate(drawn.problem.in_modes(drawn.blocks).graph, state.copies)
         for i, expected in enumerate(drawn.latest(target)):
             begin, own = latest.begin[i], held.begin[i]
             assert latest.finish[begin : begin + len(expected)].tolist() == expected
@@ -278,7 +278,7 @@ def test_modes_of_a_beam_are_nearly_the_cheapest(tick: int, random: Random) -> N
     near, longest = random.choice((0.0, 0.1, 0.5)), random.choice((drawn.makespan, 2**40))
     search = BeamSearch(drawn.problem.graph.flat_extents, drawn.menu, drawn.tables, None, longest, near)  # type: ignore[arg-type]
     for i, each in enumerate(drawn.menu.stages):
-        kept = {drawn.menu.block(b).block for b in range(*drawn.menu.first[i : i + 2].tolist())}
+        kept = {drawn.menu.mode(b).block for b in range(*drawn.menu.first[i : i + 2].tolist())}
         every = [
             (tall, wide, copies, arrays, length)
             for tall, wide, copies, arrays, length in zip(
@@ -295,7 +295,7 @@ def test_modes_of_a_beam_are_nearly_the_cheapest(tick: int, random: Random) -> N
         }
         rows = range(*search._modes.first[i : i + 2].tolist())
         block, copies, arrays = (column.tolist() for column in search._modes[1:4])
-        assert {(*drawn.menu.block(block[row]).block, copies[row]) for row in rows} == expected
+        assert {(*drawn.menu.mode(block[row]).block, copies[row]) for row in rows} == expected
         assert [arrays[row] for row in rows] == sorted(arrays[row] for row in rows)
         assert search._modes.rest[i] == sum(arrays[first] for first in search._modes.first[i + 1 : -1])
 

@@ -153,7 +153,7 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
         assert case.problem.arrays(answer.choice.copies, answer.choice.modes) <= case.problem.budget
-        reached = makespan_of(case.problem.in_blocks(answer.choice.modes).graph, answer.choice.copies)
+        reached = makespan_of(case.problem.in_modes(answer.choice.modes).graph, answer.choice.copies)
         assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
@@ -165,7 +165,7 @@ def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
     for case in examples(seed, 12, tick, 300):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
-        reached = makespan_of(case.problem.in_blocks(answer.choice.modes).graph, answer.choice.copies)
+        reached = makespan_of(case.problem.in_modes(answer.choice.modes).graph, answer.choice.copies)
         assert answer.lower_bound <= case.best <= reached
         missed += reached > case.best
     assert missed == 0
@@ -234,7 +234,7 @@ def test_the_least_sum_of_batches() -> None:
         ]
         answer = sequential.solve_in_turn(case.problem, Work(), None)
         assert answer.choice.modes is not None
-        batches = -(-case.problem.in_blocks(answer.choice.modes).graph.windows // answer.choice.copies)
+        batches = -(-case.problem.in_modes(answer.choice.modes).graph.windows // answer.choice.copies)
         arrays = case.problem.arrays(answer.choice.copies, answer.choice.modes)
         assert (int(batches.sum()), arrays) == min(sums)
         assert answer.objective_bound == min(sums)[0]

@@ -137,7 +137,7 @@ def explain(
     changes = WhatIfs.of(own, case, objective, ending, seed)
     what_ifs = changes.all(what_if)
     layers = layers_of(case, timing, own.transfer_ns, neighbours.taken)
-    absolute = Absolute.of(neighbours.problem.in_blocks(timing.graph.modes).step_time, timing)
+    absolute = Absolute.of(neighbours.problem.in_modes(timing.graph.modes).step_time, timing)
     slowest = slowest_layer(layers)
     step_ns, latency_ns, unit = absolute.step_ns, absolute.latency_ns, timing.graph.unit.removesuffix("s")
     if step_ns is not None and own.transfer_ns:

@@ -65,8 +65,8 @@ class _Slower:
     clocks: Clocks
     factors: Floats
 
-    def __call__(self, stage: int, block: Mode) -> BatchTicks:
-        ticks, factor = self.clocks(stage, block), float(self.factors[stage])
+    def __call__(self, stage: int, mode: Mode) -> BatchTicks:
+        ticks, factor = self.clocks(stage, mode), float(self.factors[stage])
         compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
         return BatchTicks(compute, ticks.per_copy * factor)
 
