@@ -88,9 +88,9 @@ def run(network: str, crossbar: int, factor: float) -> list[Row]:
     clocked = auto.solve(own, Work(cores=1), 0)
     row = Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
-        steps=makespan_of(problem.graph, plain.choice.copies), steps_bound=plain.lower_bound,
+        steps=makespan_of(problem.graph, plain.choice.copies), steps_bound=int(plain.lower_bound),
         steps_s=round(steps_s, 2), ticks=makespan_of(own.graph, clocked.choice.copies),
-        ticks_bound=clocked.lower_bound, ticks_s=round(time.process_time() - begun, 2),
+        ticks_bound=int(clocked.lower_bound), ticks_s=round(time.process_time() - begun, 2),
         cost=round(cost(problem, plain.choice.copies, np.array(periods.ticks, dtype=np.int64)), 3),
     )  # fmt: skip
     return [row]

@@ -82,7 +82,7 @@ def run(network: str, crossbar: int, factor: float) -> list[Row]:
 
 def _solved(problem: Problem) -> tuple[int, int]:
     answer = auto.solve(problem, Work(cores=1), 0)
-    return answer.choice.makespan, answer.lower_bound
+    return answer.choice.makespan, int(answer.lower_bound)
 
 
 def answer(rows: Sequence[Row]) -> str:

@@ -24,7 +24,7 @@ from peers_simulators import build
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.api import inspect
 from rramalloc.commands.tune.answers import Answer, Answers, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
@@ -161,7 +161,8 @@ class Judge:
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware(), mapping)
         proposal = Proposal(self.problem.choice(copies), 1, "none")
-        allocation = checked_allocation(case, self.arrays, self.problem, Request(), Work(work=0), proposal)
+        asked = objective_of(self.problem, Request())
+        allocation = checked_allocation(case, self.arrays, asked, Request(), Work(work=0), proposal)
         try:
             return Answer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:

@@ -91,7 +91,7 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     fixed = problem.in_modes(modes)
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.storage.taken(modes, timing.copies)
-    recheck(timing, taken.tolist(), budget, answer.lower_bound, method)
+    recheck(timing, taken.tolist(), budget, method)
     _recheck_kinds(problem, modes, taken.tolist(), method)
     return CheckedTiming(timing, fixed, taken)
 
@@ -111,8 +111,8 @@ def _recheck_kinds(problem: Problem, modes: ModeOfEach, taken: Sequence[int], me
             raise SolverError(f"{words}, the limit is {problem.budget / resources.per_unit:,.10g}")
 
 
-def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, lower_bound: int, method: str) -> None:
-    """Raise SolverError unless the allocation fits, its timing is exact and its bound is possible.
+def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, method: str) -> None:
+    """Raise SolverError unless the allocation fits and its timing is exact.
 
     arrays: what all copies of every stage take, in canonical order.
     """
@@ -126,8 +126,6 @@ def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, lower_bound
     finish = finish_by_cumulative_maximum(timing.graph, timing.copies, timing.cycles, timing.handoff)
     if finish != timing.finish.tolist():
         raise SolverError(f"{method}: two independent simulations disagree; please report this network")
-    if lower_bound > max(finish):
-        raise SolverError(f"{method} claims no less than {lower_bound} steps, yet {max(finish)} are enough")
 
 
 def recheck_bound(value: float, bound: float, unit: str, method: str) -> None:

@@ -58,7 +58,6 @@ from rramalloc.search.objective import (
     Latency,
     Objective,
     gap_of,
-    root_bound,
     within,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -107,8 +106,9 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     except LimitError as error:
         _advise_on_limit(error, case, arrays, request, stop)
         raise
+    objective = question(problem, request)
     try:
-        answer = _answer(problem, request, stop)
+        answer = _answer(objective, request, stop)
     except TargetError as error:
         chip = case.hardware.chip
         error.chip = problem.budget if chip is not None and arrays >= chip.arrays else None
@@ -118,15 +118,23 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
         _advise_on_limit(error, case, arrays, request, stop)
         raise
     if case.bits is not None:
-        return _of_chosen_bits(case, case.bits, arrays, request, stop, answer)
-    return checked_allocation(case, arrays, problem, request, stop, answer)
+        return _of_chosen_bits(case, case.bits, arrays, objective, request, stop, answer)
+    return checked_allocation(case, arrays, objective, request, stop, answer)
 
 
-def _answer(problem: Problem, request: Request, stop: Work) -> Answer:
+def question(problem: Problem, request: Request) -> Objective:
+    """Return the objective of a request over a problem that begins with its start. Raises SpecError."""
+    if request.start is None:
+        return objective_of(problem, request)
+    start = start_choice(problem, request.start)
+    return objective_of(replace(problem, start=(start.modes, start.copies)), request)
+
+
+def _answer(objective: Objective, request: Request, stop: Work) -> Answer:
     """Return the answer of the method asked for, no worse than the start if there is one; as `propose`."""
     if request.start is not None:
-        return _from_start(problem, request.start, request, stop)
-    return propose(problem, request, stop)
+        return _from_start(objective, request.start, request, stop)
+    return propose(objective, request, stop)
 
 
 _MOST_TRIES = 4
@@ -138,7 +146,7 @@ def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
     if stop.out_of_time:
         return False
     try:
-        _answer(case.problem(arrays, advise=False), request, stop.nested(stop.work))
+        _answer(question(case.problem(arrays, advise=False), request), request, stop.nested(stop.work))
     except (BudgetError, LimitError, SpecError, TargetError):
         return False
     return True
@@ -171,7 +179,8 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
     if stop.out_of_time:
         return
     try:
-        found = _answer(unlimited(case.problem(MAX_ARRAYS)), request, stop.nested(stop.work))
+        everything = question(unlimited(case.problem(MAX_ARRAYS)), request)
+        found = _answer(everything, request, stop.nested(stop.work))
     except TargetError as nowhere:
         error.hopeless, error.limit, error.least = nowhere.proven, nowhere.limit, nowhere.bound
     except (LimitError, SpecError):  # --at-most or the start holds it back
@@ -197,28 +206,35 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
         fewest = Request(objective="arrays", seed=request.seed, target=target)
         with contextlib.suppress(LimitError, SpecError, TargetError):
             wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
-            found = _answer(unlimited(wide), fewest, stop.nested(stop.work))
+            found = _answer(question(unlimited(wide), fewest), fewest, stop.nested(stop.work))
             if (enough := _enough(case, found.choice.arrays, request, stop)) is not None:
                 remedies.append(enough[1])
     error.remedies = remedies
 
 
-def _from_start(problem: Problem, given: AllocationInput, request: Request, stop: Work) -> Answer:
+def _from_start(objective: Objective, given: AllocationInput, request: Request, stop: Work) -> Answer:
     """Return an answer that is no worse than the start of the request; without work, the start itself."""
-    start, objective = start_choice(problem, given), objective_of(problem, request)
-    problem = replace(problem, start=(start.modes, start.copies))
-    alone = Answer(start, 1, "the start as it is, against a bound that takes no search")
+    problem = objective.problem
+    if problem.start is None:
+        raise AssertionError("the problem begins with the start of the request")
+    modes, copies = problem.start
+    start = problem.choice(copies, modes)
     met = request.target.is_met_by(start)
+
+    def alone() -> Answer:
+        words = "the start as it is, against a bound that takes no search"
+        return Answer(start, objective.bound(1, stop.nested(1)), words)
+
     if stop.work == 0:
         if not met:
             raise SpecError(given.where, "start: it misses the target; --work 0 looks no further")
-        return replace(alone, lower_bound=root_bound(problem, stop.nested(1)))
+        return alone()
     try:
-        answer = propose(problem, request, stop)
+        answer = propose(objective, request, stop)
     except (TargetError, LimitError) as error:
         if not met or error.proven:
             raise
-        return alone
+        return alone()
 
     def rank(found: Choice) -> tuple[float, float, int]:
         """Value; of equal intervals the latency (docs/sources/model.md 8); arrays."""
@@ -273,7 +289,13 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
 
 
 def _of_chosen_bits(
-    case: Case, table: BitTable, arrays: int, request: Request, stop: Work, answer: Answer
+    case: Case,
+    table: BitTable,
+    arrays: int,
+    objective: Objective,
+    request: Request,
+    stop: Work,
+    answer: Answer,
 ) -> Allocation:
     """Return the allocation of the network with the bits that an answer chose, checked as such.
 
@@ -284,18 +306,17 @@ def _of_chosen_bits(
     bits = {name: (mode.weight_bits, mode.input_bits) for name, mode in each if mode.weight_bits}
     chosen = case.with_bits(bits)
     fixed = chosen.problem(arrays)
-    objective, own_objective = objective_of(problem, request), objective_of(fixed, request)
-    bound = objective.bound(answer, stop)
+    own_objective, bound = objective_of(fixed, request), answer.lower_bound
     if objective.unit != own_objective.unit and fixed.step_time is not None:
         bound /= fixed.step_time.compute_ns  # with given bits all steps are equal
     own = fixed.choice(answer.choice.copies, tuple(Mode(*mode.block, kind=mode.kind) for mode in modes))
     allocation = checked_allocation(
         chosen,
         arrays,
-        fixed,
+        own_objective,
         request,
         stop,
-        replace(answer, choice=own, lower_bound=1, objective_bound=bound),
+        replace(answer, choice=own, lower_bound=bound),
     )
     every = {stage.name: (stage.weight_bits or 0, stage.input_bits or 0) for stage in chosen.network.stages}
     limit = None if math.isinf(table.limit) else table.limit
@@ -303,12 +324,12 @@ def _of_chosen_bits(
     return allocation.model_copy(update={"sensitivity": table.sum_of(every), "options": options})
 
 
-def propose(problem: Problem, request: Request, stop: Work) -> Answer:
-    """Return the answer of the method asked for, made to fit; its makespan is not checked yet.
+def propose(objective: Objective, request: Request, stop: Work) -> Answer:
+    """Return the answer of the method asked for, made to fit, with a bound of the objective; not checked yet.
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
     """
-    objective = objective_of(problem, request)
+    problem = objective.problem
     if request.method == "auto" or not objective.by_methods:
         return objective.solve(stop, request.seed)
     method, hardware = request.own or method_named(request.method), problem.storage.hardware
@@ -324,8 +345,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     _check_limits(problem, choice, request.method)
     in_steps = problem.one_block and problem.time_unit == "steps"
     # The bound of a method that knows one block is that of copies in equal steps.
-    known = answer.lower_bound if in_steps or choice.modes != problem.graph.modes else 1
-    bound = root_bound(problem, stop, known)
+    known = int(answer.lower_bound) if in_steps or choice.modes != problem.graph.modes else 1
     fitting = repair.fitting(problem, choice.copies, choice.modes)
     if fitting is not choice.copies:
         words = f"{answer.proof}; repaired: copies taken away until the rest fits"
@@ -335,7 +355,7 @@ def propose(problem: Problem, request: Request, stop: Work) -> Answer:
     if problem.excess(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
-    return replace(answer, lower_bound=bound)
+    return replace(answer, lower_bound=objective.bound(known, stop))
 
 
 def check_inputs(inputs: int, objective: ObjectiveName) -> None:
@@ -368,20 +388,20 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 def checked_allocation(
-    case: Case, arrays: int, problem: Problem, request: Request, stop: Work, answer: Answer
+    case: Case, arrays: int, objective: Objective, request: Request, stop: Work, answer: Answer
 ) -> Allocation:
-    """Return the allocation of an answer, re-timed and re-checked. Raises SolverError.
+    """Return the allocation of an answer to an objective, re-timed and re-checked. Raises SolverError.
 
     stop: what was charged to it is the work of the allocation.
     """
-    counted_s, checked = stop.counted_s, check_answer(problem, answer, arrays, request.method)
+    problem, counted_s = objective.problem, stop.counted_s
+    checked = check_answer(problem, answer, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
-    objective, absolute = objective_of(problem, request), Absolute.of(checked.problem.step_time, timing)
-    value = objective.value_of(timing)
+    absolute, value = Absolute.of(checked.problem.step_time, timing), objective.value_of(timing)
     if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
         raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
-    bound = within(value, objective.bound(answer, stop))
+    bound = within(value, answer.lower_bound)
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)
     metrics = checked.problem.metrics(timing)

@@ -333,7 +333,7 @@ def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
         f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(bound_ns)}: dynamic "
         f"programs over ranges of step times; no proof of the exact latency"
     )
-    return replace(model.incumbent.answer(words, bound_ns), objective_bound=None)
+    return replace(model.incumbent.answer(words, bound_ns), lower_bound=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
     """Fewest arrays, within the budget, whose makespan is at most `target` steps.
 
     Raises TargetError if no allocation within the budget is that fast, or none was found.
-    The answer's `objective_bound` is of the arrays.
+    The answer's bound is of the arrays.
     """
     menu = Menu.of(problem)
     first = solve_to_target(problem, stop, seed, target, menu=menu)
@@ -129,8 +129,7 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
             if answer.lower_bound > target:
                 proven = low  # more arrays never hurt, so no smaller budget does either
     words = fewest_words(proven, found.arrays, f"{target} {problem.time_unit}")
-    bound = min(proven, found.arrays)
-    return Answer(found, 1, words, objective_bound=bound)
+    return Answer(found, min(proven, found.arrays), words)
 
 
 def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answer:
@@ -169,7 +168,7 @@ def for_interval(problem: Problem, longest: int) -> Answer:
         raise TargetError(longest, least, problem.time_unit, goal="interval", reached=least, limit=held)
     found = menu.choice(problem, state)
     words = fewest_words(fewest, found.arrays, f"an interval of {longest} {problem.time_unit}")
-    return Answer(found, 1, words, objective_bound=fewest)
+    return Answer(found, fewest, words)
 
 
 def _held_by(menu: Menu, problem: Problem, longest: int) -> str:
@@ -229,7 +228,7 @@ class _FewestByStep:
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         self.incumbent.offer(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
-        return StepBound(max(least, answer.objective_bound or 0.0) if exact else least)
+        return StepBound(max(least, answer.lower_bound) if exact else least)
 
     def cut(self, step_ns: float, longest_ns: float) -> float | None:
         """Return the longest step with which some number of steps meets the target, near the mean.

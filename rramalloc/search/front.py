@@ -151,7 +151,7 @@ class Tasks:
             within, seed = self._within(step.until), self._seed(step.until)
             answer = solve_to_target(within, share, seed, 0, menu=self.menu, warm_start=warm_start)
             archive.offer(answer.choice.copies, answer.choice.makespan)
-            archive.raise_bound(step.until, answer.lower_bound)
+            archive.raise_bound(step.until, int(answer.lower_bound))
             account.charge(share.spent_s)
         return Done()
 
@@ -361,7 +361,7 @@ class _ByBudgets:
         self.stop.charge(share.spent_s)
         found = answer.choice
         self.points.append(Point(found, found.arrays, self.along.value(found), 0.0))
-        self.bounds[budget] = within.bound(answer, share)
+        self.bounds[budget] = answer.lower_bound
 
     def bounded(self) -> list[Point]:
         """Return the points that no other one dominates, rising, each with its bound."""

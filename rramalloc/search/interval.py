@@ -86,7 +86,7 @@ class Intervals:
         if step_time_of(self.problem).shared:
             fed = least_access(limited, self.stop.nested(self.stop.work))
             self.incumbent.offer(fed.choice)
-            return max(least_ns, fed.objective_bound or 0.0)
+            return max(least_ns, fed.lower_bound)
         return max(least_ns, self._least_longest_access(limited, least_ns))
 
     def _least_longest_access(self, problem: Problem, least_ns: float) -> float:
@@ -190,7 +190,7 @@ class ArraysForInterval(Intervals):
             least = least_access(fitting, share)
             self.stop.charge(share.spent_s)
             self.incumbent.offer(least.choice)
-            if (least.objective_bound or 0.0) * length > self._most_ns:
+            if least.lower_bound * length > self._most_ns:
                 low = middle + 1
             else:
                 high = middle
@@ -218,7 +218,7 @@ class ArraysForInterval(Intervals):
 def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:
     """Return the fewest arrays whose interval * step_ns is at most a target; None where none was found.
 
-    `objective_bound` is of the arrays. The second value says whether that is proven.
+    Its bound is of the arrays. The second value says whether that is proven.
     """
     intervals = ArraysForInterval(problem, Incumbent(problem, lambda _: math.inf), stop, target_ns)
     incumbent = intervals.incumbent = Incumbent(problem, intervals.value)

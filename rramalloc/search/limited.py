@@ -112,10 +112,10 @@ class UnderLimits(RangedByArrays):
             if not self._target:
                 raise
             raise self._missed(share, seed) from None
-        self._bound = self.inner.bound(answer, share)
+        self._bound = answer.lower_bound
         stop.charge(share.taken())
         if not self.problem.excess(answer.choice):
-            return replace(answer, objective_bound=self._bound)
+            return answer
         starts = [answer.choice]
         for name in self.problem.at_most or {}:
             kind = _MINIMISED.get(name)
@@ -124,14 +124,14 @@ class UnderLimits(RangedByArrays):
                 stop.charge(share.taken())
         found = self.search_from(starts, share, seed)
         stop.charge(share.taken())
-        bound = found.objective_bound or 0.0
+        bound = found.lower_bound
         if (
             self.unit in ("steps", "ticks", "arrays")
             and self.problem.resources.per_unit == 1
             and bound < _BROKEN
         ):
             bound = math.ceil(bound * (1 - SAME_SUM))
-        found = replace(found, objective_bound=bound)
+        found = replace(found, lower_bound=bound)
         if self.problem.excess(found.choice):
             raise self._broken_by(found.choice, proven=bound >= _BROKEN)
         if gap_of(self.inner.value(found.choice), bound) <= SAME_SUM:
@@ -157,7 +157,7 @@ class UnderLimits(RangedByArrays):
     def _least_of(self, objective: Objective, name: str, share: Work, seed: int) -> Choice:
         """Return the allocation with the least of a quantity. Raises LimitError if that is too much."""
         answer, limit = objective.solve(share, seed), (self.problem.at_most or {})[name]
-        least = objective.bound(answer, share)
+        least = answer.lower_bound
         if isinstance(objective, Latency | Interval):
             least = objective.in_ns(least)
         if least > limit * (1 + SAME_SUM):
@@ -165,8 +165,8 @@ class UnderLimits(RangedByArrays):
         return answer.choice
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        return self.inner.bound(answer, stop)
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.inner.bound(steps, stop)
 
 
 def limited(objective: Objective) -> Objective:

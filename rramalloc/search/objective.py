@@ -103,7 +103,7 @@ class Objective(Quantity):
             return answer
         try:
             answer = self.search(stop, seed)
-            if gap_of(self.value(answer.choice), self.bound(answer, stop)) <= max(stop.gap, SAME_SUM):
+            if gap_of(self.value(answer.choice), answer.lower_bound) <= max(stop.gap, SAME_SUM):
                 return answer
         except (TargetError, LimitError) as error:
             if error.proven:
@@ -129,10 +129,10 @@ class Objective(Quantity):
             allowed = _least(allowed, measure, stop)
         if not allowed:
             return None
-        best, makespan = allowed[0], min(found.makespan for found in every)
+        best = allowed[0]
         words = f"proven optimal: all {len(every)} allocations timed; no other is as good with fewer arrays"
-        stop.report(stop.spent_s, best.makespan, makespan)
-        return Answer(best, makespan, words, objective_bound=self.value(best))
+        stop.report(stop.spent_s, best.makespan, min(found.makespan for found in every))
+        return Answer(best, self.value(best), words)
 
     @abstractmethod
     def search(self, stop: Work, seed: int) -> Answer:
@@ -155,10 +155,10 @@ class Objective(Quantity):
         return 0.0
 
     @abstractmethod
-    def bound(self, answer: Answer, stop: Work) -> float:
-        """Return a value that no allocation within the budget undercuts.
+    def bound(self, steps: int, stop: Work) -> float:
+        """Return a value that no allocation within the budget undercuts, of which no search is known.
 
-        answer: of any method, with its proof; stop: of its search, whose clock and token end this too.
+        steps: that every allocation is known to take at least; stop: whose clock and token end this too.
         """
 
 
@@ -224,8 +224,7 @@ class Latency(TimeObjective):
 
     def of_steps(self, answer: Answer) -> Answer:
         """Return an answer in steps with its bound in the unit of the objective."""
-        steps = answer.lower_bound if answer.objective_bound is None else round(answer.objective_bound)
-        return replace(answer, objective_bound=self.in_unit(steps))
+        return replace(answer, lower_bound=self.in_unit(round(answer.lower_bound)))
 
     def solve_by_step(self, stop: Work, seed: int) -> Answer:
         """Search over all step lengths for the least latency in ns."""
@@ -234,7 +233,7 @@ class Latency(TimeObjective):
             for times, objective in ((1, Latency(self.problem)), (self.inputs - 1, Interval(self.problem))):
                 share = stop.nested(stop.work)
                 answer = objective.solve(share, seed)
-                bound_ns += times * objective.bound(answer, share)
+                bound_ns += times * answer.lower_bound
                 model.keep(self.problem.choice(answer.choice.copies, answer.choice.modes))
                 model.elsewhere_s += share.spent_s
         bound_ns = max(bound_ns, model.run())
@@ -243,22 +242,17 @@ class Latency(TimeObjective):
         return model.incumbent.answer(words, bound_ns)
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        if answer.objective_bound is not None:
-            return answer.objective_bound
+    def bound(self, steps: int, stop: Work) -> float:
         if self.inputs > 1:
-            least, interval = (
-                Latency(self.problem).bound(answer, stop),
-                Interval(self.problem).bound(answer, stop),
-            )
+            least, interval = (kind(self.problem).bound(steps, stop) for kind in (Latency, Interval))
             return least + (self.inputs - 1) * interval
-        steps = root_bound(self.problem, stop, answer.lower_bound)
+        steps = root_bound(self.problem, stop, steps)
         if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
             return self.in_unit(steps)
         known = self.problem.root_bounds
         if "ns" not in known:
             share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
-            known["ns"] = self.solve_by_step(share, 0).objective_bound or 0.0
+            known["ns"] = self.solve_by_step(share, 0).lower_bound
         return known["ns"]
 
 
@@ -370,7 +364,7 @@ class _LatencyByStep:
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         if self.problem.holds(found.copies, found.modes):
             self.keep(found)
-        least = round(answer.objective_bound or 0.0)
+        least = round(answer.lower_bound)
         return StepBound(least * step_ns, least)
 
     def _within(self, relaxed: Problem, step_ns: float) -> Problem | None:
@@ -417,7 +411,7 @@ class Interval(TimeObjective):
                 makespan = f"at least {answer.lower_bound} {problem.time_unit}, the cheapest modes"
             tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"
             words = f"{tried} by trying every one; makespan at that interval, {makespan}"
-            return replace(answer, lower_bound=1, objective_bound=bound, proof=words)
+            return replace(answer, lower_bound=bound, proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + SAME_SUM)
         model = _LatencyByStep.of(problem, stop, seed, reached_ns)
@@ -438,8 +432,8 @@ class Interval(TimeObjective):
         return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        return self._least(stop) if answer.objective_bound is None else answer.objective_bound
+    def bound(self, steps: int, stop: Work) -> float:
+        return self._least(stop)
 
     def _least(self, stop: Work) -> float:
         """Return the smallest value by trying every interval."""
@@ -521,9 +515,9 @@ class FewestArrays(Objective):
         answer, resources = self._search(stop, seed), self.problem.resources
         if resources.per_unit == 1:
             return answer
-        bound = self.in_unit(answer.objective_bound or 0.0)
+        bound = self.in_unit(answer.lower_bound)
         end = ", so this is the least" if bound >= self.value(answer.choice) else ""
-        return replace(answer, objective_bound=bound, proof=f"at least {bound:.10g} {resources.unit}{end}")
+        return replace(answer, lower_bound=bound, proof=f"at least {bound:.10g} {resources.unit}{end}")
 
     def _search(self, stop: Work, seed: int) -> Answer:
         """Search as `search`, with a bound of the cost."""
@@ -531,7 +525,7 @@ class FewestArrays(Objective):
         if not target.given:
             menu = Menu.of(self.problem)
             found = menu.choice(self.problem, menu.smallest)
-            return Answer(found, 1, "the fewest there are", objective_bound=self.problem.minimum)
+            return Answer(found, self.problem.minimum, "the fewest there are")
         if target.target_steps is not None:
             return fewest.solve(self.problem, stop, seed, target.target_steps)
         if target.target_interval is not None:
@@ -554,7 +548,7 @@ class FewestArrays(Objective):
         except TargetError as error:
             latency, share = LatencyNs(self.problem), stop.nested(_ROOT_WORK, gap=0.0, cores=1)
             nearest = latency.solve(share, seed)
-            least_ns, reached_ns = latency.bound(nearest, share), latency.value(nearest.choice)
+            least_ns, reached_ns = nearest.lower_bound, latency.value(nearest.choice)
             proven = error.proven or least_ns > target.target_ns
             raise TargetError(target.target_ns, least_ns, "ns", proven=proven, reached=reached_ns) from None
 
@@ -574,10 +568,8 @@ class FewestArrays(Objective):
             ) from None
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        return (
-            self.in_unit(self.problem.minimum) if answer.objective_bound is None else answer.objective_bound
-        )
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.in_unit(self.problem.minimum)
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
@@ -605,14 +597,12 @@ class Sequential(TimeObjective):
 
     @override
     def search(self, stop: Work, seed: int) -> Answer:
-        return sequential.solve_in_turn(self.problem, stop, self.by_step)
+        answer = sequential.solve_in_turn(self.problem, stop, self.by_step)
+        return answer if self.unit == "ns" else replace(answer, lower_bound=round(answer.lower_bound))
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        bound = answer.objective_bound
-        if bound is None:
-            bound = self.solve(stop.nested(stop.work, gap=0.0), 0).objective_bound or 0.0
-        return round(bound) if self.unit != "ns" else bound
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.solve(stop.nested(stop.work, gap=0.0), 0).lower_bound
 
 
 class RangedByArrays(Objective):
@@ -631,7 +621,7 @@ class RangedByArrays(Objective):
         """Search for the least time of a problem with fewer arrays."""
         latency = Latency(problem)
         answer = latency.solve(stop, seed)
-        return FasterThan(answer.choice, latency.in_ns(latency.bound(answer, stop)))
+        return FasterThan(answer.choice, latency.in_ns(answer.lower_bound))
 
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:
@@ -729,13 +719,11 @@ class LeastEnergy(RangedByArrays):
         return value
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        if answer.objective_bound is not None:
-            return answer.objective_bound
+    def bound(self, steps: int, stop: Work) -> float:
         known = self.problem.root_bounds
         if self.name not in known:  # the same for every method tried on a problem
             share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
-            known[self.name] = self.solve(share, 0).objective_bound or 0.0
+            known[self.name] = self.solve(share, 0).lower_bound
         return known[self.name]
 
     @override

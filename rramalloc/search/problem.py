@@ -399,15 +399,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The answer of a method, to be checked; the work that it did is charged to the `Work` it was given.
+    """The answer of a search or a method, to be checked; its work is charged to the `Work` it was given.
 
-    lower_bound: steps that no allocation within the budget undercuts; proof: what shows that, in words;
-    objective_bound: what no allocation undercuts in the objective, where that is not the makespan in steps;
-    repaired: whether copies were taken away because what the method asked for did not fit.
+    lower_bound: value that no allocation within the budget undercuts: of an objective in its unit, of a
+    method in steps of the makespan, 1 if it proves nothing; proof: what shows that, in words; repaired:
+    whether copies were taken away because what the method asked for did not fit.
     """
 
     choice: Choice
-    lower_bound: int
+    lower_bound: float
     proof: str
-    objective_bound: float | None = None
     repaired: bool = False

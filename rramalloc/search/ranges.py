@@ -80,7 +80,7 @@ class Incumbent:
         """Return the best allocation with a proof in words and a bound of the objective."""
         if self.best is None:
             raise AssertionError("one copy of every stage fits")
-        return Answer(self.best, 1, proof, objective_bound=bound)
+        return Answer(self.best, bound, proof)
 
 
 def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> float:

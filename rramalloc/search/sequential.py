@@ -49,11 +49,11 @@ def solve_among(problem: Problem, stop: Work, stages: Sequence[StageModes]) -> A
     """Return the least sum of batches of these modes of every stage, among them its cheapest."""
     answer = _solve(problem, stop, None, stages)
     words = f"heuristic: {answer.proof}; no proof of the exact makespan"
-    return replace(answer, proof=words, objective_bound=None)
+    return replace(answer, lower_bound=1, proof=words)
 
 
 def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Answer:
-    """Minimise the sum of batches times each stage's own step, in ns; `objective_bound` is of that sum."""
+    """Minimise the sum of batches times each stage's own step, in ns, with a bound of that sum."""
     return _solve(problem, stop, by_step, all_modes(problem))
 
 
@@ -70,12 +70,12 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Seque
 
 
 def least_access(problem: Problem, stop: Work) -> Answer:
-    """Return the modes with the least sum of memory access in a step; `objective_bound` is of that sum."""
+    """Return the modes with the least sum of memory access in a step, and a bound of that sum."""
     return least_cost(problem, stop, partial(access_of_modes, problem))
 
 
 def least_cost(problem: Problem, stop: Work, costs_of: CostsOf) -> Answer:
-    """Return the modes with the least sum of a cost of every stage; `objective_bound` is of that sum."""
+    """Return the modes with the least sum of a cost of every stage, and a bound of that sum."""
     listed = all_modes(problem)
     costs = [costs_of(stage, own) for stage, own in enumerate(listed)]
     step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
@@ -90,7 +90,7 @@ def _answer(
     """Return an answer. modes: mode and copies of every option."""
     each, copies = zip(*(modes[at] for at in chosen.tolist()), strict=True)
     choice = problem.choice(np.array(copies, dtype=np.int64), each)
-    return Answer(choice, 1, proof, objective_bound=search.bound)
+    return Answer(choice, search.bound, proof)
 
 
 def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Floats:

@@ -7,7 +7,7 @@ at the longest interval of a range, with the shortest interval of the range, bou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from rramalloc.ndarrays import Ints
@@ -70,14 +70,13 @@ def steps_of(found: Choice, inputs: int) -> int:
 
 
 def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
-    """Minimise the time of `inputs` inputs in steps or ticks; `objective_bound` is of that time.
+    """Minimise the time of `inputs` inputs in steps or ticks, with a bound of that time.
 
     The answer is not worse than those for the latency and for the interval with the same work: their
     searches come first, and ranges of intervals may take as much work once more.
     """
     if inputs == 1:
-        answer = solve_makespan(problem, stop, seed)
-        return replace(answer, objective_bound=answer.lower_bound)
+        return solve_makespan(problem, stop, seed)
     menu, incumbent = Menu.of(problem), Incumbent(problem, partial(steps_of, inputs=inputs))
     share = stop.nested(stop.work)
     lengths = menu.intervals(problem)

@@ -83,7 +83,6 @@ def of(copies: Any, modes: Any = None) -> Solve:
         (changed(choice=7), PluginError, "it returned a int, needed is Answer"),
         (changed(lower_bound=1.5), PluginError, "lower_bound must be a whole number of steps, got 1.5"),
         (changed(lower_bound=None), PluginError, "lower_bound must be a whole number of steps, got None"),
-        (changed(objective_bound=float("nan")), PluginError, "objective_bound must be a number or None"),
         (changed(proof=b"x"), PluginError, "proof must be a text"),
         (of(None), PluginError, "numbers of copies for 5 stages"),
         (of("abcde"), PluginError, "numbers of copies for 5 stages"),

@@ -120,10 +120,10 @@ def test_a_search_without_a_proof_is_followed_by_all_allocations(monkeypatch: py
     problem = Case(ONE, READS, MappingOptions(mapping="sdk")).problem(4)
     monkeypatch.setattr(objective.Latency, "most_at_once", 0)
     searched = objective.Latency(problem).search(Work(work=1), 0)
-    unproven = replace(searched, objective_bound=1)
+    unproven = replace(searched, lower_bound=1)
     monkeypatch.setattr(objective.Latency, "search", lambda *_: unproven)
     found = objective.Latency(problem).solve(Work(), 0)
-    assert found.objective_bound == objective.Latency(problem).value(found.choice)
+    assert found.lower_bound == objective.Latency(problem).value(found.choice)
     assert found.proof.startswith("proven optimal: all ")
 
 

@@ -237,7 +237,7 @@ def test_the_least_sum_of_batches() -> None:
         batches = -(-case.problem.in_modes(answer.choice.modes).graph.windows // answer.choice.copies)
         arrays = case.problem.arrays(answer.choice.copies, answer.choice.modes)
         assert (int(batches.sum()), arrays) == min(sums)
-        assert answer.objective_bound == min(sums)[0]
+        assert answer.lower_bound == min(sums)[0]
 
 
 @settings(max_examples=25, deadline=None)

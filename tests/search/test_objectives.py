@@ -131,8 +131,7 @@ def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -
     answer = Latency(problem).solve(Work(work=10), 0)
     number = int(np.flatnonzero((case.allocations == answer.choice.copies).all(axis=1))[0])
     assert case.makespans[number] * steps_ns[number] == pytest.approx(optimum, rel=1e-3)
-    assert answer.objective_bound is not None
-    assert answer.objective_bound <= optimum * (1 + 1e-9)
+    assert answer.lower_bound <= optimum * (1 + 1e-9)
     root_ns = Latency(problem).bound(Answer(problem.smallest, 1, ""), Work())
     assert 0 < root_ns <= optimum * (1 + 1e-9)
 
@@ -274,7 +273,7 @@ def test_a_target_in_ns_is_met_by_the_step_that_just_meets_it() -> None:
     problem = Case(Network.build("n", nodes, source="by hand"), hardware).problem(14)
     answer = fewest.solve_ns(problem, Work(), 0, 700.0)
     assert (answer.choice.copies.tolist(), answer.choice.arrays) == ([2, 1, 1], 8)
-    assert (answer.choice.makespan, answer.objective_bound) == (5, 8)
+    assert (answer.choice.makespan, answer.lower_bound) == (5, 8)
     assert fewest.solve_ns(problem, Work(), 0, 630.0).choice.arrays == 10  # 4 steps of 157.5 ns
     with pytest.raises(TargetError) as caught:
         fewest.solve_ns(problem, Work(), 0, 629.9)

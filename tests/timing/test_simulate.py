@@ -21,7 +21,7 @@ from laws.strategies import (
     randoms,
 )
 
-from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck
+from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck, recheck_bound
 from rramalloc.errors import SolverError
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
@@ -228,21 +228,23 @@ def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> 
 
 
 @pytest.mark.parametrize(
-    ("copies", "budget", "bound", "message"),
+    ("copies", "budget", "message"),
     [
-        ([3, 3], 11, 1, "used 12 arrays, the budget is 11"),
-        ([3, 3], 12, 3, "claims no less than 3 steps, yet 2 are enough"),
-        ([3, 4], 99, 1, "4 copies of 'b'"),
-        ([0, 3], 99, 1, "0 copies of 'a'"),
+        ([3, 3], 11, "used 12 arrays, the budget is 11"),
+        ([3, 4], 99, "4 copies of 'b'"),
+        ([0, 3], 99, "0 copies of 'a'"),
     ],
 )
-def test_the_judge_refuses(copies: list[int], budget: int, bound: int, message: str) -> None:
+def test_the_judge_refuses(copies: list[int], budget: int, message: str) -> None:
     """One batch each: a in step 0, b in step 1, makespan 2; a takes 3 arrays a copy, b one."""
     timing = simulate(chain(1, 3, ONE, ONE), [3, 3])
-    recheck(timing, arrays_of(timing, [3, 1]), 12, 2, "someone")
+    recheck(timing, arrays_of(timing, [3, 1]), 12, "someone")
+    recheck_bound(timing.makespan, 2, "steps", "someone")
     object.__setattr__(timing, "copies", np.array(copies))
     with pytest.raises(SolverError, match=f"someone.*{message}"):
-        recheck(timing, arrays_of(timing, [3, 1]), budget, bound, "someone")
+        recheck(timing, arrays_of(timing, [3, 1]), budget, "someone")
+    with pytest.raises(SolverError, match="someone claims no less than 3 steps, yet 2 are enough"):
+        recheck_bound(timing.makespan, 3, "steps", "someone")
 
 
 def arrays_of(timing: Any, demand: list[int]) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case, searched
-from rramalloc.allocation.check import CheckedTiming, check_answer
+from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, check_inputs, objective_of, propose
 from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective, SearchArguments
@@ -28,7 +28,7 @@ from rramalloc.network.network import Network
 from rramalloc.progress import followed
 from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import Objective, gap_of, within
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Answer
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import totals
@@ -160,14 +160,14 @@ def _compared(
             begun_s, proposed = now_s(), None
             try:
                 request = Request(objective=objective, method=method)
-                proposed = _answers(judged.problem, request, options, cancel)
+                proposed = _answers(judged, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None
                 ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
             except (UnsupportedError, SolverError, PluginError) as error:
                 if proposed is not None and method in METHODS:
                     raise  # what a method of this package proposes must survive the check
                 skipped.append(Skipped(arrays=shown, method=method, reason=str(error)))
-        rows += rows_of(network, shown, judged, ready, _stop(options, cancel))
+        rows += rows_of(network, shown, judged, ready)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -191,7 +191,7 @@ def _compared(
 
 
 def _answers(
-    problem: Problem, request: Request, options: CompareOptions, cancel: CancelToken
+    objective: Objective, request: Request, options: CompareOptions, cancel: CancelToken
 ) -> list[tuple[Answer, float | None]]:
     """Return the answers of a method, one a seed if it has seeds, and the work of each.
 
@@ -203,7 +203,7 @@ def _answers(
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
         stop = _stop(options, cancel, cores=1 if count > 1 else None)
-        answer = propose(problem, replace(request, seed=seed), stop)
+        answer = propose(objective, replace(request, seed=seed), stop)
         if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
         return answer, stop.counted_s
@@ -286,7 +286,9 @@ class CheckedRuns:
         runs = []
         for answer, counted_s in proposed:
             checked = check_answer(objective.problem, answer, budget, method)
-            runs.append(CheckedRun(answer, checked, objective.value_of(checked.timing), counted_s))
+            value = objective.value_of(checked.timing)
+            recheck_bound(value, within(value, answer.lower_bound), objective.unit, method)
+            runs.append(CheckedRun(answer, checked, value, counted_s))
         return cls(sorted(runs, key=lambda run: run.key), clock_s)
 
     @property
@@ -296,7 +298,7 @@ class CheckedRuns:
 
 
 def rows_of(
-    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Work
+    network: Network, budget: int, objective: Objective, by_method: MappingOf[str, CheckedRuns]
 ) -> list[Row]:
     """Return the rows of one budget: the reference first, then the fastest first.
 
@@ -306,16 +308,16 @@ def rows_of(
         return []
     reference = by_method.get(REFERENCE)
     base = reference.middle.score if reference else min(runs.middle.score for runs in by_method.values())
-    bound = _bound(objective, by_method, stop)
+    bound = _bound(objective, by_method)
     rows = [_row(network, budget, name, runs, base, bound) for name, runs in by_method.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))
 
 
-def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns], stop: Work) -> float:
+def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> float:
     """Return the best bound of the objective that any run proved. Raises SolverError if another run is below
     it."""
     every = ((run.answer, name) for name, runs in by_method.items() for run in runs.runs)
-    bound, prover = max((objective.bound(answer, stop), name) for answer, name in every)
+    bound, prover = max((answer.lower_bound, name) for answer, name in every)
     least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
     bound = within(least, bound)
     if least < bound:

@@ -201,7 +201,7 @@ class Neighbours:
         """Return the fastest point of a problem, with the bound of its value."""
         objective, stop = type(self.objective)(problem), self.stop.nested(self.stop.work)
         found = objective.solve(stop, self.seed)
-        return self._point(problem, found, value_bound=objective.bound(found, stop))
+        return self._point(problem, found, value_bound=found.lower_bound)
 
     def _fewest(self, problem: Problem, target: float) -> ExplainedPoint:
         """Return the fewest arrays with which the objective is at most `target`, with their bound.
@@ -217,7 +217,7 @@ class Neighbours:
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
         found = FewestArrays(problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
-        least = (found.objective_bound or 1) * problem.resources.per_unit
+        least = (found.lower_bound or 1) * problem.resources.per_unit
         return self._point(problem, found, **self._bound(least))
 
     def _point(

@@ -11,7 +11,7 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.check import check_answer, recheck_bound
-from rramalloc.allocation.optimize import Request, propose
+from rramalloc.allocation.optimize import Request, objective_of, propose
 from rramalloc.choices import (
     FRONT_AGAINST,
     FRONT_OBJECTIVES,
@@ -208,7 +208,8 @@ def _beside(
         for place in chosen:
             most = points[place].arrays
             try:
-                answer = propose(replace(problem, budget=most), request, stop.nested(DEFAULT_WORK))
+                within = objective_of(replace(problem, budget=most), request)
+                answer = propose(within, request, stop.nested(DEFAULT_WORK))
             except (SolverError, UnsupportedError):
                 continue
             checked = check_answer(problem, answer, problem.budget, request.method)

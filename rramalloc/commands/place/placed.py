@@ -28,7 +28,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, propose
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
 from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, transfer
@@ -38,12 +38,12 @@ from rramalloc.ndarrays import Floats
 from rramalloc.network.geometry import Pair
 from rramalloc.rounding import EXACTLY
 from rramalloc.search.enumeration import every_choice
-from rramalloc.search.objective import Latency, LatencyNs, Makespan
+from rramalloc.search.objective import Latency
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import BatchTicks, Clocks, StageGraph
-from rramalloc.units import plain_quantity
+from rramalloc.units import Unit, plain_quantity
 
 MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
 MOST_PLACED = 150  # allocations of a small problem that are placed, about 20 ms each
@@ -103,7 +103,8 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     while not converged and len(rounds) < MOST_ROUNDS:
         stop.history.clear()
         counted_s += stop.taken()
-        answer = propose(rounds[-1].problem if rounds else problem, request, stop)
+        within = rounds[-1].problem if rounds else problem
+        answer = propose(objective_of(within, request), request, stop)
         same = [np.array_equal(answer.choice.copies, each.answer.choice.copies) for each in rounds]
         if any(same):
             converged = same[-1]
@@ -113,15 +114,14 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
             break
     stop.charge(counted_s)
     best = min(rounds, key=lambda each: (each.latency_ns, each.answer.choice.arrays))
-    objective = LatencyNs(problem) if problem.time_unit == "steps" else Makespan(problem)
-    latency = Latency(problem)
-    bound = latency.bound(rounds[0].answer, stop)
-    bound = latency.in_ns(bound) if objective.unit == "ns" else bound
-    words = plain_quantity(bound, objective.unit)
+    unit: Unit = "ns" if problem.time_unit == "steps" else problem.time_unit
+    bound = rounds[0].answer.lower_bound
+    bound = Latency(problem).in_ns(bound) if unit == "ns" else bound
+    words = plain_quantity(bound, unit)
     proof = f"latency bound {words} without transfer: {rounds[0].answer.proof}"
     # Steps of a later round are bounded for the transfers that its search began with, not for its own.
-    found = replace(best.answer, lower_bound=rounds[0].answer.lower_bound, objective_bound=bound, proof=proof)
-    allocation = checked_allocation(case, arrays, best.problem, request, stop, found)
+    found = replace(best.answer, lower_bound=bound, proof=proof)
+    allocation = checked_allocation(case, arrays, objective_of(best.problem, request), request, stop, found)
     graph = problem.graph
     transfer_ns = {
         graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
@@ -153,7 +153,7 @@ def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work)
             return rounds, True
         if len(rounds) == MOST_PLACED or stop.out_of_time:
             return [], False
-        answer = Answer(every[at], 1, words, objective_bound=least)
+        answer = Answer(every[at], least, words)
         rounds.append(_placed(case, problem, answer, seed, stop))
         best_ns = min(best_ns, rounds[-1].latency_ns)
     return rounds, True

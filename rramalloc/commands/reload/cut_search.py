@@ -133,7 +133,7 @@ class LoadedRun(RangedByArrays):
                 answer = objective.solve(share, seed)
                 stop.charge(share.spent_s)
                 found.append(answer.choice)
-                bound_ns += times * objective.in_ns(objective.bound(answer, stop))
+                bound_ns += times * objective.in_ns(answer.lower_bound)
         return FasterThan(min(found, key=self.run_ns), bound_ns)
 
     @property
@@ -158,9 +158,9 @@ class LoadedRun(RangedByArrays):
                 best, best_ns = found, value
         if best is None:
             raise AssertionError("one copy fits")
-        bound = None if self.problem.chooses_blocks else best_ns
         stop.charge(len(modes) * _SECONDS_PER_MODE)
-        return Answer(best, 1, "every mode tried", objective_bound=bound)
+        bound = self.bound(1, stop) if self.problem.chooses_blocks else best_ns
+        return Answer(best, bound, "every mode tried")
 
     def improved(self, answer: Answer, stop: Work) -> Answer:
         """Return a local optimum over modes: no mode near a stage's on its staircase of wordlines is faster.
@@ -198,9 +198,8 @@ class LoadedRun(RangedByArrays):
         return [Staircase.of(self.problem, self.writing, stage, most) for stage in stages]
 
     @override
-    def bound(self, answer: Answer, stop: Work) -> float:
-        known = answer.objective_bound
-        return self.least(self.problem.minimum, 0.0) if known is None else known
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.least(self.problem.minimum, 0.0)
 
     @override
     def least(self, arrays: int, latency_ns: float) -> float:
@@ -450,7 +449,7 @@ class CutSearch:
         share = self.stop.nested(work, gap=0.0)
         answer = objective.solve(share, self.request.seed)
         self.stop.charge(share.spent_s + _SECONDS_PER_SEGMENT)
-        bound_ns = max(objective.bound(answer, share), float(self.bounds[first][at]))
+        bound_ns = max(answer.lower_bound, float(self.bounds[first][at]))
         answers = [answer]
         if known is not None:
             answers.append(known.answer)

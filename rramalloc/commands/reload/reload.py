@@ -11,7 +11,7 @@ from typing import Literal, Unpack
 from rramalloc.allocation.allocation import Arrays, NetworkId, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
-from rramalloc.allocation.optimize import Request, checked_allocation
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.choices import SearchArguments
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import Cut, CutSearch, shortest
@@ -206,12 +206,13 @@ def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
     part = problem.graph.network
     own = replace(search.case, network=part, mapping=search.case.mapping.of_part(part))
     own = own.with_stages(problem.graph)
+    own_stop, latency = search.stop.nested(search.stop.work), objective_of(problem, search.request)
     plain = replace(
-        searched.answer, objective_bound=None, lower_bound=1,
+        searched.answer,
+        lower_bound=latency.bound(1, own_stop),
         proof="bounded: chosen for the time of writing and running, not for its latency",
-    )  # fmt: skip
-    own_stop = search.stop.nested(search.stop.work)
-    allocation = checked_allocation(own, search.arrays, problem, search.request, own_stop, plain)
+    )
+    allocation = checked_allocation(own, search.arrays, latency, search.request, own_stop, plain)
     timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")

@@ -14,7 +14,7 @@ from typing import Any
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, propose
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.commands.size.question import (
     SizedNetwork,
@@ -274,8 +274,9 @@ class _Search:
     def _improve(self, network: SizedNetwork, own: _OnCandidate, stop: Work) -> None:
         """Search the fewest arrays with which a network reaches its goal."""
         request = Request(objective="arrays", seed=self.question.seed, target=network.wanted)
+        objective = objective_of(own.problem, request)
         try:
-            answer = propose(own.problem, request, stop)
+            answer = propose(objective, request, stop)
         except TargetError as error:
             if error.proven:
                 own.impossible = f"{own.case.network.name}: {_out_of_reach(error)}"
@@ -284,7 +285,7 @@ class _Search:
         except LimitError as error:
             own.impossible = f"{own.case.network.name}: {error}"
         else:
-            found = checked_allocation(own.case, MAX_ARRAYS, own.problem, request, stop, answer)
+            found = checked_allocation(own.case, MAX_ARRAYS, objective, request, stop, answer)
             is_better = own.found is None or found.objective_value < own.found.objective_value
             own.found = found if is_better else own.found
             unit = 1 if own.case.hardware.kinds is None else NM2_PER_UM2

@@ -12,6 +12,7 @@ from rramalloc.allocation.optimize import (
     Request,
     check_inputs,
     checked_allocation,
+    objective_of,
     propose,
     utilisation_of_all,
 )
@@ -59,8 +60,9 @@ def results_of(point: SweepPoint) -> Found:
         check_inputs(point.inputs, objective)
         request = Request(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
         stop = Work(work=point.work, cores=1)
-        answer = propose(problem, request, stop)
-        allocation = checked_allocation(case, budget, problem, request, stop, answer)
+        asked = objective_of(problem, request)
+        answer = propose(asked, request, stop)
+        allocation = checked_allocation(case, budget, asked, request, stop, answer)
         utilisation = utilisation_of_all(problem, answer.choice, case.hardware)
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return found | failure(error)

@@ -11,7 +11,7 @@ from operator import mul
 
 import numpy as np
 
-from rramalloc.allocation.optimize import Request, propose
+from rramalloc.allocation.optimize import Request, objective_of, propose
 from rramalloc.choices import ObjectiveName
 from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
@@ -49,7 +49,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
 
     def found(origin: str, within: Problem, request: Request) -> Iterator[Start]:
         try:
-            copies = propose(within, request, stop()).choice.copies
+            copies = propose(objective_of(within, request), request, stop()).choice.copies
         except RramallocError:  # a baseline that does not apply
             return
         if within.fits(copies):

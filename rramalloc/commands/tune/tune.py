@@ -22,7 +22,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, NetworkId
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.choices import FullyConnected, HostLike, NetworkArguments, ValuesLike
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.tune.answers import Answer, Answers, subject
@@ -45,7 +45,6 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.progress import followed
 from rramalloc.records import check_range
-from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
@@ -442,10 +441,11 @@ class Tuner:
     def _allocation(self, copies: Copies) -> Allocation:
         """Return an allocation with everything that its file holds."""
         stop = Work(work=0, cancel=self.cancel)
-        bound, choice = root_bound(self.problem, stop), self.problem.choice(copies)
-        proposal = Proposal(choice, bound, "none: chosen by a simulator")
         request = Request(method=_METHOD, seed=self.options.seed)
-        return checked_allocation(self.case, self.arrays, self.problem, request, stop, proposal)
+        objective = objective_of(self.problem, request)
+        bound, choice = objective.bound(1, stop), self.problem.choice(copies)
+        proposal = Proposal(choice, bound, "none: chosen by a simulator")
+        return checked_allocation(self.case, self.arrays, objective, request, stop, proposal)
 
     def _result(self, own: OwnChoice | None) -> Tuning:
         ranked = self._ranked()
