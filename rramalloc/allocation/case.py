@@ -34,8 +34,7 @@ from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
 from rramalloc.rounding import SAME_PRODUCT
-from rramalloc.search.limited import OF_ARRAYS, under_limits
-from rramalloc.search.menu import Menu, cheapest_of_each
+from rramalloc.search.limited import OF_ARRAYS, whole
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Resources
 from rramalloc.search.work import Work
@@ -270,30 +269,7 @@ class Case:
             alternatives=alternatives,
             resources=resources,
         )
-        if hardware.kinds is not None:
-            problem = self._of_kinds(problem)
-        elif least is not None or not storage.is_chosen_freely:
-            problem = replace(problem, once=cheapest_of_each(problem))
-        return under_limits(problem, self.at_most)
-
-    def _of_kinds(self, problem: Problem) -> Problem:
-        """Return a problem of several kinds with the least cost of each stage. Raises SpecError for none."""
-        try:
-            problem = replace(problem, once=cheapest_of_each(problem))
-            Menu.of(problem)
-        except BudgetError as error:
-            resources = problem.resources
-            need, have = (f"{own / resources.per_unit:,.10g}" for own in (error.need, error.have))
-            words = f"every layer once takes {need} {resources.unit} or more"
-            if error.need >= 2**60:
-                limits = ", ".join(f"{axis.limit} {axis.name}" for axis in resources.axes)
-                words = f"no choice of a kind for every layer keeps to all limits: {limits}"
-            raise SpecError(
-                "arrays",
-                f"{words}, the kinds have {have} {resources.unit} in all: raise their `arrays` (or --arrays "
-                f"NAME=N), or the area of --at-most",
-            ) from None
-        return problem
+        return whole(problem, self.at_most)
 
     def check_numbers(self, arrays: int) -> None:
         """Raise SpecError where nothing limits the arrays of a kind, and so nothing what is fastest."""

@@ -34,7 +34,7 @@ from rramalloc.ndarrays import Ints
 from rramalloc.search import cost, interval
 from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import Incumbent, StepBound, StepRange, close_ranges
+from rramalloc.search.ranges import Incumbent, StepBound, StepSearch
 from rramalloc.search.work import Work
 from rramalloc.timing.published import (
     ChainLayer,
@@ -327,7 +327,7 @@ def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
 
     model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
     model.incumbent.offer(problem.choice(problem.smallest))
-    bound_ns = close_ranges(StepRange.all_of(problem, model, stop.work), model.incumbent, stop)
+    bound_ns = StepSearch.of(problem, model, stop.work).run(model.incumbent)
     words = (
         f"{duration(model.incumbent.value)} by the published recurrence, "
         f"{'no less than' if chain.is_monotone else 'heuristic: about'} {duration(bound_ns)}: dynamic "

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rramalloc.errors import BudgetError, SolverError
 from rramalloc.methods.method import Method
-from rramalloc.search.menu import Menu, cheapest_of_each
+from rramalloc.search.menu import with_least_cost
 from rramalloc.search.objective import Latency
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -49,9 +49,7 @@ def _of_kind(problem: Problem, kind: int) -> Problem:
     each = tuple(tuple(own for own in some if own.kind == kind) for some in problem.alternatives.each)
     alternatives = replace(problem.alternatives, each=each)
     alone = replace(problem, alternatives=alternatives, start=None)
-    alone = replace(alone, once=cheapest_of_each(alone))
-    Menu.of(alone)  # raises where the arrays of the kind do not hold every layer
-    return alone
+    return with_least_cost(alone)
 
 
 SINGLE_KIND = Method(

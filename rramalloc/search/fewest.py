@@ -19,7 +19,7 @@ from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import Incumbent, StepBound, StepRange, close_ranges
+from rramalloc.search.ranges import Incumbent, StepBound, StepSearch
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.units import number_of
 
@@ -146,7 +146,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
     model = _FewestByStep(problem, incumbent, Descent(problem, Menu.of(problem), stop), stop, seed, target_ns)
     if stop.out_of_time:
         raise TargetError(target_ns, 0.0, "ns", proven=False)
-    bound = close_ranges(StepRange.all_of(problem, model, stop.work, model.cut), model.incumbent, stop)
+    bound = StepSearch.of(problem, model, stop.work, model.cut).run(model.incumbent)
     if model.incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
     fewest = round(model.incumbent.value)

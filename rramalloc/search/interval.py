@@ -8,6 +8,7 @@ until the bounds of all reach the best product, so the result is exact (docs/sou
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,7 +28,7 @@ from rramalloc.search.menu import (
     step_of_modes,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import ByLength, Incumbent, close_ranges, step_time_of
+from rramalloc.search.ranges import ByLength, Incumbent, Piece, close_ranges, step_time_of
 from rramalloc.search.resources import Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
@@ -59,6 +60,25 @@ class Intervals:
     @cached_property
     def _stages(self) -> list[ByLength]:
         return [ByLength.of(*each) for each in zip(self.menu.stages, self._access_ns, strict=True)]
+
+    def run(self) -> float:
+        """Search the intervals, which pieces have by their numbers; return a value that none undercuts."""
+        pieces = [self._piece(-1, len(self.lengths) - 1)] if len(self.lengths) else []
+        return close_ranges(pieces, self._parts, self.incumbent, self.stop)
+
+    def _piece(self, low: int, high: int) -> Piece:
+        return Piece(low, high, self.floor(int(self.lengths[low + 1]), int(self.lengths[high])))
+
+    def _parts(self, piece: Piece) -> Sequence[Piece]:
+        """Return the halves of a piece, or a single interval that is worked out, once."""
+        low, high = int(piece.low), int(piece.high)
+        if math.isinf(piece.bound):  # no allocation is in it
+            return []
+        if low + 1 < high:
+            middle = (low + 1 + high) // 2
+            return [self._piece(low, middle), self._piece(middle, high)]
+        worked_out = self.work_out(int(self.lengths[high]))
+        return [] if worked_out <= piece.bound else [replace(piece, bound=worked_out)]
 
     def floor(self, first: int, last: int) -> float:
         """Return a value that no allocation with an interval from `first` to `last` undercuts."""
@@ -106,36 +126,6 @@ class Intervals:
             menu = Menu.of(fed)
             self.incumbent.offer(menu.choice(fed, menu.cheapest(2**60)[0]))
         return float(steps[low])
-
-
-@dataclass(eq=False)
-class IntervalRange:
-    """Intervals by their number in `lengths`, from `first` to `last`."""
-
-    intervals: Intervals
-    first: int
-    last: int
-    bound: float = 0.0
-
-    def __post_init__(self) -> None:
-        lengths = self.intervals.lengths
-        self.bound = self.intervals.floor(int(lengths[self.first]), int(lengths[self.last]))
-
-    def parts(self) -> list[IntervalRange]:
-        """Return the halves of the range, or a single interval that is worked out, once."""
-        if math.isinf(self.bound):  # no allocation is in it
-            return []
-        if self.first < self.last:
-            middle = (self.first + self.last) // 2
-            return [
-                IntervalRange(self.intervals, self.first, middle),
-                IntervalRange(self.intervals, middle + 1, self.last),
-            ]
-        worked_out = self.intervals.work_out(int(self.intervals.lengths[self.first]))
-        if worked_out <= self.bound:
-            return []
-        self.bound = worked_out
-        return [self]
 
 
 @dataclass(eq=False)
@@ -222,8 +212,7 @@ def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answe
     """
     intervals = ArraysForInterval(problem, Incumbent(problem, lambda _: math.inf), stop, target_ns)
     incumbent = intervals.incumbent = Incumbent(problem, intervals.value)
-    last = len(intervals.lengths) - 1
-    bound = close_ranges([IntervalRange(intervals, 0, last)] if last >= 0 else [], incumbent, stop)
+    bound = intervals.run()
     if incumbent.best is None:
         return None, math.isinf(bound)
     least = min(math.ceil(bound * (1 - SAME_PRODUCT)), incumbent.best.arrays)
@@ -244,9 +233,7 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
         return problem.interval(found.copies, found.modes) * problem.step_ns(found.copies, found.modes)
 
     incumbent = Incumbent(problem, product)
-    intervals = Intervals(problem, incumbent, stop)
-    ranges = [IntervalRange(intervals, 0, len(intervals.lengths) - 1)]
-    return incumbent, close_ranges(ranges, incumbent, stop)
+    return incumbent, Intervals(problem, incumbent, stop).run()
 
 
 def even_copies(problem: Problem) -> Copies:

@@ -17,7 +17,7 @@ from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError,
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.fewest import Target
-from rramalloc.search.menu import Menu, limited_to
+from rramalloc.search.menu import Menu, limited_to, with_least_cost
 from rramalloc.search.objective import (
     FewestArrays,
     Interval,
@@ -186,6 +186,32 @@ def limited(objective: Objective) -> Objective:
             limits[each] = min(limit, limits.get(each, limit))
         objective = FewestArrays(replace(objective.problem, at_most=limits), target)
     return UnderLimits(objective, name)
+
+
+def whole(problem: Problem, limits: Mapping[str, float]) -> Problem:
+    """Return a problem with the least cost of every stage, and under its limits.
+
+    Raises BudgetError and LimitError where one copy of everything is too large; SpecError where no choice of
+    kinds keeps to their arrays, and as `under_limits`.
+    """
+    resources = problem.resources
+    if len(resources.weights) > 1:
+        try:
+            problem = with_least_cost(problem)
+        except BudgetError as error:
+            need, have = (f"{own / resources.per_unit:,.10g}" for own in (error.need, error.have))
+            words = f"every layer once takes {need} {resources.unit} or more"
+            if error.need >= 2**60:
+                of_axes = ", ".join(f"{axis.limit} {axis.name}" for axis in resources.axes)
+                words = f"no choice of a kind for every layer keeps to all limits: {of_axes}"
+            raise SpecError(
+                "arrays",
+                f"{words}, the kinds have {have} {resources.unit} in all: raise their `arrays` (or --arrays "
+                f"NAME=N), or the area of --at-most",
+            ) from None
+    elif problem.least is not None or not problem.storage.is_chosen_freely:
+        problem = with_least_cost(problem)
+    return under_limits(problem, limits)
 
 
 def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:

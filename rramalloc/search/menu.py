@@ -399,6 +399,17 @@ def cheapest_of_each(problem: Problem) -> Ints:
     return np.array(fewest, dtype=np.int64)
 
 
+def with_least_cost(problem: Problem) -> Problem:
+    """Return the problem with the least cost of the modes that every stage may have.
+
+    Raises BudgetError if no modes within the limits of every kind of arrays fit; SpecError for none.
+    """
+    problem = replace(problem, once=cheapest_of_each(problem))
+    if len(problem.resources.weights) > 1:
+        Menu.of(problem)  # raises where the cheapest modes fit, but no choice keeps to the limits of kinds
+    return problem
+
+
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:
     """Return the modes of every stage; equal stages share theirs."""
     spare, clocks = problem.budget - problem.minimum, problem.graph.clocks

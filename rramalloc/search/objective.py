@@ -29,12 +29,12 @@ from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.menu import Menu, limited_to
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
+    FIRST_WORK_OF_LIMIT,
     FasterThan,
     Incumbent,
-    KnownTimes,
-    LimitRange,
+    LimitSearch,
     StepBound,
-    StepRange,
+    StepSearch,
     close_ranges,
     step_time_of,
 )
@@ -331,8 +331,7 @@ class _LatencyByStep:
         """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
         if self.stop.out_of_time:
             return step_time_of(self.problem).compute_ns
-        ranges = StepRange.all_of(self.problem, self, self.stop.work)
-        return close_ranges(ranges, self.incumbent, self.stop)
+        return StepSearch.of(self.problem, self, self.stop.work).run(self.incumbent)
 
     def keep(self, found: Choice) -> None:
         """Offer an allocation, and what a descent from it finds."""
@@ -656,8 +655,9 @@ class RangedByArrays(Objective):
                 model.keep(given)
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
-            ranges = LimitRange.of_arrays(KnownTimes(model, incumbent), stop.work)
-            bound = close_ranges(ranges, incumbent, stop)
+            search, most = LimitSearch(model, incumbent, stop.work), self.problem.budget
+            whole = search.searched(self.problem.minimum - 1, most, FIRST_WORK_OF_LIMIT)
+            bound = close_ranges([whole], search.parts, incumbent, stop)
         return incumbent.answer(
             "bound over all numbers of arrays, by branch and bound on ranges of them", bound
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import NamedTuple, Protocol
 
@@ -43,15 +43,23 @@ _PARTS = 2**30
 """Parts in which bandwidth and arrays are counted where both limit the copies together."""
 
 
-class Range(Protocol):
-    """A set of allocations, by one quantity."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Allocations of which one quantity is above `low` and at most `high`.
 
-    bound: float
-    """No allocation in it has a smaller value."""
+    bound: no allocation in it has a smaller value; work: units that the last search up to `high` was given, 0
+    before the first; time: what it has proven that allocations up to `high` take at least.
+    """
 
-    def parts(self) -> Iterable[Range]:
-        """Cut the range, or search it with more work; return nothing where more work would be the same."""
-        ...
+    low: float
+    high: float
+    bound: float = 0.0
+    work: int = 0
+    time: float = 1
+
+
+Parts = Callable[[Piece], Sequence[Piece]]
+"""Cuts a piece, or searches it with more work; returns none where more work would be the same."""
 
 
 @dataclass(eq=False)
@@ -83,20 +91,20 @@ class Incumbent:
         return Answer(self.best, bound, proof)
 
 
-def close_ranges(ranges: Iterable[Range], incumbent: Incumbent, stop: Work) -> float:
-    """Return a value that no allocation in the ranges undercuts, searching until the best one meets it."""
-    number = count()  # of equal bounds the range that came first
-    heap = [(each.bound, next(number), each) for each in ranges]
+def close_ranges(pieces: Iterable[Piece], parts: Parts, incumbent: Incumbent, stop: Work) -> float:
+    """Return a value that no allocation in the pieces undercuts, searching until the best one meets it."""
+    number = count()  # of equal bounds the piece that came first
+    heap = [(each.bound, next(number), each) for each in pieces]
     heapq.heapify(heap)
     closed = math.inf
     while heap and stop.is_open(incumbent.value, min(closed, heap[0][0])):
         bound, _, first = heapq.heappop(heap)
-        if bound > incumbent.value or math.isinf(bound):  # no range left holds a better one
+        if bound > incumbent.value or math.isinf(bound):  # no piece left holds a better one
             return min(incumbent.value, closed)
-        parts = list(first.parts())
-        if not parts:
+        found = parts(first)
+        if not found:
             closed = min(closed, bound)
-        for part in parts:
+        for part in found:
             heapq.heappush(heap, (max(bound, part.bound), next(number), part))
     return min([incumbent.value, closed, *(bound for bound, _, _ in heap[:1])])
 
@@ -236,73 +244,59 @@ class StepLengths:
         return max(first, self.shortest), min(high, max(last, self.shortest))
 
 
-@dataclass(eq=False)
-class StepRange:
-    """Step lengths above `low`: from `first`, the shortest that is possible, to `last`.
-
-    work: units that the last search with steps of at most `last` was given, 0 before the first; steps: what
-    it has proven; cut: where it is cut.
-    """
+@dataclass(frozen=True, eq=False)
+class StepSearch:
+    """Branch and bound over lengths of a step. cut: where a piece of them is cut."""
 
     lengths: StepLengths
     model: StepModel
     most_work: int
-    low: float
-    first: float
-    last: float
-    bound: float = 0.0
-    work: int = 0
-    steps: int = 1
     cut: Cut = geometric_mean
 
     @classmethod
-    def all_of(
-        cls, problem: Problem, model: StepModel, most_work: int, cut: Cut = geometric_mean
-    ) -> list[StepRange]:
-        """Return the shortest step by itself, and all others in `STEP_RANGES` ranges of equal ratio."""
-        lengths = StepLengths.of(problem)
-        edges = [lengths.shortest]
-        if lengths.longest > lengths.shortest * (1 + SAME_PRODUCT):
-            edges = np.geomspace(lengths.shortest, lengths.longest, STEP_RANGES + 1).tolist()
-        whole = cls(lengths, model, most_work, 0.0, 0.0, lengths.longest, cut=cut)
-        every = [whole.part(low, high) for low, high in pairwise([0.0, *edges])]
+    def of(cls, problem: Problem, model: StepModel, most_work: int, cut: Cut = geometric_mean) -> StepSearch:
+        """Return the search over the steps of a problem."""
+        return cls(StepLengths.of(problem), model, most_work, cut)
+
+    def run(self, incumbent: Incumbent) -> float:
+        """Search; return a value that no allocation undercuts."""
+        return close_ranges(self.pieces(), self.parts, incumbent, self.model.stop)
+
+    def pieces(self) -> list[Piece]:
+        """Return the shortest step by itself, and all others in `STEP_RANGES` pieces of equal ratio."""
+        shortest, longest = self.lengths.shortest, self.lengths.longest
+        edges = [shortest]
+        if longest > shortest * (1 + SAME_PRODUCT):
+            edges = np.geomspace(shortest, longest, STEP_RANGES + 1).tolist()
+        every = [self._piece(Piece(low, high)) for low, high in pairwise([0.0, *edges])]
         return [each for each in every if each is not None]
 
-    @property
-    def _middle(self) -> float | None:
-        """The step length at which it is cut; None for one step length, or nearly one of those not listed."""
-        several = self.last > self.first * (_NARROWEST if self.lengths.are_sums else 1 + SAME_SUM)
-        return self.cut(self.first, self.last) if several else None
-
-    def part(self, low: float, high: float) -> StepRange | None:
-        """Return the steps above `low` and up to `high` with their bound, None where there are none."""
-        first, last = self.lengths.possible(low, high)
+    def _piece(self, wanted: Piece) -> Piece | None:
+        """Return a piece that ends at the longest step in it, with its bound; None if it holds no step."""
+        first, last = self.lengths.possible(wanted.low, wanted.high)
         if first > last * (1 + SAME_PRODUCT):
             return None
         if self.model.stop.out_of_time:  # no bound of its own
-            return replace(self, low=low, first=first, last=last)
-        steps = max(self.steps, self.lengths.least_interval(last))
+            return replace(wanted, high=last)
+        steps = max(int(wanted.time), self.lengths.least_interval(last))
         bounds = [self.model.bound(relaxed, first, steps) for relaxed in self._relaxations(last)]
-        if not bounds:
-            return None
-        work = self.work if high >= self.last else 0
-        return replace(self, low=low, first=first, last=last, bound=max(*bounds, self.bound), work=work)
+        return replace(wanted, high=last, bound=max(*bounds, wanted.bound)) if bounds else None
 
-    def parts(self) -> list[StepRange]:
-        """Search the range, then cut it in the middle; one that is too narrow is searched with more work."""
-        if self.work and (middle := self._middle) is not None:
+    def parts(self, piece: Piece) -> Sequence[Piece]:
+        """Search a piece, then cut it in the middle; one that is too narrow is searched with more work."""
+        first, last = self.lengths.possible(piece.low, piece.high)
+        several = last > first * (_NARROWEST if self.lengths.are_sums else 1 + SAME_SUM)
+        middle = self.cut(first, last) if several else None
+        if piece.work and middle is not None:
             self.model.stop.charge(cost.STEP_PIECE)
-            halves = self.part(self.low, middle), self.part(middle, self.last)
+            halves = self._piece(replace(piece, high=middle, work=0)), self._piece(replace(piece, low=middle))
             return [half for half in halves if half is not None]
-        if self.work >= max(FIRST_WORK, self.most_work):
+        if piece.work >= max(FIRST_WORK, self.most_work):
             return []
-        work = min(max(FIRST_WORK, 2 * self.work), max(FIRST_WORK, self.most_work))
-        found = [
-            self.model.search(relaxed, self.first, self.last, work)
-            for relaxed in self._relaxations(self.last)
-        ]
-        bound, steps = (max(each) for each in zip(*found, (self.bound, self.steps), strict=True))
-        return [replace(self, work=work, bound=bound, steps=steps)]
+        work = min(max(FIRST_WORK, 2 * piece.work), max(FIRST_WORK, self.most_work))
+        found = [self.model.search(relaxed, first, last, work) for relaxed in self._relaxations(last)]
+        bound, steps = (max(each) for each in zip(*found, (piece.bound, piece.time), strict=True))
+        return [replace(piece, work=work, bound=bound, time=steps)]
 
     def _relaxations(self, step_ns: float) -> Sequence[Problem]:
         """Return problems that hold every allocation within the budget whose step is at most `step_ns`.
@@ -351,72 +345,49 @@ class LimitModel(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class KnownTimes:
-    """Results of searches within some limits: units of work, and bounds of the time."""
+@dataclass(frozen=True, eq=False)
+class LimitSearch:
+    """Branch and bound over numbers of arrays, or of intervals."""
 
     model: LimitModel
     incumbent: Incumbent
-    work: dict[int, int] = field(default_factory=dict)
-    bound: dict[int, float] = field(default_factory=dict)
+    most_work: int
 
-    def search(self, limit: int, work: int) -> None:
-        """Search for the least time within a limit; its bound holds within all that are tighter."""
+    def searched(self, low: int, high: int, work: int, time: float = 0.0) -> Piece:
+        """Search for the least time within a limit; return what is above `low` and keeps to the limit.
+
+        time: known of all allocations within the limit.
+        """
         problem = self.incumbent.problem
-        found, bound = self.model.fastest(limit, work)
-        self.work[limit] = work
-        self.bound[limit] = max(bound, self.bound.get(limit, 0.0))
+        found, bound = self.model.fastest(high, work)
         if found is not None and problem.holds(found.copies, found.modes):
             self.model.keep(found)
+        return self._piece(low, high, work, max(bound, time))
 
+    def _piece(self, low: int, high: int, work: int, time: float) -> Piece:
+        return Piece(low, high, self.model.floor(low + 1, time), work, time)
 
-@dataclass(eq=False)
-class LimitRange:
-    """Numbers of arrays, or of intervals, above `low` and up to `high`, within which was searched."""
-
-    known: KnownTimes
-    most_work: int
-    low: int
-    high: int
-    bound: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.bound = self._floor(self.low + 1)
-
-    @classmethod
-    def of_arrays(cls, known: KnownTimes, most_work: int) -> list[LimitRange]:
-        """Return all numbers of arrays in one range, searched once with the whole budget."""
-        problem = known.incumbent.problem
-        known.search(problem.budget, FIRST_WORK_OF_LIMIT)
-        return [cls(known, most_work, problem.minimum - 1, problem.budget)]
-
-    def _floor(self, limit: int) -> float:
-        return self.known.model.floor(limit, self.known.bound[self.high])
-
-    def parts(self) -> list[LimitRange]:
-        """Cut the range, or search it with more work if a better time would raise its bound more."""
-        if self._is_wide:
-            middle = math.isqrt((self.low + 1) * self.high)
-            middle = min(max(middle, self.low + 1), self.high - 1)
-            self.known.search(middle, FIRST_WORK_OF_LIMIT)
-            ends = [(self.low, middle), (middle, self.high)]
-        elif self.known.work[self.high] >= max(self.most_work, FIRST_WORK_OF_LIMIT):
+    def parts(self, piece: Piece) -> Sequence[Piece]:
+        """Cut a piece, or search it with more work if a better time would raise its bound more."""
+        low, high = int(piece.low), int(piece.high)
+        if self._is_wide(piece):
+            middle = math.isqrt((low + 1) * high)
+            middle = min(max(middle, low + 1), high - 1)
+            below = self.searched(low, middle, FIRST_WORK_OF_LIMIT)
+            return [below, self._piece(middle, high, piece.work, piece.time)]
+        if piece.work >= max(self.most_work, FIRST_WORK_OF_LIMIT):
             return []
-        else:
-            self.known.search(self.high, 2 * self.known.work[self.high])
-            ends = [(self.low, self.high)]
-        return [LimitRange(self.known, self.most_work, low, high) for low, high in ends]
+        return [self.searched(low, high, 2 * piece.work, piece.time)]
 
-    @property
-    def _is_wide(self) -> bool:
-        """Whether cutting helps: its bound with the most arrays is as good as the best, or better."""
-        if self.high <= self.low + 1:
+    def _is_wide(self, piece: Piece) -> bool:
+        """Return True if a cut may raise the bound: that with most arrays is near the best, or better."""
+        if piece.high <= piece.low + 1:
             return False
-        most = self._floor(self.high)
-        if most <= self.bound * (1 + SAME_SUM):
+        most = self.model.floor(int(piece.high), piece.time)
+        if most <= piece.bound * (1 + SAME_SUM):
             return False
-        by_width, by_time = most - self.bound, max(0.0, self.known.incumbent.value - most)
-        return by_width >= by_time or self.known.work[self.high] >= self.most_work
+        by_width, by_time = most - piece.bound, max(0.0, self.incumbent.value - most)
+        return by_width >= by_time or piece.work >= self.most_work
 
 
 def step_time_of(problem: Problem) -> StepTime:

@@ -19,8 +19,7 @@ from rramalloc.search.ranges import (
     FIRST_WORK_OF_LIMIT,
     FasterThan,
     Incumbent,
-    KnownTimes,
-    LimitRange,
+    LimitSearch,
     close_ranges,
 )
 from rramalloc.search.work import SECONDS_PER_WORK, Work
@@ -85,18 +84,15 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
         incumbent.offer(menu.choice(problem, start))
     bound = model.floor(0, 1)
     if not stop.out_of_time:
-        known, last = KnownTimes(model, incumbent), len(lengths) - 1
-        known.search(0, stop.work)
-        ranges = [LimitRange(known, stop.work, -1, 0)]
+        search, last = LimitSearch(model, incumbent, stop.work), len(lengths) - 1
+        pieces = [search.searched(-1, 0, stop.work)]
         if last > 0:
-            known.search(last, FIRST_WORK_OF_LIMIT)
-            beyond = LimitRange(known, stop.work, 0, last)
+            beyond = search.searched(0, last, FIRST_WORK_OF_LIMIT)
             if beyond.bound < incumbent.value:
-                known.search(last, stop.work)
-                beyond = LimitRange(known, stop.work, 0, last)
-            ranges.append(beyond)
+                beyond = search.searched(0, last, stop.work, beyond.time)
+            pieces.append(beyond)
         stop.charge(share.taken())
-        bound = close_ranges(ranges, incumbent, share)
+        bound = close_ranges(pieces, search.parts, incumbent, share)
     stop.charge(share.taken())
     least = math.ceil(min(bound, incumbent.value))
     why = stop.reason(round(incumbent.value), least) or "bounded, stopped after the work allowed"

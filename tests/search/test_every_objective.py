@@ -26,7 +26,7 @@ from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.search.objective import OBJECTIVES, LeastEnergy, TimeObjective
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
 from rramalloc.timing.stage_graph import StageGraph
@@ -261,7 +261,7 @@ def test_bounds_that_are_known_without_a_search(number: int) -> None:
     problem = Case(case.network, case.hardware, options, **limits).problem(case.budget)
     for objective, named in VALUES.items():
         judge = OBJECTIVES[objective](problem)
-        bound = judge.bound(Answer(problem.smallest, 1, ""), Work())
+        bound = judge.bound(1, Work())
         bound = judge.in_ns(bound) if isinstance(judge, TimeObjective) else bound
         assert 0 <= bound <= best_of(case.ways, named)[named] * (1 + SAME), objective
         if isinstance(judge, LeastEnergy):

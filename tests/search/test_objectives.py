@@ -25,8 +25,8 @@ from rramalloc.network.network import Network
 from rramalloc.search import fewest
 from rramalloc.search.fewest import Target
 from rramalloc.search.objective import Latency, steps_within
-from rramalloc.search.problem import Answer, Problem
-from rramalloc.search.ranges import StepBound, StepRange
+from rramalloc.search.problem import Problem
+from rramalloc.search.ranges import StepBound, StepSearch
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
@@ -125,14 +125,15 @@ def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -
     """Ranges hold the step of every allocation; of all these the search finds the least latency."""
     case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 3), shared=shared)
     problem, optimum = case.problem, float((case.makespans * steps_ns).min())
-    ranges = StepRange.all_of(problem, NoBound(), 1)
-    held = [(steps_ns >= each.first * (1 - 1e-9)) & (steps_ns <= each.last * (1 + 1e-9)) for each in ranges]
+    search = StepSearch.of(problem, NoBound(), 1)
+    ends = [search.lengths.possible(piece.low, piece.high) for piece in search.pieces()]
+    held = [(steps_ns >= first * (1 - 1e-9)) & (steps_ns <= last * (1 + 1e-9)) for first, last in ends]
     assert np.any(held, axis=0).all()
     answer = Latency(problem).solve(Work(work=10), 0)
     number = int(np.flatnonzero((case.allocations == answer.choice.copies).all(axis=1))[0])
     assert case.makespans[number] * steps_ns[number] == pytest.approx(optimum, rel=1e-3)
     assert answer.lower_bound <= optimum * (1 + 1e-9)
-    root_ns = Latency(problem).bound(Answer(problem.smallest, 1, ""), Work())
+    root_ns = Latency(problem).bound(1, Work())
     assert 0 < root_ns <= optimum * (1 + 1e-9)
 
 

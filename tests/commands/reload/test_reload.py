@@ -273,7 +273,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
             assert floor <= best
             objective = search.objective((first, first + length))
             candidate = objective.solve(Work(work=random.choice([1, 4])), 0)
-            assert objective.bound(candidate, Work()) <= best * (1 + 1e-9)
+            assert candidate.lower_bound <= best * (1 + 1e-9)
             assert objective.value_of(objective.problem.timing(candidate.choice)) >= best * (1 - 1e-9)
 
 
