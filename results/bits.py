@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from pages import SEARCHED, Study, markdown
 
 import rramalloc
-from rramalloc.allocation.bit_policy import Bits, PolicyLayer, read_bits, read_layers, read_policy
+from rramalloc.allocation.layer_bits import BitPair
+from rramalloc.allocation.bit_policy import PolicyLayer, read_bits, read_layers, read_policy
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 
@@ -85,7 +86,7 @@ class Row:
     modes_gap: float
 
 
-def cim_aq(layers: list[PolicyLayer], bits: list[Bits]) -> tuple[int, float]:
+def cim_aq(layers: list[PolicyLayer], bits: list[BitPair]) -> tuple[int, float]:
     """Arrays, and ms of writing and running one layer after the other, as CIM-AQ counts them."""
     arrays, time_us = 0, 0.0
     for layer, (weight_bits, input_bits) in zip(layers, bits, strict=True):
@@ -116,7 +117,7 @@ def run(name: str, policy: str) -> list[Row]:
     return [row]
 
 
-def bits_of(subject: Subject, policy: str) -> dict[str, Bits]:
+def bits_of(subject: Subject, policy: str) -> dict[str, BitPair]:
     """Bits of the layers by name."""
     files = subject.file(policy), subject.sizes
     table = read_bits(*files, load(subject.network), HARDWARE.precision)

@@ -87,7 +87,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
             super()._optimize_final_module()
 
 
-class Part(Library):
+class CompiledPart(Library):
     """A function that only compiled code calls: its callers optimise and compile it with their own."""
 
     def _optimize_final_module(self) -> None:
@@ -177,7 +177,7 @@ class Light(Compiler):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """Return the steps, with a library of the function's own level."""
         state, pipelines = self.state, super().define_pipelines()
-        kind = Part if state.flags.no_cpython_wrapper else Library
+        kind = CompiledPart if state.flags.no_cpython_wrapper else Library
         state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.level = _THOROUGH if state.func_id.func in THOROUGHLY else _LEVEL
         state.library.enable_object_caching()

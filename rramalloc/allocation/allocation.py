@@ -26,10 +26,10 @@ from rramalloc.timing.metrics import EnergyArea
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/2"] = "rramalloc-allocation/2"
-Count = Annotated[int, Field(ge=1, le=2**53)]
+PositiveCount = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
-Block = tuple[Count, Count]
+BlockSize = tuple[PositiveCount, PositiveCount]
 """Windows (height, width)."""
 
 
@@ -53,10 +53,10 @@ class BareAllocation(Record):
     ticks that a batch lasts, one for layers left out (docs/sources/model.md 11).
     """
 
-    copies: dict[Name, Count]
+    copies: dict[Name, PositiveCount]
     kind: dict[Name, Name] = Field(default_factory=dict, exclude_if=operator.not_)
-    block: dict[Name, Block] = Field(default_factory=dict, exclude_if=operator.not_)
-    cycles: dict[Name, Count] = Field(default_factory=dict, exclude_if=operator.not_)
+    block: dict[Name, BlockSize] = Field(default_factory=dict, exclude_if=operator.not_)
+    cycles: dict[Name, PositiveCount] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
 class Options(MappingOptions):
@@ -74,15 +74,17 @@ class Options(MappingOptions):
     gap: float
     target_steps: int | None
     target_ns: float | None
-    target_interval: Count | None = Field(None, exclude_if=absent)
+    target_interval: PositiveCount | None = Field(None, exclude_if=absent)
     target_interval_ns: float | None = Field(None, exclude_if=absent)
     target_throughput: float | None = Field(None, exclude_if=absent)
-    inputs: Count | None = Field(None, exclude_if=absent)
+    inputs: PositiveCount | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
     copies_divide: Divided | None = Field(None, exclude_if=absent)
     start: BareAllocation | None = Field(None, exclude_if=absent)
-    bits: dict[Name, tuple[tuple[Count, Count, float], ...]] | None = Field(None, exclude_if=absent)
+    bits: dict[Name, tuple[tuple[PositiveCount, PositiveCount, float], ...]] | None = Field(
+        None, exclude_if=absent
+    )
     sensitivity: float | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
 
@@ -90,7 +92,7 @@ class Options(MappingOptions):
 class KindOfArrays(Record):
     """Arrays of a kind: allowed, None for any number, and used."""
 
-    budget: Count | None
+    budget: PositiveCount | None
     used: Annotated[int, Field(ge=0)]
 
 
@@ -100,9 +102,9 @@ class Arrays(Record):
     by_kind: of every kind by name; None, and left out of files, where the hardware has one kind.
     """
 
-    budget: Count | None
-    used: Count
-    minimum: Count | None
+    budget: PositiveCount | None
+    used: PositiveCount
+    minimum: PositiveCount | None
     by_kind: dict[Name, KindOfArrays] | None = Field(None, exclude_if=absent)
 
     @property
@@ -132,8 +134,8 @@ class Foldable(Record):
     left out of files, unless mapping is "sdk" (docs/sources/model.md 10).
     """
 
-    fold: tuple[Count, Count] | None = None
-    block: Block | None = None
+    fold: tuple[PositiveCount, PositiveCount] | None = None
+    block: BlockSize | None = None
 
     @model_serializer(mode="wrap")
     def _with_optional_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -170,8 +172,8 @@ class LayerModes(EnergyArea):
     kind (18).
     """
 
-    copies: dict[Name, Count]
-    block: dict[Name, Block] | None = Field(None, exclude_if=absent)
+    copies: dict[Name, PositiveCount]
+    block: dict[Name, BlockSize] | None = Field(None, exclude_if=absent)
     kind: dict[Name, str] | None = Field(None, exclude_if=absent)
     by_kind: dict[Name, Annotated[int, Field(ge=0)]] | None = Field(None, exclude_if=absent)
 
@@ -211,18 +213,18 @@ class Layer(Foldable):
     """
 
     name: Name
-    windows: Count
+    windows: PositiveCount
     arrays_per_copy: Annotated[int, Field(ge=0)]
-    copies: Count
+    copies: PositiveCount
     arrays: Annotated[int, Field(ge=0)]
-    batches: Count
+    batches: PositiveCount
     normal_op: Steps
     pre_op: Steps
     tail: int
     op: Steps
     start: Steps
     finish: Steps
-    cycles: Count | None = None
+    cycles: PositiveCount | None = None
     utilisation: float | None = Field(None, exclude_if=absent)
     weight_bits: int | None = None
     input_bits: int | None = None
@@ -285,7 +287,7 @@ class Placed(Record):
     clocks, None otherwise.
     """
 
-    rounds: Count
+    rounds: PositiveCount
     converged: bool
     transfer_ns: dict[Name, float]
     delays: tuple[EdgeDelay, ...] | None = Field(None, exclude_if=absent)

@@ -15,10 +15,10 @@ from rramalloc.allocation.allocation import (
     FORMAT,
     Allocation,
     BareAllocation,
-    Block,
-    Count,
+    BlockSize,
     EdgeDelay,
     NetworkId,
+    PositiveCount,
 )
 from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, ObjectiveName
@@ -244,9 +244,9 @@ class _FileLayer(_Lenient):
     name: Name
     kind: str | None = None
     arrays_per_copy: Annotated[int, Field(ge=0)] = 1
-    copies: Count
-    block: Block | None = None
-    cycles: Count | None = None
+    copies: PositiveCount
+    block: BlockSize | None = None
+    cycles: PositiveCount | None = None
 
 
 class _FilePlaced(_Lenient):
@@ -256,9 +256,9 @@ class _FilePlaced(_Lenient):
 
 class _FileOptions(MappingOptions, _Lenient):
     latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[Count, Count]] | None = None
+    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = None
     copies_divide: Divided | None = None
-    target_interval: Count | None = None
+    target_interval: PositiveCount | None = None
     target_interval_ns: float | None = None
     target_throughput: float | None = None
     at_most: dict[str, float] | None = None

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rramalloc.allocation.layer_bits import BitChoice, BitTable
+from rramalloc.allocation.layer_bits import BitChoice, BitPair, BitTable
 from rramalloc.errors import SpecError
 from rramalloc.files import read_bytes, read_text
 from rramalloc.hardware.hardware import MAX_BITS, Precision
@@ -44,10 +44,8 @@ _NPY = re.compile(
 _LARGEST_BYTES = 2**24
 _LARGEST = 2**40  # dimension of a layer: far from the end of int64
 
-Size = tuple[int, int, int]
+LayerShape = tuple[int, int, int]
 """Rows, columns and windows of a layer."""
-Bits = tuple[int, int]
-"""Bits of weights and inputs."""
 
 
 class PolicyLayer(NamedTuple):
@@ -65,8 +63,8 @@ class _Chosen(NamedTuple):
     """Bits of a layer of another file. where: file and line, or layer; name: "" if it has none."""
 
     where: str
-    size: Size
-    bits: Bits
+    size: LayerShape
+    bits: BitPair
     name: str = ""
 
 
@@ -96,7 +94,7 @@ def read_bits(
     return BitTable({name: (BitChoice(*each, 0.0),) for name, each in bits.items()}, shown)
 
 
-def read_policy(path: str | os.PathLike[str]) -> list[Bits]:
+def read_policy(path: str | os.PathLike[str]) -> list[BitPair]:
     """Return weight bits and input bits of every row of a policy. Raises FileError, SpecError."""
     shown, content = os.fspath(path), read_bytes(path, _LARGEST_BYTES)
     head = _NPY.match(content)
@@ -172,7 +170,7 @@ def _layer(place: str, fields: dict[str, str]) -> PolicyLayer:
     return PolicyLayer(place, fields["type"], *(_product(fields.get(name, "1")) for name in _FIELDS[1:]))
 
 
-def _of_policy(layers: Sequence[PolicyLayer], policy: Sequence[Bits], shown: str) -> list[_Chosen]:
+def _of_policy(layers: Sequence[PolicyLayer], policy: Sequence[BitPair], shown: str) -> list[_Chosen]:
     """Join layers and their bits, without products of two computed tensors."""
     if len(layers) != len(policy):
         raise SpecError(shown, f"has {len(policy)} rows, the YAML has {len(layers)} layers")
@@ -192,19 +190,19 @@ def _of_network(network: Network, precision: Precision, shown: str) -> Iterator[
         yield _Chosen(f"{shown}: layer {brief(stage.name)}", _size(network, stage), bits, stage.name)
 
 
-def _size(network: Network, stage: Stage) -> Size:
+def _size(network: Network, stage: Stage) -> LayerShape:
     columns = network.shapes[stage.name].channels
     return counts.weights(network, stage) // columns, columns, counts.windows(network, stage)
 
 
-def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[str, Bits]:
+def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[str, BitPair]:
     """Bits of every layer by name. Raises SpecError for one without a partner, or with several."""
-    ours, theirs = defaultdict[Size, list[str]](list), defaultdict[Size, list[_Chosen]](list)
+    ours, theirs = defaultdict[LayerShape, list[str]](list), defaultdict[LayerShape, list[_Chosen]](list)
     for stage in network.stages:
         ours[_size(network, stage)].append(stage.name)
     for each in chosen:
         theirs[each.size].append(each)
-    bits: dict[str, Bits] = {}
+    bits: dict[str, BitPair] = {}
     place = {node.name: index for index, node in enumerate(network.nodes)}
     upstream = _upstream(network)
     for size in dict.fromkeys((*theirs, *ours)):

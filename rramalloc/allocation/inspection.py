@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Block, Count, Foldable, NetworkId, Product, layer_bits
+from rramalloc.allocation.allocation import BlockSize, Foldable, NetworkId, PositiveCount, Product, layer_bits
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
@@ -33,10 +33,10 @@ class InspectedMode(Record):
     one input; utilisation: share of the cells of its arrays that hold weights.
     """
 
-    block: Block
-    copies: Count
+    block: BlockSize
+    copies: PositiveCount
     arrays: Product
-    batches: Count
+    batches: PositiveCount
     utilisation: float
 
 
@@ -55,10 +55,10 @@ class InspectedLayer(Foldable):
     kernel: tuple[int, int]
     stride: tuple[int, int]
     groups: int
-    windows: Count
-    arrays_per_copy: Count
+    windows: PositiveCount
+    arrays_per_copy: PositiveCount
     utilisation: float
-    weights: Count
+    weights: PositiveCount
     macs: Product
     modes: tuple[InspectedMode, ...] | None = None
     weight_bits: int | None = None
@@ -86,7 +86,7 @@ class Inspection(ResultRecord):
     hardware: Hardware
     mapping: Mapping
     fold: bool = False
-    minimum: Count
+    minimum: PositiveCount
     saturation: Product
     layers: tuple[InspectedLayer, ...]
     host: tuple[str, ...]

@@ -21,11 +21,11 @@ from rramalloc.records import brief
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.resources import PARTS, Alternative
 
-Bits = tuple[int, int]
+BitPair = tuple[int, int]
 """Bits of a layer's weights and inputs."""
 LayerBits = tuple[Alternative, ...]
 """The bits that a layer may have, with its sensitivity to them."""
-COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
+BIT_COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
 _LARGEST_BYTES = 2**26
 
 
@@ -54,7 +54,7 @@ class BitTable:
         SpecError."""
         where = os.fspath(path)
         rows: dict[str, list[BitChoice]] = {}
-        for place, row in csv_rows(read_text(path, _LARGEST_BYTES), where, COLUMNS):
+        for place, row in csv_rows(read_text(path, _LARGEST_BYTES), where, BIT_COLUMNS):
             choice = BitChoice(
                 _bits(row, "weight_bits", place), _bits(row, "input_bits", place), _sensitivity(row, place)
             )
@@ -76,7 +76,9 @@ class BitTable:
         """Return the table with a limit of the sum of sensitivities."""
         return replace(self, limit=limit)
 
-    def split(self, network: Network, timed: Collection[str]) -> tuple[dict[str, Bits], dict[str, LayerBits]]:
+    def split(
+        self, network: Network, timed: Collection[str]
+    ) -> tuple[dict[str, BitPair], dict[str, LayerBits]]:
         """Return the least sensitive bits of layers that are not timed, and the choice for the others.
 
         The sensitivities of these are in parts of what the limit leaves. Raises SpecError if no choice keeps
@@ -105,7 +107,7 @@ class BitTable:
             if name in timed
         }
 
-    def sum_of(self, bits: Mapping[str, Bits]) -> float:
+    def sum_of(self, bits: Mapping[str, BitPair]) -> float:
         """Return the sum of sensitivities to these bits of layers."""
         return math.fsum(
             min(own.sensitivity for own in some if own[:2] == bits[name])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_LINES = 65_536  # wordlines or bitlines of an array: far above any device, products stay within 64 bits
 MAX_BITS = 64  # bits of a weight, an input or an output: the widest integers of a network file
-MAX_ARRAYS = 2**31 - 1
+MAX_CHIP_ARRAYS = 2**31 - 1
 MAX_VALUE = 1e15
 """Limit of every time and bandwidth: far above any device, so products stay finite."""
 MIN_VALUE = 1e-9
@@ -51,7 +51,7 @@ def _not_tiny(value: float) -> float:
 
 Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
 Bits = Annotated[int, Field(ge=1, le=MAX_BITS)]
-Count = Annotated[int, Field(ge=1, le=MAX_ARRAYS)]
+Count = Annotated[int, Field(ge=1, le=MAX_CHIP_ARRAYS)]
 Positive = Annotated[float, Field(ge=MIN_VALUE, le=MAX_VALUE)]
 NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
 ZeroOrPositive = Annotated[NonNegative, AfterValidator(_not_tiny)]
@@ -258,8 +258,8 @@ class Chip(Record):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        if self.arrays > MAX_ARRAYS:
-            raise fault(f"has {self.arrays} arrays in all, the limit is {MAX_ARRAYS}")
+        if self.arrays > MAX_CHIP_ARRAYS:
+            raise fault(f"has {self.arrays} arrays in all, the limit is {MAX_CHIP_ARRAYS}")
         if self.hop_ns_tile and (self.hop_ns_chip or 0.0) > MAX_HOP_RATIO * self.hop_ns_tile:
             raise fault(f"hop_ns_chip is more than {MAX_HOP_RATIO:,.0f} times hop_ns_tile, the limit")
         return self

@@ -31,13 +31,13 @@ class Atom(NamedTuple):
 
 Role = tuple[Atom, ...]
 """Role of an axis: factors of the grid, outermost first, or () for channels and single elements."""
-Layout = tuple[Role, ...]
+AxisRoles = tuple[Role, ...]
 """The role of every axis; all factors of the grid stand in it once."""
-Part = tuple[int, Atom | None]
+AxisPart = tuple[int, Atom | None]
 """Size of a part of an axis, and the factor of the grid that it is, None for channels."""
 
 
-def lettered(dims: Sequence[int], letters: str) -> Layout:
+def lettered(dims: Sequence[int], letters: str) -> AxisRoles:
     """Return a layout by a letter for each axis: Y rows, X columns, anything else channels."""
     return canonical(
         dims,
@@ -48,7 +48,7 @@ def lettered(dims: Sequence[int], letters: str) -> Layout:
     )
 
 
-def canonical(dims: Sequence[int], layout: Sequence[Role]) -> Layout:
+def canonical(dims: Sequence[int], layout: Sequence[Role]) -> AxisRoles:
     """Return the layout with levels counted from 0, no single elements, and factors joined that are
     neighbours in axis and grid.
 
@@ -90,12 +90,12 @@ def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
     return Shape(math.prod(dims) // (high * wide), high, wide)
 
 
-def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | None:
+def reshaped(dims: Dims, layout: AxisRoles, target: Dims) -> list[list[AxisPart]] | None:
     """Return the roles of each axis after a reshape, outermost first; None where factors are cut across.
 
     An axis in which channels and grid meet has parts of both kinds.
     """
-    parts: list[Part] = []
+    parts: list[AxisPart] = []
     for size, role in zip(dims, layout, strict=True):
         if role:
             parts += [(atom.size, atom) for atom in role]
@@ -103,9 +103,9 @@ def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | Non
             parts[-1] = (parts[-1][0] * size, None)
         elif size > 1:
             parts.append((size, None))
-    axes: list[list[Part]] = []
+    axes: list[list[AxisPart]] = []
     for wanted in target:
-        taken, left = list[Part](), wanted
+        taken, left = list[AxisPart](), wanted
         while left > 1:
             if not parts:
                 return None
@@ -121,7 +121,7 @@ def reshaped(dims: Dims, layout: Layout, target: Dims) -> list[list[Part]] | Non
     return None if parts else axes
 
 
-def chosen(layout: Layout, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
+def chosen(layout: AxisRoles, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
     """Return the grid side and the pixels along it that remain of an axis of one factor, else None."""
     if len(layout[axis]) != 1:
         return None
@@ -150,14 +150,14 @@ def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AxisMove:
     """Change of a grid: pixels joined into blocks, then every pixel repeated."""
 
     pool: Pair
     scale: Pair
 
 
-def move(dims: Dims, layout: Layout, target: Dims, want: Layout) -> Move | None:
+def move(dims: Dims, layout: AxisRoles, target: Dims, want: AxisRoles) -> AxisMove | None:
     """Return the move of a tensor to other roles, repeated along axes of length 1; None if pixels change
     order.
 
@@ -190,7 +190,7 @@ def move(dims: Dims, layout: Layout, target: Dims, want: Layout) -> Move | None:
     spread = any(other and not role and have > 1 for have, role, other in axes)
     if not kept and new and (gone or spread):
         return None
-    return Move(grid_of([tuple(gone)]), grid_of([tuple(new)]))
+    return AxisMove(grid_of([tuple(gone)]), grid_of([tuple(new)]))
 
 
 def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
@@ -210,7 +210,7 @@ def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
     return None if left or right else pairs
 
 
-def in_raster_order(layout: Layout, axis: int) -> bool:
+def in_raster_order(layout: AxisRoles, axis: int) -> bool:
     """Return True if one axis runs over the whole grid, row by row."""
     atoms = [atom for role in layout for atom in role]
     return list(layout[axis]) == sorted(atoms, key=lambda atom: (atom.grid, atom.level))

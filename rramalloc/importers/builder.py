@@ -29,7 +29,7 @@ _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class LoopWork:
     """What layers do: weights, each once; multiply-accumulates with these, None if not determined; products
     of computed tensors."""
 
@@ -37,16 +37,16 @@ class Work:
     macs: int | None = 0
     products: int = 0
 
-    def followed_by(self, other: Work) -> Work:
+    def followed_by(self, other: LoopWork) -> LoopWork:
         """Return the work of both, one after the other with the same weights."""
         macs = None if self.macs is None or other.macs is None else self.macs + other.macs
         weights = max(self.weights, other.weights)
-        return Work(weights=weights, macs=macs, products=self.products + other.products)
+        return LoopWork(weights=weights, macs=macs, products=self.products + other.products)
 
-    def times(self, count: int) -> Work:
+    def times(self, count: int) -> LoopWork:
         """Return this work done so often."""
         macs = None if self.macs is None else count * self.macs
-        return Work(weights=self.weights, macs=macs, products=count * self.products)
+        return LoopWork(weights=self.weights, macs=macs, products=count * self.products)
 
 
 class GraphBuilder:
@@ -79,7 +79,7 @@ class GraphBuilder:
         """Return True if a node has the name, or it is reserved."""
         return name in self._count
 
-    def work(self) -> Work:
+    def work(self) -> LoopWork:
         """Return what the layers of all nodes do."""
         lost = [note for _, note in self._notes if isinstance(note, Unmodelled)]
         weights = sum(item.weights for item in lost)
@@ -93,7 +93,7 @@ class GraphBuilder:
             read = source if isinstance(node, ConvTranspose) else self.shapes[node.name]
             weights += held if node.shares is None else 0
             macs += held * read.pixels
-        return Work(weights=weights, macs=None if lost else macs, products=products)
+        return LoopWork(weights=weights, macs=None if lost else macs, products=products)
 
     def add(
         self,

@@ -18,7 +18,7 @@ from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 
-MAX_ROWS = 50_000  # layers of a table
+MAX_LAYER_ROWS = 50_000  # layers of a table
 
 
 class _TableRow(NamedTuple):
@@ -48,7 +48,7 @@ class _TableRow(NamedTuple):
         return SpecError(f"{self.place}: column {column!r} of {brief(self.name)}", f"{reason}; got {got}")
 
 
-COLUMNS = _TableRow._fields[1:]
+LAYER_COLUMNS = _TableRow._fields[1:]
 
 
 def read(path: str | os.PathLike[str]) -> Network:
@@ -60,9 +60,13 @@ def read(path: str | os.PathLike[str]) -> Network:
     where = os.fspath(path)
     layers: list[_TableRow] = []
     lines: dict[str, str] = {}
-    for place, cells in csv_rows(read_text(path, CSV_LIMIT_BYTES), where, COLUMNS, advice=", with commas"):
-        if len(layers) == MAX_ROWS:
-            raise SpecError(place, f"the table has more than {MAX_ROWS} layers, the limit of this format")
+    for place, cells in csv_rows(
+        read_text(path, CSV_LIMIT_BYTES), where, LAYER_COLUMNS, advice=", with commas"
+    ):
+        if len(layers) == MAX_LAYER_ROWS:
+            raise SpecError(
+                place, f"the table has more than {MAX_LAYER_ROWS} layers, the limit of this format"
+            )
         layers.append(layer := _layer(cells, place))
         for name in layer.names:
             if name in lines:

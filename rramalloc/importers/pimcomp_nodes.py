@@ -20,7 +20,7 @@ from rramalloc.network.network import MAX_NODES, Network
 from rramalloc.network.node import Approximation, Flatten, Node, ShapeError
 from rramalloc.records import brief, check, is_whole
 
-Fields = dict[str, Any]
+JsonFields = dict[str, Any]
 _MAX_RANK = 8  # of a stated `output_dim`
 MAXIMUM = 0  # `pool_method`
 AVERAGE = 1  # `pool_method`
@@ -36,7 +36,7 @@ PIXELWISE = {
     "softmax": "OP_SOFTMAX",
 }
 """Operation that a node of one input and no fields is written as."""
-WINDOW = {
+WINDOW_FIELDS = {
     "kernel_h": ("kernel", 0),
     "kernel_w": ("kernel", 1),
     "stride_h": ("stride", 0),
@@ -117,7 +117,7 @@ def _parsed(document: object, where: str) -> dict[str, PimcompNode]:
     return nodes
 
 
-def _checked(node: PimcompNode, fields: Fields, inputs: list[Shape]) -> Node:
+def _checked(node: PimcompNode, fields: JsonFields, inputs: list[Shape]) -> Node:
     """Return the record of a node, whose output on the stated inputs is the stated one. Raises SpecError."""
     record = check(_NODE, fields, node.place)
     try:
@@ -179,10 +179,10 @@ class PimcompNode:
         if stated != have:
             raise self.fault(f"param.{key}", f"must be {have} as {source.name[:60]!r} gives, got {stated}")
 
-    def window(self) -> Fields:
+    def window(self) -> JsonFields:
         """Return the kernel, stride, dilation and pads of `param`."""
         found: dict[str, list[int]] = {field: [] for field in _LEFT_OUT}
-        for key, (field, _) in sorted(WINDOW.items(), key=lambda item: item[1]):
+        for key, (field, _) in sorted(WINDOW_FIELDS.items(), key=lambda item: item[1]):
             found[field].append(self.number(key, _LEFT_OUT[field], least=int(field != "pads")))
         return {field: tuple(numbers) for field, numbers in found.items()}
 
@@ -209,31 +209,31 @@ def _shape(dims: Any, place: str) -> Shape:
     return Shape(math.prod(dims[1:-2]), dims[-2], dims[-1])
 
 
-def _barrier(node: PimcompNode, _: PimcompNode) -> Fields:
+def _barrier(node: PimcompNode, _: PimcompNode) -> JsonFields:
     return {"op": "barrier", "shape": list(node.shape)}
 
 
-def _conv(node: PimcompNode, source: PimcompNode) -> Fields:
+def _conv(node: PimcompNode, source: PimcompNode) -> JsonFields:
     node.check_input("input_channel", source.shape.channels, source)
     channels = node.number("output_channel", node.shape.channels)
     return {"op": "conv", "out_channels": channels, "groups": node.number("group", 1), **node.window()}
 
 
-def _linear(node: PimcompNode, source: PimcompNode) -> Fields:
+def _linear(node: PimcompNode, source: PimcompNode) -> JsonFields:
     have = source.shape.channels * (source.shape.pixels if node.shape.pixels == 1 else 1)
     node.check_input("num_input" if "num_input" in node.param else "input_channel", have, source)
     key = "num_output" if "num_output" in node.param else "output_channel"
     return {"op": "linear", "out_features": node.number(key, node.shape.channels)}
 
 
-def _matmul(node: PimcompNode, source: PimcompNode) -> Fields:
+def _matmul(node: PimcompNode, source: PimcompNode) -> JsonFields:
     """Return the fields of a product: with one provider the other operand is a constant weight."""
     if len(node.providers) > 1 or node.shape[1:] != source.shape[1:]:
         return _barrier(node, source)
     return {"op": "linear", "out_features": node.shape.channels}
 
 
-def _pool(node: PimcompNode, source: PimcompNode) -> Fields:
+def _pool(node: PimcompNode, source: PimcompNode) -> JsonFields:
     average = node.number("pool_method", MAXIMUM, least=0) == AVERAGE
     if node.param.get("global") in (1, True):
         return {"op": "global_avgpool" if average else "global_maxpool"}
@@ -249,13 +249,13 @@ def _pool(node: PimcompNode, source: PimcompNode) -> Fields:
     }
 
 
-def _elementwise(node: PimcompNode, _: PimcompNode) -> Fields:
+def _elementwise(node: PimcompNode, _: PimcompNode) -> JsonFields:
     if len(node.providers) == 1:
         return {"op": "activation"}
     return {"op": "mul" if node.number("eletype", SUM, least=0) in (PRODUCT, SCALED) else "add"}
 
 
-def _reshape(node: PimcompNode, source: PimcompNode) -> Fields:
+def _reshape(node: PimcompNode, source: PimcompNode) -> JsonFields:
     """Return the fields: identity if the shape stays, flatten to one vector, else all pixels are needed."""
     have, values = (shape.channels * shape.pixels for shape in (source.shape, node.shape))
     if values != have:
@@ -265,20 +265,20 @@ def _reshape(node: PimcompNode, source: PimcompNode) -> Fields:
     return {"op": "flatten"} if node.shape.pixels == 1 else _barrier(node, source)
 
 
-def _select(node: PimcompNode, source: PimcompNode) -> Fields:
+def _select(node: PimcompNode, source: PimcompNode) -> JsonFields:
     if node.shape[1:] != source.shape[1:]:
         return _barrier(node, source)
     return {"op": "select", "channels": node.shape.channels}
 
 
-def _upsample(node: PimcompNode, source: PimcompNode) -> Fields:
+def _upsample(node: PimcompNode, source: PimcompNode) -> JsonFields:
     sides = list(zip(node.shape[1:], source.shape[1:], strict=True))
     if any(wanted % have for wanted, have in sides):
         return _barrier(node, source)
     return {"op": "upsample", "scale": tuple(wanted // have for wanted, have in sides)}
 
 
-def _pad(node: PimcompNode, _: PimcompNode) -> Fields:
+def _pad(node: PimcompNode, _: PimcompNode) -> JsonFields:
     """Return the fields of a border of rows and columns: a 1 x 1 window over the padded input."""
     keys = ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")
     return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}
@@ -286,7 +286,7 @@ def _pad(node: PimcompNode, _: PimcompNode) -> Fields:
 
 _OF_SEVERAL = ("OP_CONCAT", "OP_ELTWISE", "OP_MATMUL")
 _ACTIVATIONS = "LRN TANH CLIP PRELU LEAKYRELU HARDSWISH HARDSIGMOID"
-_OPERATIONS: Mapping[str, str | Callable[[PimcompNode, PimcompNode], Fields]] = {
+_OPERATIONS: Mapping[str, str | Callable[[PimcompNode, PimcompNode], JsonFields]] = {
     "OP_INPUT": lambda node, _: {"op": "input", "shape": list(node.shape)},
     "OP_CONV": _conv,
     "OP_FC": _linear,

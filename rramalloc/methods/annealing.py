@@ -147,7 +147,7 @@ def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows
                 values[row] = value
 
 
-CANDIDATES = 10  # annealed side by side, from PIMSYN's code
+SETTINGS_TRIED = 10  # annealed side by side, from PIMSYN's code
 MOVES = 100  # per candidate and temperature, from PIMSYN's code
 COOLING = 0.95  # factor between temperatures, from PIMSYN's code
 RANGE = 1000.0  # first temperature over the last, from PIMSYN's code
@@ -158,11 +158,11 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     """Return the copies of least deviation, at the last temperature or at the end of the work."""
     start = initial(problem)
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
-    rows, values = np.tile(start, (CANDIDATES, 1)), np.full(CANDIDATES, value)
+    rows, values = np.tile(start, (SETTINGS_TRIED, 1)), np.full(SETTINGS_TRIED, value)
     heat = hot = _power_of_ten(value)
     limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest)
     random = np.random.Generator(np.random.PCG64(seed))
-    each_s = cost.ANNEALED_STAGE * len(start) * CANDIDATES * MOVES
+    each_s = cost.ANNEALED_STAGE * len(start) * SETTINGS_TRIED * MOVES
     while value > 0 and heat > hot / RANGE and not stop.is_used_up:
         cooled(limits, problem.graph.windows, heat, MOVES, random, rows, values)
         heat *= COOLING

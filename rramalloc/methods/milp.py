@@ -34,7 +34,7 @@ _ENTRIES_PER_WORK = 100_000
 """Entries of the matrix times nodes of HiGHS: a node costs in proportion to the model's size."""
 _MOST_NODES = 2**31 - 1
 """HiGHS reads the limit as a 32-bit integer."""
-Times = list[int]
+CandidateTimes = list[int]
 """A time for every choice of a stage."""
 
 
@@ -46,13 +46,13 @@ class EdgeCosts(NamedTuple):
     that needs the last of them; lag: of the transfer between the two.
     """
 
-    first: Times | None
-    reached: Times | None
-    tail: Times
+    first: CandidateTimes | None
+    reached: CandidateTimes | None
+    tail: CandidateTimes
     lag: int
 
 
-class Choices:
+class CopyChoices:
     """The modes of every stage that are chosen from: `modes[stage]`, of rising arrays."""
 
     def __init__(self, problem: Problem) -> None:
@@ -77,17 +77,17 @@ class Choices:
                 lag=self._problem.graph.lag(edge),
             )
 
-    def _waits(self, stage: int, pixel: Pair) -> Times:
+    def _waits(self, stage: int, pixel: Pair) -> CandidateTimes:
         """Least time until a pixel is computed."""
         modes = self._stages[stage]
         return self._least(stage, (_block_of(modes.each, pixel) // modes.high + 1) * modes.period)
 
-    def _tails(self, stage: int, pixel: Pair) -> Times:
+    def _tails(self, stage: int, pixel: Pair) -> CandidateTimes:
         """Least time from the batch that computes a pixel to the end."""
         modes = self._stages[stage]
         return self._least(stage, (modes.batches - _block_of(modes.each, pixel) // modes.low) * modes.period)
 
-    def _least(self, stage: int, times: Ints) -> Times:
+    def _least(self, stage: int, times: Ints) -> CandidateTimes:
         """Return the least time over the modes that each choice stands for."""
         arrays = self._stages[stage].arrays
         choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
@@ -117,7 +117,7 @@ def build(problem: Problem, stop: Work) -> SeparableModel:
 
     Raises SolverError if the time is up before it is made.
     """
-    program, choices = pulp.LpProblem("separable", pulp.LpMinimize), Choices(problem)
+    program, choices = pulp.LpProblem("separable", pulp.LpMinimize), CopyChoices(problem)
     stages = range(len(problem.demand))
     end = program.add_variable("end", lowBound=0)
     pre_op = [program.add_variable(f"pre_{i}", lowBound=0) for i in stages]

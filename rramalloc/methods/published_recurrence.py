@@ -58,7 +58,7 @@ class Goal(NamedTuple):
     target: int
 
 
-class Box(NamedTuple):
+class CopyBox(NamedTuple):
     """Copies of every layer that may meet a goal, and bounds of PreOp with them."""
 
     low: Any
@@ -214,7 +214,7 @@ def extend(
     """
     layers, demand = goal.layers, goal.demand
     room = np.empty((6, len(layers)), dtype=np.int64)
-    box, smaller = Box(room[0], room[1], room[2]), Box(room[3], room[4], room[5])
+    box, smaller = CopyBox(room[0], room[1], room[2]), CopyBox(room[3], room[4], room[5])
     to, work = span.filled, 0
     for s in range(span.begin, len(states.least)):
         _copy_box(box, whole)
@@ -498,11 +498,11 @@ class _TargetSearch:
         kept = kept[np.lexsort((room.arrays[kept], room.least[kept]))]
         return _States(*(field[kept[:width]] for field in room)), len(kept) <= width
 
-    def _box(self, target: int) -> Box | None:
+    def _box(self, target: int) -> CopyBox | None:
         """Return the box of copies that meet a target within the budget, None if it is empty."""
         none, layers = np.empty(0, dtype=np.int64), len(self._layers)
         self.stop.charge(cost.DEMAND_LAYER * layers * layers)
-        box = Box(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
+        box = CopyBox(self._low.copy(), self._high.copy(), np.zeros(layers, dtype=np.int64))
         goal = Goal(self._layers, self._demand, target)
         arrays = least_box(goal, self._budget, 0, Demands(none, none, 0), layers, box)
         return box._replace(wait=np.zeros_like(box.wait)) if arrays >= 0 else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rramalloc.search.problem import Answer, Problem
     from rramalloc.search.work import Work
 
-GROUP = "rramalloc.methods"
+METHOD_GROUP = "rramalloc.methods"
 METHODS = {
     "auto": "rramalloc.methods.searches:AUTO",
     "annealing": "rramalloc.methods.annealing:ANNEALING",
@@ -47,7 +47,7 @@ METHODS = {
 
 def method_names() -> tuple[str, ...]:
     """Names of all methods, the default one first, those of other packages last."""
-    return (*METHODS, *sorted(set(foreign(GROUP)) - set(METHODS)))
+    return (*METHODS, *sorted(set(foreign(METHOD_GROUP)) - set(METHODS)))
 
 
 def method_named(name: str) -> Method:
@@ -59,14 +59,14 @@ def method_named(name: str) -> Method:
         module, _, variable = METHODS[name].partition(":")
         own: Method = getattr(import_module(module), variable)
         return own
-    if name not in foreign(GROUP):
+    if name not in foreign(METHOD_GROUP):
         raise UnknownNameError("method", name, method_names())
     from rramalloc.methods.method import Method
 
-    method = load_foreign(GROUP, name, "method")
+    method = load_foreign(METHOD_GROUP, name, "method")
     if not isinstance(method, Method):
         method = Method(name, method, minimises="", compared=False)
-    return of_others(method, entry_point(GROUP, name, "method"))
+    return of_others(method, entry_point(METHOD_GROUP, name, "method"))
 
 
 def method_of(given: MethodLike) -> Method:

@@ -41,7 +41,7 @@ PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
     BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
 ]
-Bits = Annotated[int, Field(ge=1, le=64)]
+NodeBits = Annotated[int, Field(ge=1, le=64)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 Macs = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
@@ -98,8 +98,8 @@ class _WeightLayer(_Consumer):
     """A stage. shares: the stage whose weights this one uses; weight_bits, input_bits: its own precision."""
 
     shares: Name | None = None
-    weight_bits: Bits | None = None
-    input_bits: Bits | None = None
+    weight_bits: NodeBits | None = None
+    input_bits: NodeBits | None = None
 
 
 class _Convolution(_WeightLayer):

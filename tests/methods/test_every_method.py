@@ -145,8 +145,8 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
 def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group `rramalloc.methods` is a method of its name, imported when it is used."""
     points = {
-        "mine": EntryPoint("mine", "methods.fakes:slow", registry.GROUP),
-        "broken": EntryPoint("broken", "no_such_module:solve", registry.GROUP),
+        "mine": EntryPoint("mine", "methods.fakes:slow", registry.METHOD_GROUP),
+        "broken": EntryPoint("broken", "no_such_module:solve", registry.METHOD_GROUP),
     }
     monkeypatch.setattr(lazy, "foreign", lambda _: points)
     monkeypatch.setattr(registry, "foreign", lambda _: points)
@@ -176,7 +176,7 @@ def test_a_fault_in_a_method_of_another_package_names_it(
     home: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone it is the error; a comparison keeps the rows of the other methods."""
-    points = {"theirs": EntryPoint("theirs", home, registry.GROUP)}
+    points = {"theirs": EntryPoint("theirs", home, registry.METHOD_GROUP)}
     monkeypatch.setattr(lazy, "foreign", lambda _: points)
     monkeypatch.setattr(registry, "foreign", lambda _: points)
     with pytest.raises(RramallocError, match="theirs") as caught:

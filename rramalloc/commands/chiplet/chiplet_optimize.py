@@ -22,15 +22,20 @@ from rramalloc.choices import DEFAULT_WORK, FullyConnected, HostLike, Mapping, V
 from rramalloc.commands.chiplet.cost import ChipletCost, OperatorRow, described_cost
 from rramalloc.commands.chiplet.description import (
     DESCRIPTION,
-    MAX_UNITS,
+    MAX_GRID_EXTENT,
     SCHEDULE,
+    ChipUnit,
     Description,
-    Unit,
     read_description,
 )
 from rramalloc.commands.chiplet.places import Submesh
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.commands.chiplet.schedule_search import GroupSchedule, Progress, ScheduleSearch, lower_bound
+from rramalloc.commands.chiplet.schedule_search import (
+    GroupSchedule,
+    ScheduleProgress,
+    ScheduleSearch,
+    lower_bound,
+)
 from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.hardware import Chip, CrossbarLike, Hardware
@@ -84,8 +89,8 @@ def describe_network(
     if options.mapping == "sdk":
         reason = "'sdk' has blocks of windows, which a description does not split: use 'im2col'"
         raise SpecError("mapping", reason)
-    if chip.tile_count > MAX_UNITS:
-        raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_UNITS}")
+    if chip.tile_count > MAX_GRID_EXTENT:
+        raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_GRID_EXTENT}")
     graph, bandwidth = StageGraph.build(network, options), chip.bandwidth_tile_gb_s
     splits = {
         stage.name: tuple(_splits(network, stage, hardware, options.mapping, chip, int(windows)))
@@ -273,7 +278,7 @@ class ChipletSchedule(ResultRecord):
         return self.description.name or "", f"{quantity(self.total, self.cost.unit)} in {groups}, {gap}"
 
 
-def _unit(unit: Unit | None) -> str | None:
+def _unit(unit: ChipUnit | None) -> str | None:
     return None if unit is None else " / ".join(f"{row},{column}" for row, column in unit)
 
 
@@ -291,7 +296,7 @@ def chiplet_optimize(
     time_limit_s: float | None = None,
     input_shapes: InputShapes | None = None,
     input_values: InputValues | None = None,
-    on_progress: Progress | None = None,
+    on_progress: ScheduleProgress | None = None,
     stop: Work | None = None,
 ) -> ChipletSchedule:
     """Find groups, strategies and submeshes of least cost, with a lower bound and baselines.

@@ -22,12 +22,12 @@ from rramalloc.commands.chiplet.description import (
     ChipletChip,
     ChipletEdge,
     ChipletOperator,
+    ChipUnit,
     Description,
-    Unit,
     entry,
     read_description,
 )
-from rramalloc.commands.chiplet.places import Submesh, Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.places import Submesh, UnitSet, hops_of_pairs, hops_of_sets
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.links import Loads
@@ -177,7 +177,7 @@ class ChipletCost(ResultRecord):
         return "", f"{quantity(self.total, self.unit)} in {counted(len(self.groups), 'group')} of operators"
 
 
-class Work(NamedTuple):
+class OperatorWork(NamedTuple):
     """A product of an m x k by a k x n matrix, per unit."""
 
     m: int
@@ -185,7 +185,7 @@ class Work(NamedTuple):
     n: int
 
 
-def systolic_cycles(work: Work, side: int) -> float:
+def systolic_cycles(work: OperatorWork, side: int) -> float:
     """Return the cycles on a systolic array of `side` x `side` cells.
 
     m * k * n / side^2 + 2 * (side - 1), the ratio not rounded, if m or n exceeds the side; else, and where
@@ -202,7 +202,7 @@ def compute_cycles(operator: ChipletOperator, strategy: int, chip: ChipletChip, 
         return entry(operator.compute, strategy)
     if chip.systolic is None or operator.work is None:
         raise SpecError(f"{where}.work", "needs chip.systolic, the side of a unit's array; or give compute")
-    return systolic_cycles(Work(*entry(operator.work, strategy)), chip.systolic)
+    return systolic_cycles(OperatorWork(*entry(operator.work, strategy)), chip.systolic)
 
 
 def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool) -> float:
@@ -214,12 +214,12 @@ def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool)
     return size_bytes / bandwidth
 
 
-def units_of(description: Description, where: str) -> dict[str, Units]:
+def units_of(description: Description, where: str) -> dict[str, UnitSet]:
     """Return the units of every operator that has a submesh, equal ones once.
 
     Raises SpecError for a submesh that the chip does not have, or that has another number of units.
     """
-    units, distinct, total = dict[str, Units](), dict[object, Units](), 0
+    units, distinct, total = dict[str, UnitSet](), dict[object, UnitSet](), 0
     for name, operator in description.operators.items():
         submesh = Submesh.of(operator)
         if submesh is None:
@@ -337,7 +337,7 @@ class _Pricing:
     def warnings(self) -> Iterator[str]:
         """Yield a warning for operators that share units although they run at the same time."""
         for index, group in enumerate(self._groups):
-            owner: dict[Unit, str] = {}
+            owner: dict[ChipUnit, str] = {}
             for name in group:
                 units = self._units[name].members if name in self._units else frozenset()
                 shared = min(units & owner.keys(), default=None)
@@ -350,7 +350,7 @@ class _Pricing:
                 owner |= dict.fromkeys(units, name)
 
 
-def _shown(unit: Unit | None) -> str:
+def _shown(unit: ChipUnit | None) -> str:
     return "nothing" if unit is None else str([list(place) for place in unit])
 
 

@@ -16,7 +16,7 @@ from rramalloc.upgrade import upgraded
 
 T = TypeVar("T")
 SCHEDULE: Literal["rramalloc-chiplet-schedule/2"] = "rramalloc-chiplet-schedule/2"
-MAX_UNITS = 2**16
+MAX_GRID_EXTENT = 2**16
 """Units of a whole chip at most."""
 MAX_OPERATORS = 10_000  # of a description
 MAX_EDGES = 100_000  # of a description
@@ -49,30 +49,30 @@ def _index(value: Any) -> Any:
     return list(value).index(1)
 
 
-Extent = Annotated[int, Field(ge=1, le=MAX_UNITS)]
-Line = Annotated[int, Field(ge=0, lt=MAX_UNITS)]
-Grid = Annotated[tuple[Extent, Extent], from_list(list[Extent])]
-Place = Annotated[tuple[Line, Line], from_list(list[Line])]
-Unit = Annotated[tuple[Place, Place], from_list(list[Place])]
+UnitExtent = Annotated[int, Field(ge=1, le=MAX_GRID_EXTENT)]
+UnitIndex = Annotated[int, Field(ge=0, lt=MAX_GRID_EXTENT)]
+UnitGrid = Annotated[tuple[UnitExtent, UnitExtent], from_list(list[UnitExtent])]
+UnitPlace = Annotated[tuple[UnitIndex, UnitIndex], from_list(list[UnitIndex])]
+ChipUnit = Annotated[tuple[UnitPlace, UnitPlace], from_list(list[UnitPlace])]
 """((chiplet row, chiplet column), (row, column)), all from 0."""
-Pair = Annotated[tuple[Unit, Unit], from_list(list[Unit])]
-Pairs = Annotated[tuple[Pair, ...], from_list(list[Pair]), Field(max_length=MAX_PAIRS)]
+UnitPair = Annotated[tuple[ChipUnit, ChipUnit], from_list(list[ChipUnit])]
+UnitPairs = Annotated[tuple[UnitPair, ...], from_list(list[UnitPair]), Field(max_length=MAX_PAIRS)]
 Transfers = Annotated[int, Field(ge=0, le=2**53)]
-Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
+ByteCount = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Reduction = Literal["last", "none"]
 Several = Field(min_length=1, max_length=10_000)
 Sizes = Annotated[
-    tuple[tuple[Size, Size, Size], ...],
-    BeforeValidator(_each_size, json_schema_input_type=list[Size] | list[list[Size]]),
+    tuple[tuple[ByteCount, ByteCount, ByteCount], ...],
+    BeforeValidator(_each_size, json_schema_input_type=list[ByteCount] | list[list[ByteCount]]),
     Several,
 ]
-Strategy = Annotated[
+Partition = Annotated[
     int, Field(ge=0, le=10_000), BeforeValidator(_index, json_schema_input_type=int | list[int])
 ]
 Entries = Annotated[tuple[Cycles, ...], from_list(list[float])]
 PerStrategy = Annotated[Entries, Several]
 PerStrategies = Annotated[tuple[Entries, ...], from_list(list[list[float]]), Several]
-Group = Annotated[tuple[Name, ...], from_list(list[Name]), Field(min_length=1)]
+NameGroup = Annotated[tuple[Name, ...], from_list(list[Name]), Field(min_length=1)]
 
 
 class ChipletChip(Record):
@@ -82,18 +82,18 @@ class ChipletChip(Record):
     systolic: side of a unit's systolic array, needed where an operator gives its work.
     """
 
-    chiplets: Grid
-    units: Grid
+    chiplets: UnitGrid
+    units: UnitGrid
     bandwidth_inside: Bandwidth | None = None
     bandwidth_between: Bandwidth | None = None
     hop_cycles_inside: Cycles
     hop_cycles_between: Cycles
-    systolic: Size | None = None
+    systolic: ByteCount | None = None
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        if self.count > MAX_UNITS:
-            raise fault(f"has {self.count} units, the limit is {MAX_UNITS}")
+        if self.count > MAX_GRID_EXTENT:
+            raise fault(f"has {self.count} units, the limit is {MAX_GRID_EXTENT}")
         return self
 
     @property
@@ -106,7 +106,7 @@ class ChipletChip(Record):
         """Cycles of a hop inside a chiplet, and of one between chiplets."""
         return self.hop_cycles_inside, self.hop_cycles_between
 
-    def holds(self, unit: Unit) -> bool:
+    def holds(self, unit: ChipUnit) -> bool:
         """Return True if there is such a unit."""
         return all(
             0 <= at < extent
@@ -114,7 +114,7 @@ class ChipletChip(Record):
             for at, extent in zip(place, extents, strict=True)
         )
 
-    def along(self, unit: Unit, axis: int) -> int:
+    def along(self, unit: ChipUnit, axis: int) -> int:
         """Return the row (0) or column (1) of a unit in the mesh of all units."""
         return unit[0][axis] * self.units[axis] + unit[1][axis]
 
@@ -140,15 +140,15 @@ class ChipletOperator(Record):
 
     work: Sizes | None = None
     compute: Annotated[tuple[Cycles, ...], each_of(float), Several] | None = None
-    strategy: Strategy = 0
+    strategy: Partition = 0
     latency: PerStrategy | None = None
     bytes: PerStrategy | None = None
-    submesh: Annotated[tuple[Grid, Grid] | None, from_list(list[Grid] | None)] = None
-    first: Unit | None = None
-    last: Unit | None = None
+    submesh: Annotated[tuple[UnitGrid, UnitGrid] | None, from_list(list[UnitGrid] | None)] = None
+    first: ChipUnit | None = None
+    last: ChipUnit | None = None
     transfers: Annotated[tuple[Transfers, ...], each_of(Transfers), Several] = (0,)
     reduce_to: Annotated[tuple[Reduction, ...], each_of(Reduction), Several] = ("none",)
-    units: Annotated[tuple[Extent, ...], each_of(Extent), Several] | None = None
+    units: Annotated[tuple[UnitExtent, ...], each_of(UnitExtent), Several] | None = None
     strategies: Annotated[tuple[Name, ...], from_list(list[Name]), Several] | None = None
 
     @model_validator(mode="before")
@@ -207,7 +207,7 @@ class ChipletEdge(Record):
     latency: PerStrategies | None = None
     bytes: PerStrategies | None = None
     transfers: Transfers = 0
-    pairs: Pairs | None = None
+    pairs: UnitPairs | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -226,7 +226,7 @@ class Description(Record):
     name: Name | None = None
     unit: Literal["cycles", "ns"] = "cycles"
     chip: ChipletChip
-    groups: Annotated[tuple[Group, ...], FailFast(), from_list(list[Group]), Field(min_length=1)]
+    groups: Annotated[tuple[NameGroup, ...], FailFast(), from_list(list[NameGroup]), Field(min_length=1)]
     operators: Annotated[dict[Name, ChipletOperator], Field(min_length=1, max_length=MAX_OPERATORS)]
     edges: Annotated[
         tuple[ChipletEdge, ...], FailFast(), from_list(list[ChipletEdge]), Field(max_length=MAX_EDGES)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.commands.chiplet.description import ChipletChip, ChipletOperator, Place, Unit
+from rramalloc.commands.chiplet.description import ChipletChip, ChipletOperator, ChipUnit, UnitPlace
 from rramalloc.commands.place.mesh import Hops
 from rramalloc.errors import SpecError
 from rramalloc.ndarrays import Bools, Floats, Ints
@@ -28,19 +28,19 @@ MOST_PLACES = 2400
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class UnitSet:
     """A set of units of a chip, with what hops need of it counted once."""
 
     chip: ChipletChip
-    members: frozenset[Unit]
+    members: frozenset[ChipUnit]
 
     @cached_property
-    def last(self) -> Units:
+    def last(self) -> UnitSet:
         """Only the unit with the largest coordinates."""
-        return Units(self.chip, frozenset([max(self.members)]))
+        return UnitSet(self.chip, frozenset([max(self.members)]))
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> LineCounts:
         """How many units lie on every line."""
         chip, units = self.chip, np.array(sorted(self.members), dtype=np.int64).reshape(-1, 4)
         in_mesh = units[:, :2] * chip.units + units[:, 2:]
@@ -51,11 +51,11 @@ class Units:
         )
 
 
-Lines = tuple[Floats, ...]
+LineCounts = tuple[Floats, ...]
 """Units on rows and columns of the mesh of all units, then of the mesh of chiplets: shape (sets, lines)."""
 
 
-def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[Unit, Unit]]) -> Hops:
+def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[ChipUnit, ChipUnit]]) -> Hops:
     """Return the hops of pairs listed one by one."""
     inside = between = moving = 0
     for start, end in pairs:
@@ -65,14 +65,14 @@ def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[Unit, Unit]]) -> Hops
     return Hops(inside, between, moving)
 
 
-def hops_of_sets(sources: Units, destinations: Units) -> Hops:
+def hops_of_sets(sources: UnitSet, destinations: UnitSet) -> Hops:
     """Return the hops of all pairs of a source and a destination, without listing them."""
     inside, between = (int(hops[0, 0]) for hops in _hops_of_lines(sources.lines, destinations.lines))
     still = len(sources.members & destinations.members)
     return Hops(inside, between, len(sources.members) * len(destinations.members) - still)
 
 
-def _hops_of_lines(here: Lines, there: Lines) -> tuple[Floats, Floats]:
+def _hops_of_lines(here: LineCounts, there: LineCounts) -> tuple[Floats, Floats]:
     """Return the hops inside and between chiplets, of all pairs of units of two sets, for every two sets."""
     rows, columns, chiplet_rows, chiplet_columns = map(_apart, here, there)
     between = chiplet_rows + chiplet_columns
@@ -92,9 +92,9 @@ def _apart(here: Floats, there: Floats) -> Floats:
 class Submesh(NamedTuple):
     """Chiplets in full and the units of the last of them, from `first` on."""
 
-    chiplets: Place
-    units: Place
-    first: Unit
+    chiplets: UnitPlace
+    units: UnitPlace
+    first: ChipUnit
 
     @classmethod
     def of(cls, operator: ChipletOperator) -> Submesh | None:
@@ -109,23 +109,23 @@ class Submesh(NamedTuple):
         return several * chip.units[0] * chip.units[1] + self.units[0] * self.units[1]
 
     @property
-    def last(self) -> Unit:
+    def last(self) -> ChipUnit:
         """The unit with the largest coordinates."""
         (top, left), (row, column) = self.first
         (tall, wide), (rows, columns) = self.chiplets, self.units
         return ((top + tall - 1, left + wide - 1), (row + rows - 1, column + columns - 1))
 
-    def members(self, chip: ChipletChip) -> Units:
+    def members(self, chip: ChipletChip) -> UnitSet:
         """Return all units: of the chiplet with the largest coordinates only those of the submesh."""
         last = self.last[0]
         members = [(last, unit) for unit in _cells(self.first[1], self.units)]
         for chiplet in _cells(self.first[0], self.chiplets):
             if chiplet != last:
                 members += [(chiplet, unit) for unit in _cells((0, 0), chip.units)]
-        return Units(chip, frozenset(members))
+        return UnitSet(chip, frozenset(members))
 
 
-def _cells(first: Place, size: Place) -> Iterator[Place]:
+def _cells(first: UnitPlace, size: UnitPlace) -> Iterator[UnitPlace]:
     """Return the cells of a rectangle of rows and columns."""
     return product(range(first[0], first[0] + size[0]), range(first[1], first[1] + size[1]))
 
@@ -147,13 +147,13 @@ def submeshes(chip: ChipletChip, count: int) -> list[Submesh]:
     ]
 
 
-def _rectangles(count: int, within: Place) -> list[Place]:
+def _rectangles(count: int, within: UnitPlace) -> list[UnitPlace]:
     """Return (rows, columns) of that many cells that fit, the squarest first."""
     shapes = [(rows, count // rows) for rows in range(1, within[0] + 1) if count % rows == 0]
     return sorted((s for s in shapes if s[1] <= within[1]), key=lambda s: (abs(s[0] - s[1]), s))
 
 
-def _positions(size: Place, within: Place) -> Iterator[Place]:
+def _positions(size: UnitPlace, within: UnitPlace) -> Iterator[UnitPlace]:
     return _cells((0, 0), (within[0] - size[0] + 1, within[1] - size[1] + 1))
 
 
@@ -238,7 +238,7 @@ class Places:
         """Whether all stays in one chiplet, of the same shape as `cycles`."""
         return self._hops[1]
 
-    def _lines(self, sources: npt.NDArray[np.float32]) -> Lines:
+    def _lines(self, sources: npt.NDArray[np.float32]) -> LineCounts:
         cells = sources.reshape(-1, *self.chip.chiplets, *self.chip.units).astype(np.float64)
         sums = ((2, 4), (1, 3), (2, 3, 4), (1, 3, 4))
         return tuple(cells.sum(axes).reshape(len(cells), -1) for axes in sums)

@@ -135,7 +135,7 @@ _P_REBUILT = 0.5
 """Share of perturbations that insert greedily rather than at random."""
 _ACCEPTED = 0.001
 """Relative cost above the best up to which a schedule is accepted as the next one to change."""
-Progress = Callable[[float, float], None]
+ScheduleProgress = Callable[[float, float], None]
 """Called with the cost of the best schedule and the lower bound."""
 
 
@@ -206,7 +206,7 @@ class ScheduleSearch:
         starts: Sequence[GroupSchedule],
         work_s: float,
         bound: float,
-        on_progress: Progress | None = None,
+        on_progress: ScheduleProgress | None = None,
     ) -> GroupSchedule:
         """Return the best schedule that is reached from the starts within some seconds of a reference core.
 

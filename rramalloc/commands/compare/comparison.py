@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, Steps
 from rramalloc.choices import Divided
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
@@ -38,10 +38,10 @@ class CompareOptions(MappingOptions):
     work: int
     time_limit_s: float | None
     latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
     copies_divide: Divided | None = Field(None, exclude_if=absent)
-    inputs: Count | None = Field(None, exclude_if=absent)
+    inputs: PositiveCount | None = Field(None, exclude_if=absent)
 
 
 class Row(LayerModes):
@@ -60,11 +60,11 @@ class Row(LayerModes):
     """
 
     network: str
-    arrays: Count
+    arrays: PositiveCount
     method: str
     makespan: Steps
     interval: Steps
-    used: Count
+    used: PositiveCount
     objective_value: int | float
     ratio: float
     work_s: float | None
@@ -76,7 +76,7 @@ class Row(LayerModes):
     step_ns: float | None
     latency_ns: float | None
     repaired: bool
-    runs: Count
+    runs: PositiveCount
     best: Steps
     median: Steps
     worst: Steps
@@ -90,7 +90,7 @@ SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_f
 class Skipped(Record):
     """A method that has no row at a budget, and why."""
 
-    arrays: Count
+    arrays: PositiveCount
     method: str
     reason: str
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rramalloc.commands.evaluate.strategy import StrategyPlan
-from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, TaskTerms
+from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, TaskSplit, TaskTerms
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.ndarrays import Floats
@@ -136,7 +136,7 @@ class Busiest(NamedTuple):
     terms: TaskTerms
 
     @classmethod
-    def of(cls, task: LayerTask, parts: Split) -> Busiest:
+    def of(cls, task: LayerTask, parts: TaskSplit) -> Busiest:
         """Return the subtask of a task that takes longest, the first of equals."""
         timed = [(part, task.terms(part.share, part.split, part.rates)) for part in parts]
         part, terms = max(timed, key=lambda each: each[1].total_ns)
@@ -147,7 +147,7 @@ class Best(NamedTuple):
     """The fastest way to do one task: its strategy's name, its subtasks, and the one that takes longest."""
 
     name: str
-    split: Split
+    split: TaskSplit
     busiest: Busiest
 
     @property
@@ -219,7 +219,7 @@ class Enumeration:
             for kind in self.classes
         ]
 
-    def _split(self, way: Assignment, split: SplitBy, place: int) -> Split:
+    def _split(self, way: Assignment, split: SplitBy, place: int) -> TaskSplit:
         return self._tasks[place].split_among([*zip(*way, strict=True)], split, self._chip)
 
     def _offer(self, place: int, name: str, way: Assignment, split: SplitBy) -> None:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Count, NetworkId
+from rramalloc.allocation.allocation import NetworkId, PositiveCount
 from rramalloc.commands.evaluate.enumeration import Best, Busiest, Enumeration, times_of
 from rramalloc.commands.evaluate.strategy import Strategy, StrategyPlan, SubtaskEntry
-from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, Term
+from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, TaskSplit, Term
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write, write_json
@@ -57,7 +57,7 @@ class LoadMatrix(Record):
     matrix: tuple[tuple[tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...], ...], ...]
 
 
-def _entry(split: Split) -> str:
+def _entry(split: TaskSplit) -> str:
     """Return [[subtask, [compute units], [storage units]], ...] as JSON."""
     parts = (
         f"[{number},[{','.join(map(str, part.compute))}],[{','.join(map(str, part.storage))}]]"
@@ -122,12 +122,12 @@ class TaskTime(Record):
 
     name: Name
     operator: str
-    windows: Count
+    windows: PositiveCount
     bytes_in: int
     bytes_out: int
     bytes_working: int
     strategy: Name
-    subtasks: Count
+    subtasks: PositiveCount
     split: SplitBy
     share: float
     in_ns: float
@@ -153,7 +153,7 @@ class EnumeratedClass(Record):
     """
 
     name: Name
-    subtasks: Count
+    subtasks: PositiveCount
     split: SplitBy
     ways: int
     time_ns: float
@@ -166,8 +166,8 @@ class Enumerated(Record):
     classes: of equal time, all there are that fit every task.
     """
 
-    compute_units: Count
-    storage_units: Count
+    compute_units: PositiveCount
+    storage_units: PositiveCount
     unit_bytes: int
     ways: int
     classes: tuple[EnumeratedClass, ...]
@@ -187,9 +187,9 @@ class ProposedLayer(Record):
     """Copies of a layer. arrays: of all of them; time_ns: of the layer."""
 
     name: Name
-    arrays_per_copy: Count
-    copies: Count
-    arrays: Count
+    arrays_per_copy: PositiveCount
+    copies: PositiveCount
+    arrays: PositiveCount
     time_ns: float
 
 
@@ -199,8 +199,8 @@ class Proposal(Record):
     budget, used: arrays; time_ns: of the network; proven: whether no other numbers of copies are faster.
     """
 
-    budget: Count
-    used: Count
+    budget: PositiveCount
+    used: PositiveCount
     time_ns: float
     proven: bool
     layers: tuple[ProposedLayer, ...]
@@ -226,11 +226,11 @@ class EvaluationDocument(ResultRecord):
     set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
     fc: Literal["host", "crossbar"]
     host: tuple[Name, ...] = Field((), exclude_if=operator.not_)
-    strategies: Count
+    strategies: PositiveCount
     enumerated: Enumerated | None
     best: Name
     time_ns: float
-    equals: Count
+    equals: PositiveCount
     tasks: tuple[TaskTime, ...]
     ranking: tuple[StrategyTime, ...]
     composed: Composition | None = None

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import FailFast, Field, TypeAdapter
 
-from rramalloc.commands.evaluate.tasks import LayerTask, Split, SplitBy, check_task_names
+from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, TaskSplit, check_task_names
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
@@ -28,7 +28,7 @@ from rramalloc.records import Record, brief, check_format, from_list, parse
 FORMAT: Literal["rramalloc-strategy/1"] = "rramalloc-strategy/1"
 EVERY = "*"
 """The task name that stands for all tasks without an entry of their own."""
-COLUMNS = ("task", "subtask", "compute", "storage", "share", "split", "idle")
+STRATEGY_COLUMNS = ("task", "subtask", "compute", "storage", "share", "split", "idle")
 _NEEDED = ("task", "compute", "storage")
 
 
@@ -57,7 +57,7 @@ class SubtaskEntry(Record):
         return bool(self.idle) and not self.compute and not self.storage and self.share is None
 
 
-Entries = Annotated[
+StrategyEntries = Annotated[
     tuple[SubtaskEntry, ...], FailFast(), from_list(list[SubtaskEntry]), Field(max_length=2 * MAX_UNITS)
 ]
 
@@ -70,7 +70,7 @@ class Strategy(Record):
 
     format: Literal["rramalloc-strategy/1"] = FORMAT
     name: Name | None = None
-    tasks: dict[Name, Entries]
+    tasks: dict[Name, StrategyEntries]
     idle: UnitIds = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
 def _tasks(text: str, where: str) -> dict[str, list[dict[str, Any]]]:
     """Return the entries by task from a table with one row per subtask."""
     tasks: dict[str, list[dict[str, Any]]] = {}
-    for place, row in csv_rows(text, where, COLUMNS, _NEEDED):
+    for place, row in csv_rows(text, where, STRATEGY_COLUMNS, _NEEDED):
         entries = tasks.setdefault(row["task"], [])
         entry: dict[str, Any] = {
             column: [_unit(word) for word in row[column].replace(";", " ").split()]
@@ -137,13 +137,13 @@ class StrategyPlan:
 
     name: str
     where: str
-    split: Callable[[int], Split]
+    split: Callable[[int], TaskSplit]
     divides_anew: bool = True
     alike: bool = False
 
 
 def check_capacity(
-    split: Split, task: LayerTask, chip: ChipPerformance, where: str, *, keeps_weights: bool
+    split: TaskSplit, task: LayerTask, chip: ChipPerformance, where: str, *, keeps_weights: bool
 ) -> None:
     """Raise SpecError for a subtask whose storage cannot hold its data."""
     for number, subtask in enumerate(split, 1):

@@ -51,7 +51,7 @@ class Subtask(NamedTuple):
     rates: Rates
 
 
-Split = tuple[Subtask, ...]
+TaskSplit = tuple[Subtask, ...]
 
 
 class LayerTask(NamedTuple):
@@ -85,7 +85,7 @@ class LayerTask(NamedTuple):
         split: SplitBy,
         chip: ChipPerformance,
         shares: Sequence[Fraction] | None = None,
-    ) -> Split:
+    ) -> TaskSplit:
         """Return the subtasks that have these (compute, storage) units, in even shares unless given."""
         split = self.split_by(split)
         parts = zip(units, shares or self.even_shares(len(units), split), strict=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Block, Count, LayerModes, NetworkId, Steps
+from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkId, PositiveCount, Steps
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -17,9 +17,9 @@ from rramalloc.result import ResultRecord
 from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
 
 FORMAT: Literal["rramalloc-explanation/2"] = "rramalloc-explanation/2"
-Part = Literal["read", "converter", "given", "measured", "digital", "memory", "transfer"]
+StepPart = Literal["read", "converter", "given", "measured", "digital", "memory", "transfer"]
 """Part of a step that takes time."""
-PART_WORDS: dict[Part, str] = {
+PART_WORDS: dict[StepPart, str] = {
     "read": "the reads of the arrays",
     "converter": "the converters",
     "given": "step_ns of [timing]",
@@ -48,11 +48,11 @@ class ExplainedLayer(Record):
 
     name: Name
     kind: str | None = Field(None, exclude_if=absent)
-    copies: Count
-    block: Block | None = Field(None, exclude_if=absent)
+    copies: PositiveCount
+    block: BlockSize | None = Field(None, exclude_if=absent)
     arrays: Steps
-    batches: Count
-    cycles: Count | None = Field(None, exclude_if=absent)
+    batches: PositiveCount
+    cycles: PositiveCount | None = Field(None, exclude_if=absent)
     busy: Steps
     sets_interval: bool
     start: Steps
@@ -60,16 +60,16 @@ class ExplainedLayer(Record):
     critical: Steps
     waiting: Steps
     slack: Steps
-    input_cycles: Count | None = None
-    reads: Count | None = None
-    conversions: Count | None = None
+    input_cycles: PositiveCount | None = None
+    reads: PositiveCount | None = None
+    conversions: PositiveCount | None = None
     read_ns: float | None = None
     converter_ns: float | None = None
     array_ns: float | None = None
     memory_ns: float | None = None
     transfer_ns: float | None = None
     step_ns: float | None = None
-    binds: Part | None = None
+    binds: StepPart | None = None
 
 
 class ExplainedPoint(LayerModes):
@@ -81,15 +81,15 @@ class ExplainedPoint(LayerModes):
     value_bound: least value with the arrays allowed; None where that was not searched.
     """
 
-    arrays: Count
-    tiles: Count | None
-    chips: Count | None
+    arrays: PositiveCount
+    tiles: PositiveCount | None
+    chips: PositiveCount | None
     makespan: Steps
     interval: Steps
     latency_ns: float | None
     value: int | float
     ratio: float
-    arrays_bound: Count | None = None
+    arrays_bound: PositiveCount | None = None
     area_bound_um2: float | None = Field(None, exclude_if=absent)
     value_bound: int | float | None = None
     proof: str
@@ -138,7 +138,7 @@ class WhatIfResult(Record):
     in its own unit), proof: of a search, None where there was none; the others as in an allocation.
     """
 
-    arrays: Count
+    arrays: PositiveCount
     makespan: Steps
     interval: Steps
     latency_ns: float | None
@@ -180,8 +180,8 @@ class KindUse(Record):
 
     kind: str
     used: Steps
-    arrays: Count | None
-    more: Count | None = None
+    arrays: PositiveCount | None
+    more: PositiveCount | None = None
     saves: float | None = None
     words: str
 
@@ -222,7 +222,7 @@ class Explanation(ResultRecord):
     value: int | float
     seed: int
     work: int
-    arrays: Count
+    arrays: PositiveCount
     makespan: Steps
     interval: Steps
     step_ns: float | None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import kind_of
-from rramalloc.commands.explain.explanation import ExplainedLayer, Part, step_words
+from rramalloc.commands.explain.explanation import ExplainedLayer, StepPart, step_words
 from rramalloc.mapping.demand import active_lines
 from rramalloc.network.node import Stage
 from rramalloc.timing.access import access_ns
@@ -72,7 +72,7 @@ def _step_parts(
     graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.copies[stage])
     hardware = case.hardware.each_kind[graph.modes[stage].kind].of_layer(node)
     parts: dict[str, Any] = {"transfer_ns": transfer_ns}
-    times: dict[Part, float | None] = {}
+    times: dict[StepPart, float | None] = {}
     if not isinstance(node, Stage):
         rates = {} if hardware.digital is None else hardware.digital.ns_per_pixel
         times["digital"] = parts["array_ns"] = rates.get(node.op)

@@ -23,7 +23,7 @@ from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.units import counted
 
-Kind = Literal["rounded", "ignored", "changed", "note"]
+RemarkKind = Literal["rounded", "ignored", "changed", "note"]
 _RUNS = Path(__file__).parent / "runs"
 _SCRIPT_LIMIT_BYTES = 1_000_000  # of a run.py, larger than any
 _FOLDER_FILE_LIMIT_BYTES = 2**30  # of a file that is compared with its seal; larger than any export
@@ -40,11 +40,11 @@ class Remark(Record):
     """
 
     layer: str | None
-    kind: Kind
+    kind: RemarkKind
     text: str
 
 
-def remark(kind: Kind, text: str, layer: str | None = None) -> Remark:
+def remark(kind: RemarkKind, text: str, layer: str | None = None) -> Remark:
     """Return a remark on a layer, or on all."""
     return Remark(layer=layer, kind=kind, text=text)
 

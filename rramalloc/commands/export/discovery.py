@@ -15,7 +15,7 @@ from rramalloc.commands.export.subject import Subject
 from rramalloc.errors import UnknownNameError
 from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
 
-Target = Callable[[Subject], Bundle]
+ExportTarget = Callable[[Subject], Bundle]
 GROUP = "rramalloc.exports"
 """Entry points in which other packages name their exports."""
 
@@ -28,7 +28,7 @@ def target_names() -> tuple[str, ...]:
     return (*own, *sorted(set(foreign(GROUP)) - set(own)))
 
 
-def target_function(given: str | Target) -> Target:
+def target_function(given: str | ExportTarget) -> ExportTarget:
     """Return what makes the files of a target; imported only now. Raises UnknownNameError, PluginError.
 
     given: the name of the target, or a function of the caller's.
@@ -39,12 +39,12 @@ def target_function(given: str | Target) -> Target:
     if name not in target_names():
         raise UnknownNameError("export target", name, target_names())
     if (_OWN / f"{name}.py").exists():
-        own: Target = import_module(f"rramalloc.commands.export.targets.{name}").export
+        own: ExportTarget = import_module(f"rramalloc.commands.export.targets.{name}").export
         return own
     return _checked(load_foreign(GROUP, name, "export target"), entry_point(GROUP, name, "export target"))
 
 
-def target_name(given: str | Target) -> str:
+def target_name(given: str | ExportTarget) -> str:
     """Return the name of a target, or that of a function."""
     if isinstance(given, str):
         return given
@@ -52,7 +52,7 @@ def target_name(given: str | Target) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _checked(target: Target, what: str) -> Target:
+def _checked(target: ExportTarget, what: str) -> ExportTarget:
     """Return a target of others, of which only files are taken; `what` says in words whose it is."""
 
     def made(subject: Subject) -> Bundle:

@@ -8,7 +8,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.choices import AllocationArguments
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
-from rramalloc.commands.export.discovery import Target, target_function, target_name, target_names
+from rramalloc.commands.export.discovery import ExportTarget, target_function, target_name, target_names
 from rramalloc.commands.export.subject import LISTED, Subject
 from rramalloc.commands.place.placement import PlacementLike, as_placement
 from rramalloc.errors import PluginError, UnsupportedError
@@ -19,7 +19,7 @@ from rramalloc.network.network import Network
 def export(
     network: NetworkLike,
     allocation: AllocationLike,
-    target: str | Target,
+    target: str | ExportTarget,
     *,
     placement: PlacementLike | None = None,
     **given: Unpack[AllocationArguments],
@@ -98,7 +98,7 @@ def export_check(
     return ExportCheck(network=NetworkId.of(source), tools=tuple(tools))
 
 
-def export_subject(subject: Subject, target: str | Target) -> Export:
+def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
     """Return the files of one target. Raises UnknownNameError, and as the target UnsupportedError."""
     make = target_function(target)
     name = target_name(target)

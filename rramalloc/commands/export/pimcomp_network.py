@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from typing import Any
 
 from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.export.subject import Subject, is_dilated
-from rramalloc.importers.pimcomp_nodes import AVERAGE, MAXIMUM, PIXELWISE, PRODUCT, SUM, WINDOW
+from rramalloc.importers.pimcomp_nodes import (
+    AVERAGE,
+    MAXIMUM,
+    PIXELWISE,
+    PRODUCT,
+    SUM,
+    WINDOW_FIELDS,
+    JsonFields,
+)
 from rramalloc.network.geometry import Geometry, Pads, Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
@@ -29,7 +36,6 @@ from rramalloc.network.node import (
     Pool,
 )
 
-Fields = dict[str, Any]
 _RELU = 0  # the tool's act_type
 _SIGMOID = 2  # the tool's act_type
 _NO_ACTIVATION = -1  # the tool's act_type
@@ -42,11 +48,11 @@ _ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
 class NodeList:
     """by_name: nodes as JSON, in network order; remarks: what is lost."""
 
-    by_name: MappingOf[str, Fields]
+    by_name: MappingOf[str, JsonFields]
     remarks: tuple[Remark, ...]
 
     @property
-    def entries(self) -> list[Fields]:
+    def entries(self) -> list[JsonFields]:
         """The entries in network order."""
         return list(self.by_name.values())
 
@@ -60,7 +66,7 @@ def node_list(subject: Subject) -> NodeList:
     """Return the nodes of the network for the subject's tool. Raises UnsupportedError."""
     network, is_pimcomp = subject.network, subject.tool == "PIMCOMP"
     alias, fused, unnamed = _fused(network)
-    vectors, entries = set[str](), dict[str, Fields]()
+    vectors, entries = set[str](), dict[str, JsonFields]()
     skipped, changed = list[Remark](), list[Remark]()
     for node in network.nodes:
         if node.name in alias:
@@ -80,7 +86,7 @@ def node_list(subject: Subject) -> NodeList:
             skipped.append(remark("changed", text, node.name))
         unnamed += operation == "OP_SIGMOID"
         dims = [1, *network.shapes[node.name]][: 2 if node.name in vectors else 4]
-        entry: Fields = {
+        entry: JsonFields = {
             "bitwidth": subject.hardware.precision.input_bits,
             "index": len(entries),
             "name": node.name,
@@ -115,11 +121,11 @@ def node_list(subject: Subject) -> NodeList:
     return NodeList(entries, (*general, *skipped, *changed))
 
 
-def _fused(network: Network) -> tuple[dict[str, str], dict[str, Fields], int]:
+def _fused(network: Network) -> tuple[dict[str, str], dict[str, JsonFields], int]:
     """Return the weight layer that stands for each operation fused into it, the fields of every layer for
     what it does to its outputs, and the number of activations of no kind that the tools know."""
     nodes = {node.name: node for node in network.nodes}
-    alias, fused, unnamed = dict[str, str](), dict[str, Fields](), 0
+    alias, fused, unnamed = dict[str, str](), dict[str, JsonFields](), 0
     for stage in network.nodes:
         if not isinstance(stage, Conv | Linear):
             continue
@@ -145,7 +151,7 @@ def _fused(network: Network) -> tuple[dict[str, str], dict[str, Fields], int]:
     return alias, fused, unnamed
 
 
-def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:
+def _operation(subject: Subject, node: Node) -> tuple[str, JsonFields]:
     """Return the operation and `param` of a node. Raises UnsupportedError."""
     match node:
         case Input():
@@ -167,7 +173,7 @@ def _operation(subject: Subject, node: Node) -> tuple[str, Fields]:
     raise subject.refused(f"has no operation for {node.op!r}", node)
 
 
-def _conv(subject: Subject, node: Conv) -> Fields:
+def _conv(subject: Subject, node: Conv) -> JsonFields:
     if subject.tool == "PIMCOMP" and is_dilated(node):
         raise subject.refused(
             f"works out the output size without dilation, this convolution has {node.dilation}", node
@@ -180,7 +186,7 @@ def _conv(subject: Subject, node: Conv) -> Fields:
     }
 
 
-def _linear(subject: Subject, node: Linear) -> tuple[str, Fields]:
+def _linear(subject: Subject, node: Linear) -> tuple[str, JsonFields]:
     source = subject.network.input_shape(node)
     if not subject.is_fully_connected(node):
         as_conv = Conv(name=node.name, inputs=node.inputs, out_channels=node.out_features, kernel=(1, 1))
@@ -189,7 +195,7 @@ def _linear(subject: Subject, node: Linear) -> tuple[str, Fields]:
     return "OP_FC", {names[0]: source.channels, names[1]: node.out_features, "with_bias": 1}
 
 
-def _pool(subject: Subject, node: Pool) -> Fields:
+def _pool(subject: Subject, node: Pool) -> JsonFields:
     if is_dilated(node):
         raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
     source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
@@ -198,13 +204,13 @@ def _pool(subject: Subject, node: Pool) -> Fields:
     return _window(node.geometry._replace(pads=pads)) | {"pool_method": method, "global": 0}
 
 
-def _global_pool(source: Shape, node: GlobalPool) -> Fields:
+def _global_pool(source: Shape, node: GlobalPool) -> JsonFields:
     geometry = Geometry((source.height, source.width), (1, 1), Pads(0, 0, 0, 0), (1, 1))
     method = AVERAGE if node.op == "global_avgpool" else MAXIMUM
     return _window(geometry) | {"pool_method": method, "global": 1}
 
 
-def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, Fields]:
+def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, JsonFields]:
     shapes = [subject.network.shapes[name] for name in node.inputs]
     if len({(shape.height, shape.width) for shape in shapes}) > 1:
         raise subject.refused("repeats no pixels: all inputs must have the same grid", node)
@@ -228,7 +234,9 @@ def _explicit_pads(geometry: Geometry, source: Shape, output: Shape) -> Pads:
     return geometry.pads._replace(bottom=after[0], right=after[1])
 
 
-def _window(geometry: Geometry, *fields: str) -> Fields:
+def _window(geometry: Geometry, *fields: str) -> JsonFields:
     """Return the keys of `param` for these fields, by default those of a pooling."""
     kept = fields or ("kernel", "stride", "pads")
-    return {key: getattr(geometry, field)[place] for key, (field, place) in WINDOW.items() if field in kept}
+    return {
+        key: getattr(geometry, field)[place] for key, (field, place) in WINDOW_FIELDS.items() if field in kept
+    }

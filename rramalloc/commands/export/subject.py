@@ -264,7 +264,7 @@ class Subject:
         machine = None if self.anew else more_chips(self.hardware, arrays, works)
         return [] if machine is None else [f"export it with a --hardware of {chip_words(machine)}"]
 
-    def crossbar_that(self, take: Take, *, smaller: bool = False) -> list[str]:
+    def crossbar_that(self, take: TakenPixels, *, smaller: bool = False) -> list[str]:
         """Return the option for the nearest larger, or smaller, arrays that a tool takes; none for none."""
         own = self.hardware.crossbar
 
@@ -284,7 +284,7 @@ class Subject:
         return f"allocate with {self.anew}--crossbar {size}"
 
 
-def is_taken(take: Take, subject: Subject) -> bool:
+def is_taken(take: TakenPixels, subject: Subject) -> bool:
     """Return whether a tool takes a subject."""
     try:
         take(subject)
@@ -313,7 +313,7 @@ def _check_placement(subject: Subject, placement: Placement) -> None:
     check(placement, subject.network, subject.copies, blocks=subject.blocks)
 
 
-Take = Callable[[Subject], object]
+TakenPixels = Callable[[Subject], object]
 """Makes the files of a tool. Raises UnsupportedError for what it cannot express."""
 Fitting = Callable[[Subject], list[str]]
 """Says in words with which allocations a tool's chip is sure to have room for all arrays."""

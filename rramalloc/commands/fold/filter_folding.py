@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.allocation.allocation import Count, NetworkId, Product
+from rramalloc.allocation.allocation import NetworkId, PositiveCount, Product
 from rramalloc.choices import (
     NODE_NAMES,
     FoldMapping,
@@ -174,8 +174,8 @@ def _nodes(
     yield helper.make_node("Conv", read, [proto.output[0]], proto.name, group=groups, **window)
 
 
-Shape = tuple[Count, Count, Count, Count]
-Size = tuple[Count, Count]
+FilterShape = tuple[PositiveCount, PositiveCount, PositiveCount, PositiveCount]
+FoldSize = tuple[PositiveCount, PositiveCount]
 
 
 class Folded(Record):
@@ -187,17 +187,17 @@ class Folded(Record):
     given; exact: whether the result is provably the same.
     """
 
-    filter_before: Shape
-    stride_before: Size
-    groups: Count
-    n_h: Count
-    n_w: Count
-    filter: Shape
-    stride: Size
-    dilation: Size
+    filter_before: FilterShape
+    stride_before: FoldSize
+    groups: PositiveCount
+    n_h: PositiveCount
+    n_w: PositiveCount
+    filter: FilterShape
+    stride: FoldSize
+    dilation: FoldSize
     padding_added: int
     overlap: tuple[int, int]
-    folded_input: tuple[Count, Count, Count] | None = None
+    folded_input: tuple[PositiveCount, PositiveCount, PositiveCount] | None = None
     exact: bool
 
     @property
@@ -224,10 +224,10 @@ class FilterFold(ResultRecord, Folded):
     format: Literal["rramalloc-fold/1"] = "rramalloc-fold/1"
     rule: FoldRule
     chosen: str
-    align: Count
-    align_outputs: Count
-    n_total: Count
-    output: Size | None
+    align: PositiveCount
+    align_outputs: PositiveCount
+    n_total: PositiveCount
+    output: FoldSize | None
     work_before: Product
     work_after: Product
     saving: float
@@ -249,14 +249,14 @@ class FoldedLayer(Folded):
     """
 
     name: Name
-    arrays_before: Count
-    arrays_after: Count
+    arrays_before: PositiveCount
+    arrays_after: PositiveCount
     saving: float
     checked: bool | None
     reason: str
     mapping: Mapping = "kernel_split"
-    block: Size | None = None
-    copies: Count = 1
+    block: FoldSize | None = None
+    copies: PositiveCount = 1
     array_steps_before: Product | None = None
     array_steps_after: Product | None = None
 
@@ -280,8 +280,8 @@ class NetworkFold(ResultRecord):
     network: NetworkId
     hardware: Hardware
     mapping: FoldMapping
-    arrays_before: Count
-    arrays_after: Count
+    arrays_before: PositiveCount
+    arrays_after: PositiveCount
     saving: float
     array_steps_before: Product | None = None
     array_steps_after: Product | None = None

@@ -26,7 +26,7 @@ from rramalloc.records import brief
 from rramalloc.timing.latency_table import number
 from rramalloc.timing.measured_layer import FREE, MeasuredLayer, timed_nodes
 
-OPSET = 13  # of ONNX, of the timed models
+DEVICE_OPSET = 13  # of ONNX, of the timed models
 IR_VERSION = 8  # of ONNX, of the timed models
 _PLAIN = {
     "relu": "Relu",
@@ -85,7 +85,7 @@ def model_bytes(network: Network) -> bytes:
         for nodes in (inputs, outputs_of(network))
     )
     graph = helper.make_graph(model.nodes, "timed", *ends, model.weights)
-    opsets = [helper.make_opsetid("", OPSET)]
+    opsets = [helper.make_opsetid("", DEVICE_OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     content: bytes = proto.SerializeToString()
     return content

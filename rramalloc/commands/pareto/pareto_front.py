@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Count, LayerModes, NetworkId, Steps
+from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, Steps
 from rramalloc.choices import Divided, FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
@@ -32,7 +32,7 @@ class ParetoOptions(MappingOptions):
     time_limit_s: float | None
     gap: float
     latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[Count, Count]] | None = Field(None, exclude_if=absent)
+    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
     copies_divide: Divided | None = Field(None, exclude_if=absent)
 
@@ -47,7 +47,7 @@ class FrontPoint(LayerModes):
     arrays; None, and left out of files, where that is arrays.
     """
 
-    arrays: Count
+    arrays: PositiveCount
     makespan: Steps
     interval: Steps
     step_ns: float | None
@@ -68,8 +68,8 @@ class BaselinePoint(Record):
     """Result of a method at a budget of `budget` arrays: arrays used, value in the front's unit."""
 
     method: str
-    budget: Count
-    arrays: Count
+    budget: PositiveCount
+    arrays: PositiveCount
     makespan: Steps
     value: int | float
 
@@ -97,10 +97,10 @@ class ParetoFront(ResultRecord):
     against: FrontAgainst = "arrays"
     against_unit: Unit = "arrays"
     seed: int
-    budget: Count
-    minimum: Count | None
+    budget: PositiveCount
+    minimum: PositiveCount | None
     proven: int
-    resolution: Count
+    resolution: PositiveCount
     work_s: float
     points: tuple[FrontPoint, ...]
     baselines: tuple[BaselinePoint, ...] = ()

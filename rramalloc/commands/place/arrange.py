@@ -54,7 +54,7 @@ from rramalloc.timing.stage_graph import StageGraph
 _LOOK_BACK = 64  # open tiles, the latest first, in which a piece looks for room before it opens another
 
 
-Run = tuple[int, int]  # (tile, arrays of one set in it)
+TileRun = tuple[int, int]  # (tile, arrays of one set in it)
 EqualPieces = tuple[int, int, int]  # (stage, arrays of each, how many)
 
 
@@ -75,7 +75,7 @@ class Filled(NamedTuple):
     def assign_pieces_to_copies(self, together: Sequence[int]) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the stage, arrays, set and tile of the pieces of every set of `together` arrays of
         a stage."""
-        runs: list[list[Run]] = [[] for _ in together]
+        runs: list[list[TileRun]] = [[] for _ in together]
         for row in np.lexsort((-self.arrays, self.tile, self.stage)).tolist():
             runs[int(self.stage[row])].append((int(self.tile[row]), int(self.arrays[row])))
         rows = [
@@ -88,7 +88,7 @@ class Filled(NamedTuple):
         return stage, arrays, number, tile
 
 
-def _sets(runs: list[Run], demand: int) -> list[list[Run]]:
+def _sets(runs: list[TileRun], demand: int) -> list[list[TileRun]]:
     """Return the runs of each set of `demand` arrays: whole where all can be, else dealt in order."""
     most = max(arrays for _, arrays in runs)
     whole, rest = ([run for run in runs if (run[1] == most) is full] for full in (True, False))
@@ -220,7 +220,7 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     return sum(stage * arrays * count for stage, arrays, count in content) / total, content
 
 
-DEFAULT_WORK = 40  # units of PROPOSALS_PER_WORK random changes
+PLACEMENT_WORK = 40  # units of PROPOSALS_PER_WORK random changes
 _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
 

@@ -56,7 +56,7 @@ def check(
 
 Faults = Iterator[tuple[str, str]]  # (entry, what is wrong with it)
 At = tuple[int, int, int]  # replica, row block, column block
-Size = tuple[int, int, int]  # wordlines and bitlines of an array, and copies that share it
+UsedLines = tuple[int, int, int]  # wordlines and bitlines of an array, and copies that share it
 
 
 class _Need(NamedTuple):
@@ -71,7 +71,7 @@ class _Need(NamedTuple):
     smallest: Pair
     block: Pair
     demand: int
-    arrays: dict[At, Size]
+    arrays: dict[At, UsedLines]
     planes: int
 
 
@@ -131,7 +131,7 @@ def _need(
     if total * planes > MAX_PLACED:
         reason = f"its copies take more than the {MAX_PLACED} arrays that a placement can have"
         raise MisplacedError("placement", f"layer {brief(stage.name)}", reason)
-    arrays = dict[At, Size]()
+    arrays = dict[At, UsedLines]()
     for number in range(total if shared else 0):
         last = min((number + 1) * room, copies * groups) - 1
         held, replica = last - number * room + 1, number * room // groups

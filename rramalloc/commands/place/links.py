@@ -13,7 +13,7 @@ from rramalloc.ndarrays import Ints
 
 EAST, WEST, SOUTH, NORTH = range(4)
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))  # (row, column) to the end of a link, by direction
-Key = tuple[int, int] | None  # a chip, whose tiles a link joins; None where it joins chips
+LinkKey = tuple[int, int] | None  # a chip, whose tiles a link joins; None where it joins chips
 
 
 class LinkRoute(NamedTuple):
@@ -22,7 +22,7 @@ class LinkRoute(NamedTuple):
     pairs: int64 (4, rows, columns), by direction, counted in pairs of arrays, or in columns.
     """
 
-    key: Key
+    key: LinkKey
     row: int
     column: int
     pairs: Ints
@@ -37,7 +37,7 @@ class LinkRoute(NamedTuple):
 class Loads:
     """Load of the links that start at each tile of a chip, and at each chip; float64 (4, rows, columns)."""
 
-    of_key: dict[Key, npt.NDArray[np.float64]] = field(default_factory=dict)
+    of_key: dict[LinkKey, npt.NDArray[np.float64]] = field(default_factory=dict)
 
     def add(self, route: LinkRoute, per_pair: float) -> None:
         """Add what every pair of a route sends over its links."""
@@ -50,7 +50,7 @@ class Loads:
         own = route.of(here)
         own += route.pairs * per_pair
 
-    def listed(self) -> list[tuple[float, Key, tuple[int, int], tuple[int, int]]]:
+    def listed(self) -> list[tuple[float, LinkKey, tuple[int, int], tuple[int, int]]]:
         """Return (load, chip or None, start, end) of every link with a load, the busiest first."""
         links = []
         for key, loads in self.of_key.items():
@@ -163,7 +163,7 @@ def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRou
     if (source == target).all():
         return
     inside, corner = (source[:, :2] == target[:, :2]).all(axis=1), np.zeros_like(source[:, 2:])
-    legs: dict[Key, list[Ints]] = {}
+    legs: dict[LinkKey, list[Ints]] = {}
     for site, start, end, rows in (
         (source, source[:, 2:], target[:, 2:], inside),
         (source, source[:, 2:], corner, ~inside),
@@ -179,7 +179,7 @@ def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRou
         yield from _legs(key, np.concatenate(parts))
 
 
-def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
+def _legs(key: LinkKey, legs: Ints) -> Iterator[LinkRoute]:
     """Yield the routes. legs: rows of start, end and what is carried; nothing if none of them moves."""
     places = legs[:, :4].reshape(-1, 2)
     low, extent = places.min(axis=0), np.ptp(places, axis=0) + 1
@@ -200,7 +200,7 @@ def _legs(key: Key, legs: Ints) -> Iterator[LinkRoute]:
     yield LinkRoute(key, int(low[0]), int(low[1]), over[:, :-1, :-1])
 
 
-def _routes(key: Key, source: Ints, held: Ints, targets: Readers) -> Iterator[LinkRoute]:
+def _routes(key: LinkKey, source: Ints, held: Ints, targets: Readers) -> Iterator[LinkRoute]:
     """Yield the pairs over each link of the smallest rectangle around both; nothing if there are none.
 
     source: places of a mesh, shape (k, 2), and how many arrays are `held` in each.

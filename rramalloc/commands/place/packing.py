@@ -24,7 +24,7 @@ from rramalloc.commands.place.packing_kernel import best_fit, cannot_fit, heavie
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.ndarrays import Ints
 
-Fit = Literal["fits", "does not fit", "unknown"]
+FitVerdict = Literal["fits", "does not fit", "unknown"]
 Patterns = list[tuple[int, list[int]]]
 """(tiles, groups of each size in each of them); together they may have room for more than there are."""
 Arc = tuple[int, int, int]
@@ -50,7 +50,7 @@ class Instance:
     tiles: int
     room: int
 
-    def decide(self) -> tuple[Fit, Patterns, str]:
+    def decide(self) -> tuple[FitVerdict, Patterns, str]:
         """Whether all groups fit, patterns if they do, and what shows it."""
         if (patterns := self.heuristic()) is not None:
             return "fits", patterns, "best fit decreasing"
@@ -149,7 +149,7 @@ class _ArcFlow:
         weights = np.rint(np.clip(duals, 0.0, 1.0) * _WEIGHT_SCALE).astype(np.int64)
         return weights, self._patterns(solution.col_value)
 
-    def solve(self) -> tuple[Fit, Patterns | None]:
+    def solve(self) -> tuple[FitVerdict, Patterns | None]:
         """Whether the tiles suffice, and patterns if they do."""
         kinds, model = self._highspy.HighsModelStatus, self._model
         model.row_upper_ = np.append(np.array(model.row_upper_)[:-1], float(self._instance.tiles))
@@ -202,7 +202,7 @@ class Filling:
 class Packing:
     """fillings: of the tiles in use, empty unless it fits; proof: what shows the answer, in words."""
 
-    fit: Fit
+    fit: FitVerdict
     fillings: tuple[Filling, ...]
     proof: str
 

@@ -21,7 +21,7 @@ from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import AllocationArguments
-from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange, chip_of, is_room_for
+from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange, chip_of, is_room_for
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.placement import (
@@ -145,7 +145,7 @@ class StoredNetwork:
         return cls(graph, copies, sizes, held)
 
 
-MAX_WORK = 10**6
+MAX_PLACEMENT_WORK = 10**6
 
 
 def place(
@@ -154,7 +154,7 @@ def place(
     *,
     latency_table: LatencyTableLike | None = None,
     seed: int = 0,
-    work: int = DEFAULT_WORK,
+    work: int = PLACEMENT_WORK,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
     """Return which layer, copy, row block and column block every array of every chip holds.
@@ -188,7 +188,7 @@ def place(
         FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
-    check_range("work", work, 0, MAX_WORK)
+    check_range("work", work, 0, MAX_PLACEMENT_WORK)
     source = network_of(network, given)
     what = read_allocation(allocation).made_for(source).with_arguments(source, given)
     what.of_one_kind("place")

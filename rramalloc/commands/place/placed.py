@@ -29,7 +29,7 @@ import numpy as np
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
-from rramalloc.commands.place.arrange import DEFAULT_WORK, arrange
+from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, transfer
 from rramalloc.errors import SpecError
@@ -185,7 +185,7 @@ def _placed(case: Case, problem: Problem, answer: Answer, seed: int, stop: Work)
     number = np.flatnonzero(graph.weighted)
     own = copies[number]
     stored = StoredNetwork.of_copies(placed, own, hardware, case.mapping)
-    found = arrange(placed, stored.held, hardware, work=DEFAULT_WORK, seed=seed, stop=stop)
+    found = arrange(placed, stored.held, hardware, work=PLACEMENT_WORK, seed=seed, stop=stop)
     routes = TileRoutes.of(assembled(found.layout, placed.names), placed.names, found.flows, own)
     if placed.unit == "steps":
         known = transfer(routes, hardware)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import FailFast, Field, NonNegativeFloat, TypeAdapter
 
-from rramalloc.allocation.allocation import Foldable, NetworkId
+from rramalloc.allocation.allocation import Foldable, NetworkId, PositiveCount
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
@@ -28,12 +28,10 @@ FILE_LIMIT_BYTES = 256 * 2**20
 MAX_PLACED = 2**19  # arrays that one placement may use; a file of them is about 130 MB
 
 
-Index = Annotated[int, Field(ge=0, le=2**53)]
-Count = Annotated[int, Field(ge=1, le=2**53)]
-Line = Annotated[int, Field(ge=0, lt=MAX_LINES)]
-Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
-Place = tuple[Line, Line]
-NonNegative = Annotated[float, Field(ge=0)]
+IndexInFile = Annotated[int, Field(ge=0, le=2**53)]
+LineIndex = Annotated[int, Field(ge=0, lt=MAX_LINES)]
+LineCount = Annotated[int, Field(ge=1, le=MAX_LINES)]
+Place = tuple[LineIndex, LineIndex]
 Names = tuple[Name, ...]
 
 
@@ -49,15 +47,15 @@ class PlacedArray(Record):
 
     chip: Place
     tile: Place
-    index: Index
+    index: IndexInFile
     layer: Name
-    replica: Index
-    copies: Count = 1
-    row_block: Index
-    column_block: Index
-    plane: Index = 0
-    rows: Lines
-    columns: Lines
+    replica: IndexInFile
+    copies: PositiveCount = 1
+    row_block: IndexInFile
+    column_block: IndexInFile
+    plane: IndexInFile = 0
+    rows: LineCount
+    columns: LineCount
 
 
 class PlacedLayer(Foldable):
@@ -67,11 +65,11 @@ class PlacedLayer(Foldable):
     """
 
     name: Name
-    arrays_per_copy: Count
-    copies: Count
-    tiles: Index
-    straddling: Index
-    utilisation: NonNegative | None = Field(None, exclude_if=absent)
+    arrays_per_copy: PositiveCount
+    copies: PositiveCount
+    tiles: IndexInFile
+    straddling: IndexInFile
+    utilisation: NonNegativeFloat | None = Field(None, exclude_if=absent)
 
 
 class Flow(Record):
@@ -85,11 +83,11 @@ class Flow(Record):
 
     producer: Name
     consumer: Name
-    size_bytes: NonNegative
-    hops: NonNegative
-    byte_hops: NonNegative
-    transfer_ns: NonNegative | None = None
-    busy: NonNegative | None = None
+    size_bytes: NonNegativeFloat
+    hops: NonNegativeFloat
+    byte_hops: NonNegativeFloat
+    transfer_ns: NonNegativeFloat | None = None
+    busy: NonNegativeFloat | None = None
 
     @property
     def words(self) -> str:
@@ -105,7 +103,7 @@ class Link(Record):
     chip: Place | None
     start: Place
     end: Place
-    size_bytes: NonNegative
+    size_bytes: NonNegativeFloat
 
 
 class TileUse(Record):
@@ -113,9 +111,9 @@ class TileUse(Record):
 
     chip: Place
     tile: Place
-    arrays: Count
-    utilisation: NonNegative
-    cells: NonNegative
+    arrays: PositiveCount
+    utilisation: NonNegativeFloat
+    cells: NonNegativeFloat
 
 
 class Traffic(Record):
@@ -126,12 +124,12 @@ class Traffic(Record):
     improvement; chip_hop: tile hops that a hop between chips counts as.
     """
 
-    cost: NonNegative
-    lower_bound: NonNegative
-    gap: NonNegative
+    cost: NonNegativeFloat
+    lower_bound: NonNegativeFloat
+    gap: NonNegativeFloat
     proof: str
-    constructed: NonNegative
-    chip_hop: NonNegative
+    constructed: NonNegativeFloat
+    chip_hop: NonNegativeFloat
 
 
 class PlacementOptions(MappingOptions):

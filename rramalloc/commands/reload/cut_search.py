@@ -259,14 +259,16 @@ def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) ->
     return rows
 
 
-Times = list[npt.NDArray[np.float64]]
+SegmentTimes = list[npt.NDArray[np.float64]]
 """A time for every pair of a first stage and of stages from it on that fit the arrays with one copy each."""
 
 _MOST_LOOKS = 2**24
 """Pairs of a segment and an interval that are looked at: beyond them intervals are looked at in ranges."""
 
 
-def segment_floors(problem: Problem, writing: Writing, arrays: int, step_ns: float, inputs: int) -> Times:
+def segment_floors(
+    problem: Problem, writing: Writing, arrays: int, step_ns: float, inputs: int
+) -> SegmentTimes:
     """Return a bound of each segment's time in ns; infinite where no interval fits, which may also be found
     out later.
 
@@ -307,7 +309,7 @@ _TURNS = (0, 1, 0, 2)
 best."""
 _SECONDS_PER_SEGMENT = 0.01  # charge for making the problem of a segment, in seconds of a reference core
 
-Cut = tuple[int, int]  # number of the first stage of a segment, and of the first one after it
+SegmentBounds = tuple[int, int]  # number of the first stage of a segment, and of the first one after it
 
 
 class SearchedSegment(NamedTuple):
@@ -337,7 +339,7 @@ class CutSearch:
     inputs: int
     alone: CutSearch | None = None
     plain_s: float = 0.0
-    searched: dict[Cut, SearchedSegment] = field(default_factory=dict)
+    searched: dict[SegmentBounds, SearchedSegment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         options, network, hardware = self.case.mapping, self.case.network, self.case.hardware
@@ -389,7 +391,7 @@ class CutSearch:
         """Seconds of work of the whole search."""
         return self.plain_s + self.stop.spent_s
 
-    def _promising(self) -> Cut | None:
+    def _promising(self) -> SegmentBounds | None:
         """Return a segment of the fastest plan there could be if those not searched were as fast as their
         bound."""
         times = [
@@ -398,7 +400,7 @@ class CutSearch:
         ]
         return next((cut for cut in shortest(times).cuts if cut not in self.searched), None)
 
-    def _next(self, cuts: Sequence[Cut]) -> Cut | None:
+    def _next(self, cuts: Sequence[SegmentBounds]) -> SegmentBounds | None:
         """Return the first of a plan's segments that was never searched; else, if it may be searched with
         more work, the one whose bound is furthest below its time."""
         for cut in cuts:
@@ -413,7 +415,7 @@ class CutSearch:
         return furthest if furthest and open_ns[furthest] > 0 else None
 
     @property
-    def greedy(self) -> list[Cut]:
+    def greedy(self) -> list[SegmentBounds]:
         """As many stages as fit with one copy each, then the next ones."""
         cuts, first = [], 0
         while first < len(self.bounds):
@@ -422,18 +424,18 @@ class CutSearch:
         return cuts
 
     @property
-    def layers(self) -> list[Cut]:
+    def layers(self) -> list[SegmentBounds]:
         """Each layer alone, with the digital nodes that follow it."""
         begin = [0, *(stage for stage in np.flatnonzero(self.graph.weighted).tolist() if stage)]
         if len(begin) > 1 and not self.graph.weighted[: begin[1]].any():
             begin.pop(1)
         return list(zip(begin, [*begin[1:], len(self.bounds)], strict=True))
 
-    def total_ns(self, cuts: Sequence[Cut]) -> float:
+    def total_ns(self, cuts: Sequence[SegmentBounds]) -> float:
         """Time of segments that were searched."""
         return sum(self.searched[cut].value_ns for cut in cuts)
 
-    def _search(self, cut: Cut, work: int) -> None:
+    def _search(self, cut: SegmentBounds, work: int) -> None:
         """Search a segment with `work` units of work; one that cannot be placed is never chosen again."""
         (first, last), known = cut, self.searched.get(cut)
         if known is not None and known.work >= work:
@@ -466,7 +468,7 @@ class CutSearch:
         self.searched[cut] = SearchedSegment(objective, best, value_ns, bound_ns, work)
         self.bounds[first][at], self.values[first][at] = bound_ns, value_ns
 
-    def objective(self, cut: Cut) -> LoadedRun:
+    def objective(self, cut: SegmentBounds) -> LoadedRun:
         """Return a segment's objective. Raises BudgetError, UnsupportedError."""
         names, (first, last), network = self.graph.names, cut, self.case.network
         name = f"{network.name}/{first + 1}-{last}"
@@ -481,10 +483,10 @@ class Way(NamedTuple):
     """Segments that hold all stages, and their time; none, and infinite, where there is no way."""
 
     ns: float
-    cuts: list[Cut]
+    cuts: list[SegmentBounds]
 
 
-def shortest(times: Times) -> Way:
+def shortest(times: SegmentTimes) -> Way:
     """Return the way with the least time; times[a][b - a - 1]: of segment (a, b)."""
     n = len(times)
     least, before = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)

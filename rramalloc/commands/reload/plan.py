@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Allocation, Arrays, Count, NetworkId, Options
+from rramalloc.allocation.allocation import Allocation, Arrays, NetworkId, Options, PositiveCount
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network, NetworkDocument
@@ -16,7 +16,7 @@ from rramalloc.result import ResultRecord
 from rramalloc.units import counted, duration, share
 
 FORMAT: Literal["rramalloc-reload/2"] = "rramalloc-reload/2"
-Ns = Annotated[float, Field(ge=0)]
+DurationNs = Annotated[float, Field(ge=0)]
 
 
 class Segment(Record):
@@ -31,14 +31,14 @@ class Segment(Record):
 
     first: Name
     last: Name
-    stages: Count
-    arrays: Count
-    makespan: Count
-    interval: Count
-    write_ns: Ns
-    run_ns: Ns
-    time_ns: Ns
-    lower_bound: Ns
+    stages: PositiveCount
+    arrays: PositiveCount
+    makespan: PositiveCount
+    interval: PositiveCount
+    write_ns: DurationNs
+    run_ns: DurationNs
+    time_ns: DurationNs
+    lower_bound: DurationNs
     network: NetworkDocument
     allocation: Allocation
 
@@ -51,8 +51,8 @@ class OtherCuts(Record):
     """
 
     cuts: Literal["greedy", "layers"]
-    segments: Count
-    total_ns: Ns
+    segments: PositiveCount
+    total_ns: DurationNs
     ratio: float
 
 
@@ -78,19 +78,19 @@ class ReloadPlan(ResultRecord):
     network: NetworkId
     hardware: Hardware
     options: Options
-    inputs: Count
+    inputs: PositiveCount
     seed: int
     work_s: float
     arrays: Arrays
-    total_ns: Ns
-    per_input_ns: Ns
-    throughput_per_s: Ns
-    lower_bound: Ns
+    total_ns: DurationNs
+    per_input_ns: DurationNs
+    throughput_per_s: DurationNs
+    lower_bound: DurationNs
     gap: float
     proof: str
-    write_ns: Ns
+    write_ns: DurationNs
     segments: tuple[Segment, ...]
-    cut_layers: dict[Name, Count] = Field(default_factory=dict)
+    cut_layers: dict[Name, PositiveCount] = Field(default_factory=dict)
     other_cuts: tuple[OtherCuts, ...] = ()
     dynamic_pj: float | None = Field(None, exclude_if=absent)
     write_pj: float | None = Field(None, exclude_if=absent)

@@ -14,7 +14,7 @@ from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, sea
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.choices import SearchArguments
 from rramalloc.commands.reload.cut_layers import cut_to_fit
-from rramalloc.commands.reload.cut_search import Cut, CutSearch, shortest
+from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
 from rramalloc.commands.reload.writing import written_rows
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
@@ -30,7 +30,7 @@ from rramalloc.search.work import Progress, Work
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.version import __version__
 
-MOST_STAGES = 2000
+MOST_CUT_STAGES = 2000
 """Stages that are cut into segments: bounds the memory for all pairs of a first and a last stage."""
 _EQUAL = 1e-8  # part of a time below which two are the same but for rounding
 
@@ -94,10 +94,10 @@ def optimize_reload(
     with followed(on_progress, progress and stop is None, of_search) as callback:
         ending = stop or replace(limits, gap=gap, on_progress=callback)
         graph = case.graph
-        if len(graph.stages) > MOST_STAGES:
+        if len(graph.stages) > MOST_CUT_STAGES:
             raise UnsupportedError(
                 source.where,
-                f"has {len(graph.stages)} layers to be cut into segments, the limit is {MOST_STAGES}: "
+                f"has {len(graph.stages)} layers to be cut into segments, the limit is {MOST_CUT_STAGES}: "
                 f"allocate parts of it one by one",
             )
         chip, there, together = machine.chip, budget, budget
@@ -159,7 +159,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         bound_ns = total_ns
     coverage = Coverage.of(network, graph.names)
     need = least_arrays(network, graph.stages, hardware, case.mapping)
-    others: list[tuple[Literal["greedy", "layers"], list[Cut]]] = [
+    others: list[tuple[Literal["greedy", "layers"], list[SegmentBounds]]] = [
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
     return ReloadPlan(
@@ -199,7 +199,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     )  # fmt: skip
 
 
-def _segment(search: CutSearch, cut: Cut) -> tuple[Segment, int]:
+def _segment(search: CutSearch, cut: SegmentBounds) -> tuple[Segment, int]:
     """Return a segment of the plan, and the wordlines that it writes."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective

@@ -41,14 +41,14 @@ _WORKS = (1, 4, 20)
 """Units of search of the first rounds; the last one has all that is allowed."""
 _TOGETHER = 2
 """Candidates of a round between two looks at the best, a fixed number so that no number of cores matters."""
-Progress = Callable[[int, int, float | None, float], None]
+SizeProgress = Callable[[int, int, float | None, float], None]
 """Called with the candidates that are decided, all of them, the best cost (None: none yet) and the bound."""
 
 
 def size(
     spec: str | Mapping[str, Any],
     *,
-    on_progress: Progress | None = None,
+    on_progress: SizeProgress | None = None,
     progress: bool = True,
     time_limit_s: float | None = None,
     stop: Work | None = None,
@@ -153,7 +153,9 @@ class _Candidate:
 class _Search:
     """Rounds over all candidates."""
 
-    def __init__(self, question: SizeQuestion, folder: str, stop: Work, on_progress: Progress | None) -> None:
+    def __init__(
+        self, question: SizeQuestion, folder: str, stop: Work, on_progress: SizeProgress | None
+    ) -> None:
         self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
         self.work_s = 0.0
         self.candidates = [

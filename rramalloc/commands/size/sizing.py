@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from rramalloc.allocation.allocation import Allocation, Count
+from rramalloc.allocation.allocation import Allocation, PositiveCount
 from rramalloc.commands.size.question import Minimised, Stored
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
@@ -25,8 +25,8 @@ class SizedChip(Record):
     """The chip. arrays: that are used; tiles: None without [chip]; area_um2: None where it is not given."""
 
     hardware: Hardware
-    arrays: Count
-    tiles: Count | None
+    arrays: PositiveCount
+    tiles: PositiveCount | None
     area_um2: float | None
 
 
@@ -40,7 +40,7 @@ class NetworkOnChip(Record):
     name: str
     goal: dict[str, float | str]
     reaches: float | None
-    arrays: Count
+    arrays: PositiveCount
     allocation: Allocation
 
     @property

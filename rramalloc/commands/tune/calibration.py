@@ -51,7 +51,7 @@ _DOUBT = 0.7
 answers the likelihood alone chooses extremes."""
 
 
-class Clocks(NamedTuple):
+class PhaseClocks(NamedTuple):
     """Result of a fit, in the unit of the figure.
 
     fixed: independent of copies; batch: for a batch of each stage; per_copy: more for each copy.
@@ -62,7 +62,7 @@ class Clocks(NamedTuple):
     per_copy: Floats
 
     @classmethod
-    def of(cls, unknowns: Floats) -> Clocks:
+    def of(cls, unknowns: Floats) -> PhaseClocks:
         """Return the clocks of all unknowns in one row."""
         return cls(float(unknowns[0]), *np.split(unknowns[1:], 2))
 
@@ -112,7 +112,7 @@ class Calibration:
 
     graph: StageGraph
     form: Form
-    clocks: dict[Form, Clocks]
+    clocks: dict[Form, PhaseClocks]
     residual: float
     process: GaussianProcess
 
@@ -151,18 +151,18 @@ def _description(graph: StageGraph, copies: Sequence[Copies]) -> Floats:
     return described
 
 
-def _timed(graph: StageGraph, copies: Sequence[Copies], clocks: dict[Form, Clocks]) -> Floats:
+def _timed(graph: StageGraph, copies: Sequence[Copies], clocks: dict[Form, PhaseClocks]) -> Floats:
     """Return the logarithm of what the clocks of every form predict, a column for each."""
     times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
     logarithms: Floats = np.log(np.maximum(times, 1e-300))
     return logarithms
 
 
-def _time(graph: StageGraph, form: Form, copies: Copies, clocks: Clocks) -> float:
+def _time(graph: StageGraph, form: Form, copies: Copies, clocks: PhaseClocks) -> float:
     return clocks.fixed + exact_time(graph, form, copies, clocks.lengths(copies))
 
 
-def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures: Floats) -> Clocks:
+def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures: Floats) -> PhaseClocks:
     """Return the non-negative least squares of relative errors, repeated along the critical paths that it
     finds."""
     from scipy.optimize import nnls  # type: ignore[import-untyped]
@@ -179,18 +179,18 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
     weight = math.sqrt(_STIFFNESS * len(figures) / stages)
     ridge, drawn = weight * np.eye(len(unit)), weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
-        clocks = Clocks.of(unknowns)
+        clocks = PhaseClocks.of(unknowns)
         active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
         columns = np.hstack([np.ones((len(figures), 1)), active, active * np.array(copies)])
         relative = columns * unit * (weights / figures)[:, None]
         found = nnls(np.vstack([relative, ridge]), np.r_[weights, drawn])[0]
         unknowns = 0.5 * (unknowns + found * unit)  # half a step: paths jump where a full one overshoots
-        expected = np.array([_time(graph, form, each, Clocks.of(unknowns)) for each in copies])
+        expected = np.array([_time(graph, form, each, PhaseClocks.of(unknowns)) for each in copies])
         away = ridge @ (unknowns / unit) - drawn
         error = float(((expected / figures - 1) ** 2).sum() + (away**2).sum())
         if error < least:
             least, best = error, unknowns
-    return Clocks.of(best)
+    return PhaseClocks.of(best)
 
 
 def importance(figures: Floats) -> Floats:

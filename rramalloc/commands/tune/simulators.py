@@ -33,7 +33,7 @@ from rramalloc.network.network import Network
 
 PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""
-GROUP = "rramalloc.simulators"
+SIMULATOR_GROUP = "rramalloc.simulators"
 _TAIL_BYTES = 1 << 16
 _NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))")
 
@@ -325,9 +325,9 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
     name = words[0] if words else ""
     if name in TOOLS:
         return ExportedTool(name, _checkouts(name, tool_paths), words[1:], timeout_s=timeout_s)
-    if name in foreign(GROUP):
-        with plugin_errors(entry_point(GROUP, name, "simulator")):
-            made: Simulator = load_foreign(GROUP, name, "simulator")(words)
+    if name in foreign(SIMULATOR_GROUP):
+        with plugin_errors(entry_point(SIMULATOR_GROUP, name, "simulator")):
+            made: Simulator = load_foreign(SIMULATOR_GROUP, name, "simulator")(words)
             return made
     if len(words) > 1:
         reason = (
@@ -339,7 +339,7 @@ def simulator_named(text: str, *, tool_paths: Sequence[str] = (), timeout_s: flo
 
 def simulator_names() -> tuple[str, ...]:
     """Return the names that `--simulator` takes besides commands; those of other packages last."""
-    return (*TOOLS, *sorted(set(foreign(GROUP)) - set(TOOLS)))
+    return (*TOOLS, *sorted(set(foreign(SIMULATOR_GROUP)) - set(TOOLS)))
 
 
 def _checkouts(name: str, given: Sequence[str]) -> tuple[str, ...]:

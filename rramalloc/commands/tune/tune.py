@@ -65,7 +65,7 @@ _LEFT_OUT_FOLDS = 5  # of the cross-validation of the model
 _POLL_S = 0.1  # between two looks at whether the user interrupts
 _GRACE_S = 5.0  # extra time for an evaluation that keeps its own time limit
 
-Key = tuple[int, ...]
+CopiesKey = tuple[int, ...]
 TuneProgress = Callable[[int, int, float | None], None]
 """Called with (evaluations done, evaluations in all, best figure) after every answer."""
 
@@ -224,7 +224,7 @@ class Tuner:
     asked: int = 0
     deterministic: bool | None = None
     warnings: list[str] = field(default_factory=list)
-    candidates: dict[Key, _Candidate] = field(default_factory=dict)
+    candidates: dict[CopiesKey, _Candidate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.network, self.hardware = self.case.network, self.case.hardware
@@ -268,7 +268,7 @@ class Tuner:
         """Return the first questions: what searches find, and around the tool's own choice if it
         makes one."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
-        found: dict[Key, _Candidate] = {}
+        found: dict[CopiesKey, _Candidate] = {}
 
         def add(start: Start) -> None:
             origin, copies = start

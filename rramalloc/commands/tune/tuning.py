@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rramalloc.allocation.allocation import Allocation, Count, NetworkId, Steps
+from rramalloc.allocation.allocation import Allocation, NetworkId, PositiveCount, Steps
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
@@ -31,8 +31,8 @@ class TuneOptions(MappingOptions):
     """
 
     simulator: str
-    evaluations: Count
-    jobs: Count
+    evaluations: PositiveCount
+    jobs: PositiveCount
     seed: int
     timeout_s: float
 
@@ -64,16 +64,16 @@ class Judged(Record):
         Copies of every layer by name.
     """
 
-    number: Count
+    number: PositiveCount
     origin: str
     figure: float | None
     expected: float | None
     failure: str | None
-    answers: Count
+    answers: PositiveCount
     spread: float | None
-    arrays: Count
+    arrays: PositiveCount
     makespan: Steps
-    copies: dict[Name, Count]
+    copies: dict[Name, PositiveCount]
 
 
 class OwnChoice(Record):
@@ -90,8 +90,8 @@ class OwnChoice(Record):
     """
 
     figure: float
-    arrays: Count
-    copies: dict[Name, Count]
+    arrays: PositiveCount
+    copies: dict[Name, PositiveCount]
 
 
 class ModelError(Record):
@@ -117,7 +117,7 @@ class ModelError(Record):
     """
 
     form: Literal["makespan", "interval", "sum"]
-    answers: Count
+    answers: PositiveCount
     residual: float
     left_out: float
     spearman: float | None
@@ -162,12 +162,12 @@ class Tuning(ResultRecord):
     network: NetworkId
     hardware: Hardware
     options: TuneOptions
-    arrays: Count
+    arrays: PositiveCount
     own: OwnChoice | None
     before: float | None
     figure: float
     allocation: Allocation
-    evaluations: Count
+    evaluations: PositiveCount
     failed: int
     deterministic: bool | None
     model: ModelError | None

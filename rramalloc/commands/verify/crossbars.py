@@ -41,13 +41,13 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Stage
 
 Real = npt.NDArray[np.floating[Any]]
-Cells = npt.NDArray[np.integer[Any]]
+CellValues = npt.NDArray[np.integer[Any]]
 EXACT_BITS = 53  # whole numbers below 2**53 are exact in double precision, whatever the order of their sums
 _MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of a unit
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class CrossbarStorage:
     """Storage of weights by one kind of hardware.
 
     slices: of one polarity; slice_arrays: each in an array of its own; polarities: where they lie, None for
@@ -64,7 +64,7 @@ class Storage:
     dense_groups: bool = False
 
     @classmethod
-    def of(cls, hardware: Hardware, mapping: MappingName) -> Storage:
+    def of(cls, hardware: Hardware, mapping: MappingName) -> CrossbarStorage:
         """Return the storage that a hardware description asks for."""
         return cls(
             hardware.precision.weight_bits,
@@ -139,7 +139,7 @@ class Storage:
         both = np.stack([np.maximum(apart, 0), np.minimum(apart, 0)], axis=-2 if self.by_channel else -1)
         return both.reshape(*weights.shape[:2], -1)
 
-    def block(self, block: Block, weights: Ints, plane: int) -> Cells:
+    def block(self, block: Block, weights: Ints, plane: int) -> CellValues:
         """Return the values of the cells of one array; weights: as `stored` gives them."""
         cells = np.zeros((block.rows, block.columns), dtype=self.cell_type)
         for part in block.parts:
@@ -166,7 +166,7 @@ class ProgrammedArray(NamedTuple):
 
     placed: PlacedArray
     block: Block
-    cells: Cells
+    cells: CellValues
 
 
 def address_of(array: PlacedArray) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ class Converters:
         """Whether nothing is lost by definition."""
         return self.adc_bits is None and not self.noise
 
-    def conductances(self, cells: Cells, address: tuple[int, ...], bits: int, dtype: Any) -> Real:
+    def conductances(self, cells: CellValues, address: tuple[int, ...], bits: int, dtype: Any) -> Real:
         """Return the cells as they conduct. bits: those that sums of the layer take at most."""
         if not self.noise:
             return cells.astype(dtype)

@@ -25,9 +25,9 @@ import numpy.typing as npt
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.verify.crossbars import (
     Converters,
+    CrossbarStorage,
     ProgrammedArray,
     Real,
-    Storage,
     address_of,
 )
 from rramalloc.errors import UnsupportedError
@@ -160,7 +160,7 @@ class EmulatedLayer:
 
     stage: Stage
     channels: int
-    storage: Storage
+    storage: CrossbarStorage
     converters: Converters
     copies: int
     grid: BlockGrid

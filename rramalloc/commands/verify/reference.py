@@ -107,7 +107,7 @@ class Width:
         )
 
 
-Source = Literal["file", "random"]
+TensorSource = Literal["file", "random"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Weights:
     seed: int
     given: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
-    def source(self, stage: Stage) -> Source:
+    def source(self, stage: Stage) -> TensorSource:
         """Return where a layer's weights come from."""
         return "file" if stage.name in self.given else "random"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.choices import Mapping
@@ -16,7 +16,6 @@ from rramalloc.units import counted, one_line
 
 FORMAT: Literal["rramalloc-verification/2"] = "rramalloc-verification/2"
 Index = Annotated[int, Field(ge=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 
 
 class Difference(Record):
@@ -51,7 +50,7 @@ class VerifiedLayer(Record):
     weights: Literal["file", "random"]
     values: Index
     shift: Index
-    relative_error: NonNegative
+    relative_error: NonNegativeFloat
     worst: Index
 
 
@@ -69,7 +68,7 @@ class VerificationOptions(Record):
     images: Annotated[int, Field(ge=1)]
     adc_bits: int | None
     dac_bits: int | None
-    noise: NonNegative
+    noise: NonNegativeFloat
 
 
 class Verification(ResultRecord):
@@ -93,7 +92,7 @@ class Verification(ResultRecord):
     verdict: Literal["equal", "different", "approximate"]
     difference: Difference | None
     makespan: Index
-    tick_ns: NonNegative | None = None
+    tick_ns: NonNegativeFloat | None = None
     arrays: Index
     values: Index
     layers: tuple[VerifiedLayer, ...]

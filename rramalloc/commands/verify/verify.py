@@ -19,7 +19,7 @@ from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.check import check
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
-from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, Storage, address_of
+from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, CrossbarStorage, address_of
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import (
     Weights,
@@ -67,7 +67,7 @@ VerifyProgress = Callable[[int, int, str], None]  # nodes done, all of them, and
 Folds = MappingOf[str, Pair]  # pixels (n_h, n_w) folded into one, by layer name
 NO_FOLDS: Folds = MappingProxyType({})
 _DIGITS = 6  # significant digits of an error
-Values = tuple[Ints, Ints]  # as the reference expects them and as the accelerator yields them
+ComparedValues = tuple[Ints, Ints]  # as the reference expects them and as the accelerator yields them
 
 
 @dataclass(slots=True)
@@ -95,23 +95,23 @@ class Tally:
         return float(f"{(self.apart / self.expected) ** 0.5 if self.expected else 1.0:.{_DIGITS}g}")
 
 
-Steps = Ints  # step from which each pixel of a tensor can be read; shape (height, width)
-Written = dict[int, Steps]
+PixelSteps = Ints  # step from which each pixel of a tensor can be read; shape (height, width)
+WrittenPixels = dict[int, PixelSteps]
 """The same of what each stage contributed to a tensor, NEVER where nothing, before transfer.
 
 One entry, ANY_STAGE, where no transfer takes time.
 """
-NEVER = -1  # before batch 0
+NOT_WRITTEN = -1  # before batch 0
 ANY_STAGE = -1  # no stage's number
 
 
-def last_written(written: Steps, node: Stage | Pool, output: Shape) -> Steps:
+def last_written(written: PixelSteps, node: Stage | Pool, output: Shape) -> PixelSteps:
     """Return the step from which each window can be read, that of its latest pixel; shape of the output."""
     for axis, outputs in enumerate((output.height, output.width)):
         border = [(0, int(axis == 0)), (0, int(axis == 1))]
-        bordered = np.pad(written, border, constant_values=NEVER)
+        bordered = np.pad(written, border, constant_values=NOT_WRITTEN)
         other = written.shape[1 - axis]
-        latest = np.full((outputs, other) if axis == 0 else (other, outputs), NEVER, dtype=np.int64)
+        latest = np.full((outputs, other) if axis == 0 else (other, outputs), NOT_WRITTEN, dtype=np.int64)
         for position in range(node.kernel[axis]):
             pixels = pixels_met(node, axis, position, outputs, written.shape[axis])
             latest = np.maximum(latest, bordered.take(pixels, axis=axis))
@@ -147,18 +147,18 @@ class BatchSchedule:
         """Number of each stage by name."""
         return {name: number for number, name in enumerate(self.timing.graph.names)}
 
-    def written(self, network: Network, node: Node, inputs: list[Written]) -> Written:
+    def written(self, network: Network, node: Node, inputs: list[WrittenPixels]) -> WrittenPixels:
         """Return the step from which each pixel of a node's output can be read. Raises EarlyReadError."""
-        output, lags, reached = network.shapes[node.name], self.timing.graph.lags, Written()
+        output, lags, reached = network.shapes[node.name], self.timing.graph.lags, WrittenPixels()
         for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
-            steps = [own.get(source, np.full_like(next(iter(own.values())), NEVER)) for own in inputs]
+            steps = [own.get(source, np.full_like(next(iter(own.values())), NOT_WRITTEN)) for own in inputs]
             reached[source] = _all_written(node, steps, output, is_timed=node.name in self.stage)
         number = self.stage.get(node.name)
         if number is None:
             return reached
-        needed = np.full((output.height, output.width), NEVER, dtype=np.int64)
+        needed = np.full((output.height, output.width), NOT_WRITTEN, dtype=np.int64)
         for source, step in reached.items():
-            arrived = np.where(step > NEVER, step + lags.get((source, number), 0), NEVER)
+            arrived = np.where(step > NOT_WRITTEN, step + lags.get((source, number), 0), NOT_WRITTEN)
             needed = np.maximum(needed, arrived)
         timing = self.timing
         batch = timing.graph.grids[number].numbers() // int(timing.copies[number])
@@ -170,7 +170,7 @@ class BatchSchedule:
         return {number if lags else ANY_STAGE: step + int(timing.delay[number])}
 
 
-def _all_written(node: Node, inputs: list[Steps], output: Shape, *, is_timed: bool) -> Steps:
+def _all_written(node: Node, inputs: list[PixelSteps], output: Shape, *, is_timed: bool) -> PixelSteps:
     """Return the steps from which all inputs of each pixel of a node's output can be read.
 
     is_timed: whether the node is a stage; a weight layer left to the host needs all pixels of its input.
@@ -184,12 +184,14 @@ def _all_written(node: Node, inputs: list[Steps], output: Shape, *, is_timed: bo
         return last_written(inputs[0], node, output)
     if isinstance(node, Upsample | Take | Regrid):
         rows, columns = (node.needed(axis, Shape(1, *inputs[0].shape)) for axis in (0, 1))
-        high = np.stack([inputs[0][first : last + 1].max(axis=0, initial=NEVER) for first, last in rows])
-        wide = [high[:, first : last + 1].max(axis=1, initial=NEVER) for first, last in columns]
+        high = np.stack(
+            [inputs[0][first : last + 1].max(axis=0, initial=NOT_WRITTEN) for first, last in rows]
+        )
+        wide = [high[:, first : last + 1].max(axis=1, initial=NOT_WRITTEN) for first, last in columns]
         return np.stack(wide, axis=1)
     if isinstance(node, GlobalPool | Flatten | Barrier):
         return np.full(grid, max(int(steps.max()) for steps in inputs))
-    latest = np.full(grid, NEVER, dtype=np.int64)
+    latest = np.full(grid, NOT_WRITTEN, dtype=np.int64)
     for steps in inputs:  # one pixel is broadcast
         latest = np.maximum(latest, steps)
     return latest
@@ -217,7 +219,7 @@ class Comparison:
 
         Raises EarlyReadError.
         """
-        known, written = dict[str, Values](), dict[str, Written]()
+        known, written = dict[str, ComparedValues](), dict[str, WrittenPixels]()
         left = {name: len(readers) for name, readers in self.network.consumers.items()}
         for number, node in enumerate(self.network.nodes):
             if on_progress is not None:
@@ -241,7 +243,7 @@ class Comparison:
                     written.pop(name, None)
         return None
 
-    def _both(self, node: Node, inputs: list[Values], image: int) -> Values:
+    def _both(self, node: Node, inputs: list[ComparedValues], image: int) -> ComparedValues:
         """Return the values of both sides; one tensor where no array lies between."""
         if isinstance(node, Input):
             drawn = self.width.drawn(self.network, node, self.converters.seed, image)
@@ -255,7 +257,7 @@ class Comparison:
         same = all(one is other for one, other in inputs)
         return expected, expected if same else computed(node, read, shape, *by)
 
-    def _narrowed(self, node: Node, expected: Ints, got: Ints) -> Values:
+    def _narrowed(self, node: Node, expected: Ints, got: Ints) -> ComparedValues:
         if isinstance(node, Stage | Elementwise):
             shift = self.shifts.setdefault(node.name, self.width.shift_for(expected))
             expected, got = (self.width.narrowed(each, shift) for each in (expected, got))
@@ -567,7 +569,7 @@ def verify_task(
     for stage, grid, copies in zip(graph.layers, graph.grids, on_arrays.copies.tolist(), strict=True):
         size = task.folds.get(stage.name, UNFOLDED)
         fold = None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
-        storage = Storage.of(hardware.of_layer(stage), source.options.mapping)
+        storage = CrossbarStorage.of(hardware.of_layer(stage), source.options.mapping)
         own = replace(converters, width=width.entering(stage).bits)
         window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[stage.name].channels
         layers[stage.name] = EmulatedLayer(stage, channels, storage, own, copies, grid, window, fold)

@@ -17,7 +17,7 @@ import onnx
 
 from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.builder import Work
+from rramalloc.importers.builder import LoopWork
 from rramalloc.importers.onnx.graph import Graph, all_nodes, place_of, read_by
 from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import (
@@ -35,7 +35,7 @@ MAX_FOLLOWED = 4096  # operators of the rounds of a loop that are followed one b
 _ROUND = 8  # operators that take as long as to begin a round
 _TRUE = Constant(dims=(), array=np.array(True))
 _MOST_NAMED = 3  # deciding inputs in a message
-Body = Callable[[Any, Sequence[Value]], tuple[list[Value], Work]]
+Body = Callable[[Any, Sequence[Value]], tuple[list[Value], LoopWork]]
 """Visits a body once with these inputs; its outputs, and what its layers do."""
 
 
@@ -152,7 +152,7 @@ class Rounds:
 
     states: Sequence[Value]
     collected: Sequence[Value]
-    work: Work
+    work: LoopWork
 
 
 def repeated(step: OnnxOperator, graph: Graph, run: Body, read: Sequence[Value]) -> list[Value]:
@@ -195,7 +195,7 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
     if going and most is not None and most * size > MAX_FOLLOWED:
         return _alike(step, run, body, states, most)
     parts: list[list[Value]] = [[] for _ in range(collects)]
-    work, turn = Work(), 0
+    work, turn = LoopWork(), 0
     while going and (most is None or turn < most):
         if turn * size > MAX_FOLLOWED:
             raise step.unsupported(

@@ -32,7 +32,7 @@ _QUANTISER = re.compile(
     r"(?:TRT_(?P<kind>INT8|INT4|FP8|FP4)|Vitis|Extended)?(?P<op>QuantizeLinear|DequantizeLinear)"
 )
 """Quantisers of other domains (TensorRT, Vitis AI, Quark, ONNX Runtime) that compute what ONNX's own do."""
-MAX_NODES = 200_000  # operators of a graph
+MAX_GRAPH_NODES = 200_000  # operators of a graph
 _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -91,8 +91,10 @@ def graph_of(
     proto = model.graph
     if not proto.node:
         raise SpecError(where, "graph.node: holds no operators; is it an ONNX model?")
-    if len(proto.node) > MAX_NODES:
-        raise NetworkError(where, f"graph.node: has {len(proto.node)} operators, the limit is {MAX_NODES}")
+    if len(proto.node) > MAX_GRAPH_NODES:
+        raise NetworkError(
+            where, f"graph.node: has {len(proto.node)} operators, the limit is {MAX_GRAPH_NODES}"
+        )
     _check_texts(proto, where)
     outputs = tuple(dict.fromkeys(info.name for info in proto.output if info.name))
     if not outputs:
@@ -193,9 +195,10 @@ def inlined(model: Any, where: str) -> Any:
         reason = f"functions: {name[:60]!r} calls itself; a network has no cycles"
         raise NetworkError(where, reason) from None
     total = sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph.node))
-    if total > MAX_NODES:
+    if total > MAX_GRAPH_NODES:
         raise UnsupportedError(
-            where, f"functions: with their bodies in place it has {total} operators, the limit is {MAX_NODES}"
+            where,
+            f"functions: with their bodies in place it has {total} operators, the limit is {MAX_GRAPH_NODES}",
         )
     try:
         return onnx.inliner.inline_local_functions(_without_weights(model))

@@ -17,8 +17,8 @@ import onnx
 
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError
-from rramalloc.importers.axes import Dims, Layout, shape_of
-from rramalloc.importers.builder import Work, needed
+from rramalloc.importers.axes import AxisRoles, Dims, shape_of
+from rramalloc.importers.builder import LoopWork, needed
 from rramalloc.importers.onnx.control import branch_of, check_decided, repeated
 from rramalloc.importers.onnx.graph import (
     Graph,
@@ -150,7 +150,7 @@ def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
     return axes
 
 
-def _fewest_barriers(data: Mapping[str, Dims], build: Callable[[Mapping[str, Layout]], Built]) -> Built:
+def _fewest_barriers(data: Mapping[str, Dims], build: Callable[[Mapping[str, AxisRoles]], Built]) -> Built:
     """Return the network with the fewest barriers under the likely roles of the inputs' axes."""
     layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
     best = build(layouts)
@@ -171,7 +171,7 @@ def _barriers(built: Built) -> int:
 
 
 def _import(
-    graph: Graph, inputs: Inputs, layouts: Mapping[str, Layout], axes: FirstAxes | None = None
+    graph: Graph, inputs: Inputs, layouts: Mapping[str, AxisRoles], axes: FirstAxes | None = None
 ) -> Built:
     external = {
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
@@ -282,7 +282,7 @@ class Visitor:
 
     def _round(
         self, step: OnnxOperator, values: MutableMapping[str, Value], body: Any, given: Sequence[Value]
-    ) -> tuple[list[Value], Work]:
+    ) -> tuple[list[Value], LoopWork]:
         """Visit the body of a loop once, with nodes that are dropped; return its outputs and its work."""
         builder = OnnxGraphBuilder(self.builder.where, self.builder.batch, {}, (), self.builder.external)
         builder.shapes = ChainMap({}, self.builder.shapes)

@@ -14,7 +14,7 @@ import onnx
 import onnx.helper
 
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.importers.axes import Dims, Layout, lettered
+from rramalloc.importers.axes import AxisRoles, Dims, lettered
 from rramalloc.importers.onnx.graph import Graph
 from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
 from rramalloc.importers.onnx.step import OnnxOperator
@@ -102,7 +102,7 @@ _NO_WEIGHTS = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
 
 InputValue = bool | int | float | Sequence[bool | int | float]
 """Value of an input: one number for all of its elements, or one for each, in order."""
-Axis = int | str
+AxisName = int | str
 """Length of an axis, or what the file calls it ("" if nothing) where the length is open."""
 
 
@@ -278,7 +278,7 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
     return replace(inputs, data=data, batch=batch, batch_places=axes.batch_places, notes=tuple(notes))
 
 
-def layouts_of(dims: Dims) -> tuple[Layout, ...]:
+def layouts_of(dims: Dims) -> tuple[AxisRoles, ...]:
     """Return the possible roles of the axes of an input, the likeliest first."""
     rank = len(dims)
     if rank == 0:
@@ -295,7 +295,7 @@ def layouts_of(dims: Dims) -> tuple[Layout, ...]:
     return tuple(dict.fromkeys(lettered(dims, option) for option in options))
 
 
-def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
+def _axes(info: Any, where: str) -> tuple[AxisName, ...] | None:
     """Return the axes of an input, None if the file does not state their number."""
     kind = info.type
     if not kind.HasField("tensor_type"):
@@ -320,7 +320,7 @@ def _axes(info: Any, where: str) -> tuple[Axis, ...] | None:
 
 
 def _weights(
-    graph: Graph, declared: Mapping[str, tuple[Axis, ...] | None], free: Collection[str]
+    graph: Graph, declared: Mapping[str, tuple[AxisName, ...] | None], free: Collection[str]
 ) -> list[str]:
     """Return the inputs without stored values that operators use as weights, perhaps in another order.
 
@@ -385,7 +385,7 @@ def _meets_data(
     return False
 
 
-def _is_matrix(axes: Sequence[Axis] | None) -> bool:
+def _is_matrix(axes: Sequence[AxisName] | None) -> bool:
     """Return True if at least two axes are longer than 1."""
     return sum(axis != 1 for axis in axes or ()) > 1
 
@@ -438,13 +438,13 @@ def _kernels(node: Any) -> tuple[int, ...]:
     return () if node.op_type == "Attention" and not node.domain else _KERNELS.get(node.op_type, ())
 
 
-def _is_fixed(axes: Sequence[Axis]) -> bool:
+def _is_fixed(axes: Sequence[AxisName]) -> bool:
     return all(isinstance(axis, int) for axis in axes)
 
 
 def _check(
     given: Mapping[str, Sequence[int]],
-    data: Mapping[str, tuple[Axis, ...] | None],
+    data: Mapping[str, tuple[AxisName, ...] | None],
     names: list[str],
     where: str,
 ) -> None:
@@ -472,7 +472,7 @@ def _check(
 
 
 def _open(
-    name: str, axes: tuple[Axis, ...] | None, where: str, more: str, first: int = 1
+    name: str, axes: tuple[AxisName, ...] | None, where: str, more: str, first: int = 1
 ) -> UnsupportedError:
     """Return the error of an open shape, with an example of what to give."""
     known = axes if axes is not None else ("", "", "", "")
@@ -488,7 +488,7 @@ def _open(
     )
 
 
-def _listed(data: Mapping[str, tuple[Axis, ...] | None]) -> str:
+def _listed(data: Mapping[str, tuple[AxisName, ...] | None]) -> str:
     shown = []
     for name, axes in list(data.items())[:8]:
         sizes = " x ".join(str(axis or "?")[:40] for axis in (axes or ())[:8]) or "scalar"

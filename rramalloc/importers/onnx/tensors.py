@@ -16,7 +16,7 @@ import onnx.numpy_helper
 from numpy.typing import NDArray
 
 from rramalloc.errors import SpecError
-from rramalloc.importers.axes import Dims, Layout, Role, canonical, lettered, shape_of
+from rramalloc.importers.axes import AxisRoles, Dims, Role, canonical, lettered, shape_of
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Shape
 from rramalloc.records import brief
 
@@ -72,7 +72,7 @@ class Tensor:
 
     node: str
     dims: Dims
-    layout: Layout
+    layout: AxisRoles
     pads: Pads = NO_PADS
     bits: int | None = None
 
@@ -123,7 +123,7 @@ def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:
     return Tensor(node=node, dims=tuple(dims), layout=canonical(dims, layout))
 
 
-def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
+def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> AxisRoles:
     """Return a layout with these channel axes; the others are the grid, the last of several its columns."""
     grid = [axis for axis, size in enumerate(dims) if size != 1 and axis not in channel_axes]
     letters = ["C"] * len(dims)
@@ -132,7 +132,7 @@ def gridded(dims: Sequence[int], channel_axes: Sequence[int]) -> Layout:
     return lettered(dims, "".join(letters))
 
 
-def default_nchw_layout(dims: Sequence[int]) -> Layout:
+def default_nchw_layout(dims: Sequence[int]) -> AxisRoles:
     """Return the layout that convolutions use: channels at axis 1, the grid behind; vectors are channels."""
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])
 

@@ -15,9 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from rramalloc.commands.chiplet.cost import ChipletCost, Work, chiplet_cost, described_cost, systolic_cycles
-from rramalloc.commands.chiplet.description import ChipletChip, Description, Unit
-from rramalloc.commands.chiplet.places import Units, hops_of_pairs, hops_of_sets
+from rramalloc.commands.chiplet.cost import (
+    ChipletCost,
+    OperatorWork,
+    chiplet_cost,
+    described_cost,
+    systolic_cycles,
+)
+from rramalloc.commands.chiplet.description import ChipletChip, ChipUnit, Description
+from rramalloc.commands.chiplet.places import UnitSet, hops_of_pairs, hops_of_sets
 from rramalloc.commands.place.mesh import Hops
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.records import parse
@@ -51,15 +57,15 @@ def row(**fields: Any) -> Json:
 @pytest.mark.parametrize(
     ("work", "side", "cycles"),
     [
-        (Work(3, 3, 3), 4, 8),
-        (Work(4, 9, 4), 4, 16),
-        (Work(5, 3, 1), 4, 5 * 3 / 16 + 6),
-        (Work(1, 3, 5), 4, 5 * 3 / 16 + 6),
-        (Work(1, 1, 1), 1, 2),
-        (Work(2, 2, 2), 1, 8),
+        (OperatorWork(3, 3, 3), 4, 8),
+        (OperatorWork(4, 9, 4), 4, 16),
+        (OperatorWork(5, 3, 1), 4, 5 * 3 / 16 + 6),
+        (OperatorWork(1, 3, 5), 4, 5 * 3 / 16 + 6),
+        (OperatorWork(1, 1, 1), 1, 2),
+        (OperatorWork(2, 2, 2), 1, 8),
     ],
 )
-def test_systolic_cycles(work: Work, side: int, cycles: float) -> None:
+def test_systolic_cycles(work: OperatorWork, side: int, cycles: float) -> None:
     assert systolic_cycles(work, side) == cycles
 
 
@@ -110,7 +116,7 @@ def test_hops_agree_with_walking(seed: int) -> None:
     random = Random(seed)
     grid = (random.randint(1, 3), random.randint(1, 3)), (random.randint(1, 3), random.randint(1, 3))
     board = ChipletChip(chiplets=grid[0], units=grid[1], hop_cycles_inside=1.0, hop_cycles_between=1.0)
-    units: list[Unit] = [
+    units: list[ChipUnit] = [
         ((chiplet[0], chiplet[1]), (at[0], at[1]))
         for chiplet in product(*map(range, board.chiplets))
         for at in product(*map(range, board.units))
@@ -123,10 +129,10 @@ def test_hops_agree_with_walking(seed: int) -> None:
         )
     )
     assert hops_of_pairs(board, product(sources, ends)) == walked
-    assert hops_of_sets(Units(board, frozenset(sources)), Units(board, frozenset(ends))) == walked
+    assert hops_of_sets(UnitSet(board, frozenset(sources)), UnitSet(board, frozenset(ends))) == walked
 
 
-def walk(board: ChipletChip, start: Unit, end: Unit) -> tuple[int, int, int]:
+def walk(board: ChipletChip, start: ChipUnit, end: ChipUnit) -> tuple[int, int, int]:
     here = [board.along(start, axis) for axis in (0, 1)]
     there = [board.along(end, axis) for axis in (0, 1)]
     inside = crossed = 0

@@ -11,7 +11,7 @@ import numpy as np
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray
-from rramalloc.commands.verify.crossbars import Converters, Storage
+from rramalloc.commands.verify.crossbars import Converters, CrossbarStorage
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.commands.verify.verification import Verification
@@ -202,7 +202,7 @@ def layer_of(
     what = task(source, {stage.name: copies}, machine, mapping, blocks=blocks)
     on_arrays = StoredNetwork.of(source, what.source)
     graph, (held,) = on_arrays.graph, on_arrays.held
-    storage, width = Storage.of(machine, mapping), Width.of(machine.precision).bits
+    storage, width = CrossbarStorage.of(machine, mapping), Width.of(machine.precision).bits
     window, channels = ParallelWindow.of(stage, graph.grids[0]), source.shapes[stage.name].channels
     converters = Converters(None, 0.0, 1, width, 0)
     layer = EmulatedLayer(stage, channels, storage, converters, copies, graph.grids[0], window)

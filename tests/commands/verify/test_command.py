@@ -56,10 +56,10 @@ def test_a_difference_is_told(
     run: Run, files: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cell that is programmed wrongly; nothing else of the program is touched."""
-    from rramalloc.commands.verify.crossbars import Storage
+    from rramalloc.commands.verify.crossbars import CrossbarStorage
 
-    right = Storage.block
-    monkeypatch.setattr(Storage, "block", lambda *args: right(*args) ^ 1)
+    right = CrossbarStorage.block
+    monkeypatch.setattr(CrossbarStorage, "block", lambda *args: right(*args) ^ 1)
     network, allocation, placement = files
     outcome = run("verify", network, "--allocation", allocation, "--placement", placement)
     assert outcome.code == 1

@@ -27,7 +27,7 @@ from onnx.reference import ReferenceEvaluator
 
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.verify import reference
-from rramalloc.commands.verify.crossbars import Storage
+from rramalloc.commands.verify.crossbars import CrossbarStorage
 from rramalloc.commands.verify.layer import ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.mapping.blocks import Block, Part
@@ -42,7 +42,7 @@ SIZES = (1, 8, 40)  # times the lines of random arrays: from copies of many arra
 def test_by_hand_offset() -> None:
     """Weights -8, 7 and 3 of 4 bits in cells of 2: stored 0, 15, 11 as (low, high) slices."""
     machine, block = hardware(), Block(0, 0, 3, 2, (Part(0, 0, 0, 0, range(3), range(2)),))
-    cells = Storage.of(machine, "im2col").block(block, np.array([[[-8, 7, 3]]]), 0)
+    cells = CrossbarStorage.of(machine, "im2col").block(block, np.array([[[-8, 7, 3]]]), 0)
     assert cells.tolist() == [[0, 0], [3, 3], [3, 2]]
 
 

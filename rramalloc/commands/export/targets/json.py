@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Count, Foldable, NetworkId, Product, layer_bits
+from rramalloc.allocation.allocation import Foldable, NetworkId, PositiveCount, Product, layer_bits
 from rramalloc.choices import Mapping
 from rramalloc.commands.export.bundle import Bundle, ExportedFile
 from rramalloc.commands.export.subject import Subject
@@ -36,10 +36,10 @@ class ExportedLayer(Foldable):
     stride: tuple[int, int]
     pads: tuple[int, int, int, int]
     dilation: tuple[int, int]
-    groups: Count
-    windows: Count
-    arrays_per_copy: Count
-    copies: Count
+    groups: PositiveCount
+    windows: PositiveCount
+    arrays_per_copy: PositiveCount
+    copies: PositiveCount
     arrays: Product
     weight_bits: int | None = None
     input_bits: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.axes import INNER, Dims, Layout, canonical, move, shape_of
+from rramalloc.importers.axes import INNER, AxisRoles, Dims, canonical, move, shape_of
 from rramalloc.importers.onnx.shapes import ACTIVATIONS, PRODUCTS, SAME, SUMS, broadcast
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, default_nchw_layout, dropped, tensor
@@ -35,7 +35,7 @@ def combine(step: OnnxOperator, op: str, values: Sequence[Value], suffix: str = 
     return tensor(name, dims, layout)
 
 
-def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
+def _layout(dims: Dims, data: Sequence[Tensor]) -> AxisRoles:
     """Return the role of each axis of the result: as in the largest operand that is as long there."""
     ranked = sorted(data, key=lambda x: -x.shape.pixels * x.shape.channels)
     lead, guess, roles = ranked[0], default_nchw_layout(dims), []
@@ -46,7 +46,7 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> Layout:
     return canonical(dims, roles)
 
 
-def _fit(step: OnnxOperator, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _fit(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Tensor:
     """Return the operand as the node can broadcast it: equal grid or one pixel, all channels or one."""
     axes = list(zip(x.dims, dims, layout, strict=True))
     if x.shape.pixels == 1 and not any(have > 1 for have, _, role in axes if role):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from rramalloc.importers.axes import INNER, Atom, Dims, Layout, canonical, lettered, shape_of
+from rramalloc.importers.axes import INNER, Atom, AxisRoles, Dims, canonical, lettered, shape_of
 from rramalloc.importers.onnx.operators.elementwise import combine, over, reduced
 from rramalloc.importers.onnx.operators.rearrange import reshape_to
 from rramalloc.importers.onnx.operators.windowed import computed_weights, weights_of
@@ -137,7 +137,7 @@ def _dynamic(step: OnnxOperator, a: Tensor, b: Tensor) -> Tensor:
     rank = max(len(a.dims), len(b.dims), 2)
     if min(len(a.dims), len(b.dims)) < 2:
         dims = a.dims[:-1] if len(a.dims) > 1 else (*b.dims[:-2], *b.dims[-1:]) if len(b.dims) > 1 else ()
-        layout: Layout = gridded(dims, [len(dims) - 1] if dims else [])
+        layout: AxisRoles = gridded(dims, [len(dims) - 1] if dims else [])
         return step.barrier([a, b], dims, layout, macs=math.prod(dims) * a.dims[-1])
     a, b = a.aligned(rank), b.aligned(rank)
     lead = broadcast(step, [a.dims[:-2], b.dims[:-2]])
@@ -155,7 +155,7 @@ def _dynamic(step: OnnxOperator, a: Tensor, b: Tensor) -> Tensor:
     return tensor(step.emit("mul", [streamed.node, operand.node], dynamic_macs=macs), dims, layout)
 
 
-def _operand(step: OnnxOperator, x: Tensor, dims: Dims, layout: Layout) -> Tensor:
+def _operand(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Tensor:
     """Return the whole operand as each pixel of the result needs it: one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rramalloc.importers.axes import MAX_TAKEN, Atom, Dims, Layout, in_raster_order, lettered
+from rramalloc.importers.axes import MAX_TAKEN, Atom, AxisRoles, Dims, in_raster_order, lettered
 from rramalloc.importers.axes import reshaped as regrouped
 from rramalloc.importers.onnx.operators.elementwise import combine, over
 from rramalloc.importers.onnx.operators.windowed import on_grid
@@ -61,7 +61,7 @@ def reshape_to(step: OnnxOperator, x: Tensor, dims: Dims) -> Tensor:
     return tensor(inner.node, dims, [tuple(role) for role in roles])
 
 
-def _moved(x: Tensor, target: Dims) -> Layout:
+def _moved(x: Tensor, target: Dims) -> AxisRoles:
     """Return the layout after a reshape that moves pixels: an axis as long as one from before keeps its role.
 
     Among the others the first is channels if there were channels, the rest is the grid.
@@ -330,7 +330,7 @@ def gather(step: OnnxOperator) -> Sequence[Value]:
     axis = step.axis(step.integer("axis", 0), len(x.dims))
     dims = x.dims[:axis] + picked + x.dims[axis + 1 :]
     if isinstance(index, Tensor):
-        layout: Layout = gridded(dims, [len(dims) - 1])
+        layout: AxisRoles = gridded(dims, [len(dims) - 1])
         return [step.barrier([x, index], dims, layout, because="picks by computed indices")]
     layout = (*x.layout[:axis], *([x.layout[axis]] * len(picked)), *x.layout[axis + 1 :])
     if not x.layout[axis]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 
-from rramalloc.importers.axes import Atom, Dims, Layout, lettered
+from rramalloc.importers.axes import Atom, AxisRoles, Dims, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
@@ -319,7 +319,7 @@ def _sampling(step: OnnxOperator) -> dict[str, str] | None:
     return {"mode": "cubic" if mode == "cubic" else "linear", "coordinates": coordinates}
 
 
-def _growing(x: Tensor) -> Layout:
+def _growing(x: Tensor) -> AxisRoles:
     """Return the layout in which axes of length 1 behind the channels may grow, to the grid's free side."""
     roles = list(x.layout)
     free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
