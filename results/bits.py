@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from pages import SEARCHED, Study, markdown
 
 import rramalloc
-from rramalloc.allocation.layer_bits import BitPair
 from rramalloc.allocation.bit_policy import PolicyLayer, read_bits, read_layers, read_policy
+from rramalloc.allocation.layer_bits import BitPair
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 

@@ -426,7 +426,7 @@ def checked_allocation(
         method=request.method,
         seed=request.seed,
         work_s=None if counted_s is None else round(counted_s, 6),
-        arrays=arrays_of(case, arrays, problem, checked),
+        arrays=arrays_in_result(case, arrays, problem, checked),
         makespan=timing.makespan,
         interval=timing.interval,
         lower_bound=bound,
@@ -434,7 +434,7 @@ def checked_allocation(
         proof=coverage.qualified(answer.proof),
         **absolute._asdict(),
         **totals(metrics),
-        layers=layers_of(
+        layers=layers_in_result(
             timing,
             checked.demand.tolist(),
             checked.taken.tolist(),
@@ -453,7 +453,7 @@ def checked_allocation(
     )
 
 
-def arrays_of(case: Case, arrays: int, problem: Problem, checked: CheckedTiming) -> Arrays:
+def arrays_in_result(case: Case, arrays: int, problem: Problem, checked: CheckedTiming) -> Arrays:
     """Return the arrays that are allowed, used and needed, in total and of every kind."""
     kinds = case.hardware.kinds
     if kinds is None:
@@ -470,7 +470,7 @@ def kind_of(hardware: Hardware, mode: Mode) -> str | None:
     return None if hardware.kinds is None else hardware.kinds[mode.kind].name
 
 
-def layers_of(
+def layers_in_result(
     timing: ExactTiming,
     demand: Sequence[int],
     taken: Sequence[int],

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Product
 from rramalloc.allocation.allocation_input import AllocationInput
-from rramalloc.allocation.optimize import layers_of
+from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -22,7 +22,7 @@ from rramalloc.records import absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.access import Absolute, StepTime
 from rramalloc.timing.buffers import BufferedEdge, buffers
-from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, describe
+from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea, EnergyModel, left_out, totals
 from rramalloc.timing.published import chain_layers, published
@@ -125,7 +125,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         metrics = model.measure(in_blocks.modes, copies, storage, absolute.latency_ns)
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
-    layers = layers_of(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
+    layers = layers_in_result(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
     path = critical_path(timing)
     unit = "tick" if given.cycles or in_ticks else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
@@ -145,7 +145,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=buffers(timing, hardware.precision.output_bits),
         critical_path=path,
-        critical_path_text=describe(path, timing.makespan, unit),
+        critical_path_text=path_words(path, timing.makespan, unit),
         latency_table=measured,
         coverage=Coverage.of(network, graph.names),
         warnings=tuple(warnings),

@@ -122,7 +122,7 @@ def _read(
         case ".csv":
             from rramalloc.importers import layer_table
 
-            return layer_table.read(path)
+            return layer_table.read_layer_table(path)
         case ".pt2":
             from rramalloc.importers import torch
 

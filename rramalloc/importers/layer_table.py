@@ -51,7 +51,7 @@ class _TableRow(NamedTuple):
 LAYER_COLUMNS = _TableRow._fields[1:]
 
 
-def read(path: str | os.PathLike[str]) -> Network:
+def read_layer_table(path: str | os.PathLike[str]) -> Network:
     """Read the chain that a layer table describes.
 
     The first layer's input is the smallest grid that gives its output: (out - 1) * s + k - 2 p, at least 1.

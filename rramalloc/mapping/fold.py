@@ -209,7 +209,7 @@ def aligned_inputs(inputs: int, align: int) -> Pair:
     if not is_whole(align, 1, MAX_ALIGN):
         raise SpecError("align", f"must be a whole number from 1 to {MAX_ALIGN}, got {brief(align)}")
     if inputs > align:
-        return raised(inputs, align), 1
+        return raised_to_multiple(inputs, align), 1
     part = align
     # A smaller part holds fewer channels of zeros and leaves room for more folded pixels.
     while part % 2 == 0 and part // 2 >= inputs:
@@ -217,7 +217,7 @@ def aligned_inputs(inputs: int, align: int) -> Pair:
     return part, align // part
 
 
-def raised(count: int, multiple: int) -> int:
+def raised_to_multiple(count: int, multiple: int) -> int:
     """Return the smallest multiple that is not below `count`."""
     return -(-count // multiple) * multiple
 

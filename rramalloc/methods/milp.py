@@ -112,7 +112,7 @@ class SeparableModel:
     chosen: list[list[pulp.LpVariable]]
 
 
-def build(problem: Problem, stop: Work) -> SeparableModel:
+def separable_model(problem: Problem, stop: Work) -> SeparableModel:
     """Return the model: the end of the last stage subject to the budget and the separable recurrence.
 
     Raises SolverError if the time is up before it is made.
@@ -216,7 +216,7 @@ def solve(
 
     run: the solver, given the program. Raises SolverError if it finds no allocation in time.
     """
-    model = build(problem, stop)
+    model = separable_model(problem, stop)
     _check_time(stop)
     answer = run(model.program, stop, seed)
     if not answer.has_solution:

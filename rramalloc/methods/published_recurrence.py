@@ -40,9 +40,9 @@ from rramalloc.timing.published import (
     ChainLayer,
     ceil_div,
     chain_layers,
-    last_needed,
+    chain_rows,
+    last_pixel_needed,
     published,
-    rows_of,
 )
 from rramalloc.timing.simulate import Copies
 from rramalloc.units import duration
@@ -51,7 +51,7 @@ _ROUNDS = 4  # passes that tighten the box; a box larger than the fixed point is
 
 
 class Goal(NamedTuple):
-    """Steps to meet. layers: rows as `last_needed` reads them; demand: arrays of a copy of each layer."""
+    """Steps to meet. layers: as `chain_rows` gives them; demand: arrays of a copy of each layer."""
 
     layers: Any
     demand: Any
@@ -140,7 +140,7 @@ def _least_wait(layers: Any, j: int, low: Any, high: Any, wait: Any) -> int:
     least = 0
     n = low[j]
     for m in range(j - 1, -1, -1):
-        ask = last_needed(layers, m + 1, n)
+        ask = last_pixel_needed(layers, m + 1, n)
         batches = ceil_div(ask, high[m])
         least = max(least, batches - 1 + wait[m])
         n = max(ask, batches * low[m])
@@ -159,7 +159,7 @@ def _reach(layers: Any, ask: int, due: int, free: int, box: Any) -> bool:
         if low[j] > high[j]:
             return False
         if j:
-            ask = last_needed(layers, j, max(ask, ceil_div(ask, high[j]) * low[j]))
+            ask = last_pixel_needed(layers, j, max(ask, ceil_div(ask, high[j]) * low[j]))
     return True
 
 
@@ -177,10 +177,10 @@ def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: An
         return -1
     if i == 0:
         return 0
-    new_asks[0], new_dues[0] = last_needed(layers, i, copies), wait
+    new_asks[0], new_dues[0] = last_pixel_needed(layers, i, copies), wait
     least = 1
     for r in range(count):
-        ask = last_needed(layers, i, ceil_div(asks[r], copies) * copies)
+        ask = last_pixel_needed(layers, i, ceil_div(asks[r], copies) * copies)
         least = _add(new_asks, new_dues, least, ask, dues[r])
     return least
 
@@ -259,7 +259,7 @@ def _copy_box(target: Any, source: Any) -> None:
 
 
 @compiled
-def undominated(states: Any, order: Any, look: int) -> int:
+def keep_undominated(states: Any, order: Any, look: int) -> int:
     """Move to the front of `order` the states that none of the `look` ones kept before them dominates.
 
     order: states by rising arrays. A state dominates if it takes no more arrays, has no longer tails and
@@ -395,7 +395,7 @@ class _Chain(NamedTuple):
                     "the published recurrence covers convolutions only, and copies of this layer are of use",
                 )
         stages = np.array([position[layer.name] for layer in layers], dtype=np.int64)
-        return cls(layers, rows_of(layers), stages)
+        return cls(layers, chain_rows(layers), stages)
 
     @property
     def is_monotone(self) -> bool:
@@ -494,7 +494,7 @@ class _TargetSearch:
         self._states += filled
         self.stop.charge(cost.STATE * filled)
         order = np.lexsort((room.rest[:filled], room.arrays[:filled])).astype(np.int64)
-        kept = order[: undominated(room, order, _LOOK)]
+        kept = order[: keep_undominated(room, order, _LOOK)]
         kept = kept[np.lexsort((room.arrays[kept], room.least[kept]))]
         return _States(*(field[kept[:width]] for field in room)), len(kept) <= width
 

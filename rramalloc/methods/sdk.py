@@ -28,7 +28,7 @@ from rramalloc.search.work import Work
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     words = "heuristic: SDK's square windows, then copies for the slowest layer"
-    return with_windows(problem, modes_of(problem, "sdk"), square_block, words, stop)
+    return with_windows(problem, sdk_storage(problem, "sdk"), square_block, words, stop)
 
 
 SDK = Method(
@@ -40,7 +40,7 @@ SDK = Method(
 )
 
 
-def modes_of(problem: Problem, method: str) -> Storage:
+def sdk_storage(problem: Problem, method: str) -> Storage:
     """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
     if not problem.chooses_blocks:
         raise UnsupportedError(

@@ -21,7 +21,7 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, input_extents, largest_block, smallest_block
 from rramalloc.methods.method import Method
-from rramalloc.methods.sdk import cycles, modes_of, with_windows
+from rramalloc.methods.sdk import cycles, sdk_storage, with_windows
 from rramalloc.network.geometry import Pair
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -30,7 +30,7 @@ from rramalloc.search.work import Work
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Take the published windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     words = "heuristic: VW-SDK's windows, then copies for the slowest layer"
-    modes = modes_of(problem, "vw-sdk")
+    modes = sdk_storage(problem, "vw-sdk")
     return with_windows(problem, modes, lambda modes, stage: variable_window(modes, stage)[0], words, stop)
 
 

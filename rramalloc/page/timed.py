@@ -18,7 +18,7 @@ from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
 from rramalloc.timing.buffers import BufferedEdge, buffers
-from rramalloc.timing.critical_path import CriticalSegment, critical_path, describe
+from rramalloc.timing.critical_path import CriticalSegment, critical_path, path_words
 from rramalloc.timing.simulate import ExactTiming
 
 
@@ -111,7 +111,7 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
     return Timed(
         edges=buffers(timing, allocation.hardware.precision.output_bits),
         path=path,
-        limit=describe(path, timing.makespan, allocation.time_unit),
+        limit=path_words(path, timing.makespan, allocation.time_unit),
         timing=timing,
     )
 

@@ -89,7 +89,7 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
     return slack
 
 
-def describe(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step") -> str:
+def path_words(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step") -> str:
     """Return the path in words: its bottleneck stage, what that waits for, and the next two stages."""
     held = Counter[str]()  # steps on the path of each stage, which may be there several times
     for segment in path:

@@ -14,8 +14,8 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
 
-_WINDOWS = 5  # column of `rows_of`: windows of the layer
-_TAIL = 6  # column of `rows_of`: windows of its tail
+_WINDOWS = 5  # column of `chain_rows`: windows of the layer
+_TAIL = 6  # column of `chain_rows`: windows of its tail
 _MOST_PIXELS = 2**53  # whole numbers up to it are exact as doubles, so `ceil_div` is exact
 
 
@@ -58,7 +58,7 @@ def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
     Raises UnsupportedError if unclamped rows ask a layer for more pixels than can be counted.
     Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
-    rows, counts = rows_of(layers), np.array(copies, dtype=np.int64)
+    rows, counts = chain_rows(layers), np.array(copies, dtype=np.int64)
     windows, tail_windows = rows[:, _WINDOWS], rows[:, _TAIL]
     normal_op, tail = (-(-windows // counts)).tolist(), (-(-tail_windows // counts)).tolist()
     pre_op = np.zeros(len(layers), dtype=np.int64)
@@ -79,8 +79,8 @@ def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
     return Published(tuple(normal_op), tuple(pre_op.tolist()), tuple(tail), tuple(op))
 
 
-def rows_of(chain: Sequence[ChainLayer]) -> Ints:
-    """Return a row of parameters for each layer and its predecessor, as `last_needed` reads them."""
+def chain_rows(chain: Sequence[ChainLayer]) -> Ints:
+    """Return a row of parameters for each layer and its predecessor, as `last_pixel_needed` reads them."""
     rows = []
     for layer, before in zip(chain, (chain[0], *chain), strict=False):
         pooled = (before.w_out - before.k_pool + 2 * before.p_pool) // before.s_pool + 1
@@ -99,7 +99,7 @@ def ceil_div(part: int, whole: int) -> int:
 
 
 @compiled_inline
-def last_needed(layers: Any, i: int, n: int) -> int:
+def last_pixel_needed(layers: Any, i: int, n: int) -> int:
     """Return the last pixel of layer i - 1 that the first n windows of layer i need; rows are not clamped.
 
     layers: int64, a row per layer: w_out; and of the layer before it: w_out, conv pixels per window along
@@ -117,7 +117,7 @@ def _wait(layers: Any, copies: Any, most: int, pre_op: Any) -> int:
     for i in range(1, len(copies)):
         n, wait = copies[i], -most
         for j in range(i, 0, -1):
-            batches = ceil_div(last_needed(layers, j, n), copies[j - 1])
+            batches = ceil_div(last_pixel_needed(layers, j, n), copies[j - 1])
             wait = max(wait, batches - 1 + pre_op[j - 1])
             n = batches * copies[j - 1]
             if n > most:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.choices import Handoff
-from rramalloc.timing.simulate import Copies, checked
+from rramalloc.timing.simulate import Copies, checked_copies
 from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -58,7 +58,7 @@ def recurrence(
     that is needed takes the place of Op_p - (batches after it). Windows are counted as blocks, so the bound
     holds in every mode. cycles: ticks of a batch of each stage; all terms are then in ticks.
     """
-    copies = checked(graph, copies)
+    copies = checked_copies(graph, copies)
     ticks = np.ones_like(copies) if cycles is None else cycles
     delay = ticks * int(handoff == "next")
     batches = -(-graph.windows // copies)

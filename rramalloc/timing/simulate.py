@@ -89,7 +89,7 @@ def simulate(
     Raises SpecError if a stage has no copies or more than its blocks, or a batch lasts less than a tick or
     more than MOST_CYCLES. Source: docs/sources/model.md 4, 10 and 11.
     """
-    counts = checked(graph, copies)
+    counts = checked_copies(graph, copies)
     ticks = _ticks(graph, counts) if cycles is None else _checked_cycles(graph, cycles)
     own = np.ones_like(counts) if ticks is None else ticks
     room = int((-(-graph.windows // counts)).sum())
@@ -125,7 +125,7 @@ def makespan_of(graph: StageGraph, copies: Copies) -> int:
     return int(makespan_of_each(graph, copies[None, :])[0])
 
 
-def checked(graph: StageGraph, copies: Sequence[int] | Copies, where: str | None = None) -> Copies:
+def checked_copies(graph: StageGraph, copies: Sequence[int] | Copies, where: str | None = None) -> Copies:
     """Return the copies as int64, each value checked to be a whole number in 1 ... windows of its stage.
 
     where: the file it was read from by name, None for values given in order. Raises SpecError.
@@ -173,7 +173,7 @@ def copies_by_name(graph: StageGraph, copies: Mapping[str, int], where: str) -> 
     Raises SpecError for a name that is no stage and for copies outside 1 ... its windows.
     """
     _check_names(graph, "copies", copies, where)
-    return checked(graph, [copies.get(name, 1) for name in graph.names], where)
+    return checked_copies(graph, [copies.get(name, 1) for name in graph.names], where)
 
 
 def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) -> tuple[Pair, ...]:

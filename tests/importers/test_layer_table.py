@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import load
-from rramalloc.importers.layer_table import read
+from rramalloc.importers.layer_table import read_layer_table
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Pool
 
@@ -61,7 +61,7 @@ def test_published_tables_are_expressible(
 
 
 def test_a_row_is_a_conv_and_a_pool(tmp_path: Path) -> None:
-    network = read(table(tmp_path, FIRST, "conv2,8,16,4,2,1,1,0,1,1,0".replace("4,2", "4,4")))
+    network = read_layer_table(table(tmp_path, FIRST, "conv2,8,16,4,2,1,1,0,1,1,0".replace("4,2", "4,4")))
     assert [node.name for node in network.nodes] == ["input", "conv1", "conv1_pool", "conv2"]
     assert network.nodes[1] == Conv(
         name="conv1", inputs=("input",), out_channels=8, kernel=(3, 3), pads=(1, 1, 1, 1)
@@ -111,7 +111,7 @@ def test_faults_name_line_and_column(
     tmp_path: Path, rows: list[str], header: str, place: str, reason: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
-        read(table(tmp_path, *rows, header=header))
+        read_layer_table(table(tmp_path, *rows, header=header))
     assert place in caught.value.where
     assert reason in caught.value.reason
     assert len(str(caught.value)) < 600
@@ -124,4 +124,4 @@ def test_any_text_gives_a_network_or_a_typed_error(
     path = tmp_path_factory.mktemp("fuzz") / "table.csv"
     path.write_text(f"{HEADER}\n{text}", encoding="utf-8", errors="replace")
     with contextlib.suppress(RramallocError):
-        assert isinstance(read(path), Network)
+        assert isinstance(read_layer_table(path), Network)

@@ -19,8 +19,8 @@ CODE = sorted(
     if path != Path(__file__).resolve()
 )
 PAGE = re.compile(r"(?P<path>(?:[\w-]+/)*[\w-]+\.md)\b(?:,?\s+(?P<section>\d+))?")
-WRITTEN_BY_TESTS = {"README.md", "page.md"}
-"""Names that code gives to files that it writes."""
+WRITTEN_BY_TESTS = {"NAME.md", "README.md", "page.md"}
+"""Names that code gives to files that it writes; NAME stands for any."""
 
 
 def headings(page: Path) -> set[str]:

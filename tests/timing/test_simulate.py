@@ -27,7 +27,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import buffers
-from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import copies_by_name, makespan_of_each, simulate
 from rramalloc.timing.stage_graph import StageGraph
@@ -224,7 +224,7 @@ def test_critical_path_leads_from_the_first_step_to_the_last(random: Random) -> 
         batch = timing.of_stage(waiting).tolist().index(after.start)
         held = needs[after.stage][: (batch + 1) * int(timing.copies[waiting])]
         assert any((before.stage, window) in needed for needed in held)
-    assert f"of the {number_of(timing.makespan, 'step')}" in describe(path, timing.makespan)
+    assert f"of the {number_of(timing.makespan, 'step')}" in path_words(path, timing.makespan)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from rramalloc.commands.chiplet.schedule_search import (
     GroupSchedule,
     ScheduleProgress,
     ScheduleSearch,
-    lower_bound,
+    schedule_lower_bound,
 )
 from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
@@ -362,7 +362,7 @@ def chiplet_optimize(
         description, where = read_description(source)
     problem = ScheduleProblem.of(description, where)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
-    search, least = ScheduleSearch(problem, ending, seed), lower_bound(problem)
+    search, least = ScheduleSearch(problem, ending, seed), schedule_lower_bound(problem)
     starts, others = _starts(problem, search)
     search.spent_s = 0.0
     schedule = search.improve(starts, ending.work_s, least, on_progress)

@@ -28,7 +28,7 @@ from rramalloc.commands.chiplet.description import (
     read_description,
 )
 from rramalloc.commands.chiplet.places import Submesh, UnitSet, hops_of_pairs, hops_of_sets
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.links import Loads
 from rramalloc.commands.place.mesh import Hops
@@ -469,7 +469,7 @@ def chiplet_cost(
         .without_blocks(network, "chiplet cost")
         .of_one_kind("chiplet cost")
     )
-    check(placed, network, given.copies)
+    check_placement(placed, network, given.copies)
     own = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, own)
     graph = timed_graph(network, placed.hardware, placed.options, measured)

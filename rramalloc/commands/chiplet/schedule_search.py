@@ -31,7 +31,7 @@ from rramalloc.search.work import Work
 MOST_ENTRIES = 2**33  # places times options of all edges, of which a bucket pass looks at each: minutes
 
 
-def lower_bound(problem: ScheduleProblem) -> float:
+def schedule_lower_bound(problem: ScheduleProblem) -> float:
     """Return a cost that no schedule undercuts, whatever its groups, strategies and places.
 
     Groups cost at least as much as the operators along any path of edges, which are in different groups; and

@@ -116,7 +116,7 @@ def _demands(
     return [next(needs) if task.is_layer else 0 for task in tasks]
 
 
-def propose(
+def propose_copies(
     tasks: Sequence[LayerTask], demand: Sequence[int], chip: ChipPerformance, arrays: int
 ) -> tuple[Proposal, StrategyPlan]:
     """Return the copies of least total time with at most `arrays` arrays. demand: of one copy of each
@@ -315,7 +315,7 @@ def evaluate(
         plans.append(plan_of_copies(name, own.copies, demand, tasks, parameters, own.where))
     if arrays is not None:
         demand = _demands(source, tasks, machines[0], options[0])
-        proposal, plan = propose(tasks, demand, parameters, arrays)
+        proposal, plan = propose_copies(tasks, demand, parameters, arrays)
         plans.append(plan)
     made = evaluate_strategies(
         source, parameters, precision, tasks, common, plans, units=units, proposal=proposal

@@ -20,7 +20,7 @@ from rramalloc.choices import (
 )
 from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
-from rramalloc.commands.explain.step_parts import layers_of, slowest_layer
+from rramalloc.commands.explain.step_parts import slowest_layer, step_layers
 from rramalloc.commands.explain.what_if import ChangesLike, WhatIfs
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import CrossbarLike
@@ -30,7 +30,7 @@ from rramalloc.network.network import Network
 from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.critical_path import critical_path, describe
+from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.version import __version__
 
@@ -136,7 +136,7 @@ def explain(
     neighbours = Neighbours.of(case, timing, objective, ending, seed)
     changes = WhatIfs.of(own, case, objective, ending, seed)
     what_ifs = changes.all(what_if)
-    layers = layers_of(case, timing, own.transfer_ns, neighbours.taken)
+    layers = step_layers(case, timing, own.transfer_ns, neighbours.taken)
     absolute = Absolute.of(neighbours.problem.in_modes(timing.graph.modes).step_time, timing)
     slowest = slowest_layer(layers)
     step_ns, latency_ns, unit = absolute.step_ns, absolute.latency_ns, timing.graph.unit.removesuffix("s")
@@ -160,7 +160,7 @@ def explain(
         tick_ns=absolute.tick_ns,
         latency_ns=latency_ns,
         slowest=slowest if step_ns is not None else None,
-        critical_path_text=describe(critical_path(timing), timing.makespan, unit),
+        critical_path_text=path_words(critical_path(timing), timing.makespan, unit),
         layers=layers,
         cheaper=neighbours.cheaper(),
         faster=neighbours.faster(),

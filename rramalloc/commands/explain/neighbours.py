@@ -15,7 +15,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
-from rramalloc.commands.explain.step_parts import layers_of
+from rramalloc.commands.explain.step_parts import step_layers
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search.fewest import Target
@@ -340,7 +340,7 @@ class Neighbours:
     def _changes(self, chain: list[str], least: int, target_ns: float) -> Iterator[Change]:
         """Yield the numbers of the hardware whose part of these layers alone is longer than the target."""
         case, graph, problem = self.case, self.problem.graph, self.problem
-        layers = layers_of(case, simulate(graph, problem.smallest), {}, problem.demand)
+        layers = step_layers(case, simulate(graph, problem.smallest), {}, problem.demand)
         batches = dict(zip(graph.names, (-(-graph.windows // graph.most_copies)).tolist(), strict=True))
         array = (
             "timing.step_ns"

@@ -19,7 +19,7 @@ from rramalloc.timing.critical_path import critical_path, slack_of_stages
 from rramalloc.timing.simulate import ExactTiming
 
 
-def layers_of(
+def step_layers(
     case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float], arrays: npt.NDArray[np.int64]
 ) -> tuple[ExplainedLayer, ...]:
     """Return what is said of every stage, in network order. arrays: of all copies, in canonical order."""
@@ -114,7 +114,7 @@ def slowest_layer(layers: Sequence[ExplainedLayer]) -> str | None:
 
 def what_binds(case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float]) -> str:
     """Return the length of a step, or of a batch with own clocks, and what sets it; "" without a time."""
-    layers = layers_of(case, timing, transfer_ns, timing.copies)
+    layers = step_layers(case, timing, transfer_ns, timing.copies)
     slowest = slowest_layer(layers)
     own = case.hardware.tick_ns if case.hardware.own_clock else None
     longest = [layer.step_ns for layer in layers if layer.name == slowest]

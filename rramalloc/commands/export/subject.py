@@ -13,7 +13,7 @@ from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.remedies import Works, chip_words, larger_crossbar, more_chips
 from rramalloc.commands.export.bundle import Remark, remark
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
@@ -310,7 +310,7 @@ def _check_placement(subject: Subject, placement: Placement) -> None:
             "was made for other arrays, precision, mapping or layers on arrays: leave out --hardware, "
             "--mapping, --fc and --host",
         )
-    check(placement, subject.network, subject.copies, blocks=subject.blocks)
+    check_placement(placement, subject.network, subject.copies, blocks=subject.blocks)
 
 
 TakenPixels = Callable[[Subject], object]

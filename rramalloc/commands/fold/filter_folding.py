@@ -45,7 +45,7 @@ from rramalloc.mapping.fold import (
     fold_weights,
     folded_extent,
     output_extent,
-    raised,
+    raised_to_multiple,
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.coverage import Coverage
@@ -372,9 +372,9 @@ def fold_filter(
     extent = None if input_size is None else _pair("input", input_size)
     output = None if extent is None else output_extent(fold, extent, pads)
     area = 1 if output is None else output[0] * output[1]
-    columns = raised(outputs // groups, wide_outputs) * groups * area
-    before = columns * raised(inputs, align) * high * wide
-    after = columns * raised(fold.channels, align) * fold.kernel[0] * fold.kernel[1]
+    columns = raised_to_multiple(outputs // groups, wide_outputs) * groups * area
+    before = columns * raised_to_multiple(inputs, align) * high * wide
+    after = columns * raised_to_multiple(fold.channels, align) * fold.kernel[0] * fold.kernel[1]
     some = (high + 4 * filter_.stride[0], wide + 4 * filter_.stride[1])
     return FilterFold(
         **_described(filter_, fold, None if extent is None else (extent, pads)),

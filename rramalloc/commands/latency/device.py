@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rramalloc.choices import OverheadMethod
-from rramalloc.commands.latency.plan import TimedRun, outputs_of, read_bytes
+from rramalloc.commands.latency.plan import TimedRun, fetched_nodes, layer_read_bytes
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import DeviceError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_text
@@ -52,7 +52,7 @@ def unsupported(network: Network) -> str | None:
     return None
 
 
-def network_of(run: TimedRun) -> Network:
+def timed_network(run: TimedRun) -> Network:
     """Return the layers of a run, one after another, as a network."""
     head = run.layer or run.auxiliary
     if head is None:
@@ -82,7 +82,7 @@ def model_bytes(network: Network) -> bytes:
             )
             for node in nodes
         ]
-        for nodes in (inputs, outputs_of(network))
+        for nodes in (inputs, fetched_nodes(network))
     )
     graph = helper.make_graph(model.nodes, "timed", *ends, model.weights)
     opsets = [helper.make_opsetid("", DEVICE_OPSET)]
@@ -269,7 +269,7 @@ class OnnxRuntimeDevice:
         return options
 
     def _built(self, run: TimedRun) -> Network:
-        return self._network if run.kind == "network" else network_of(run)
+        return self._network if run.kind == "network" else timed_network(run)
 
 
 def _window(node: Conv | ConvTranspose | Pool) -> dict[str, Any]:
@@ -445,7 +445,7 @@ class SimulatedDevice:
     def _work_ns(self, run: TimedRun) -> float:
         if run.kind == "network":
             return self._network_ns
-        own = 0.0 if run.auxiliary is None else self._settings.auxiliary * read_bytes(run.auxiliary)
+        own = 0.0 if run.auxiliary is None else self._settings.auxiliary * layer_read_bytes(run.auxiliary)
         return own if run.layer is None else own + self.latency_ns(run.layer)
 
     @cached_property

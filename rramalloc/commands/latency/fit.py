@@ -87,7 +87,7 @@ def fit_latency(
         for run, times_ns in zip(header.plan.runs, times, strict=True)
         if times_ns
     ]
-    return table_of(header, timed, method or header.method, date)
+    return fitted_table(header, timed, method or header.method, date)
 
 
 def check_date(date: str | None) -> None:
@@ -96,7 +96,7 @@ def check_date(date: str | None) -> None:
         raise SpecError("date", f"must be YYYY-MM-DD, got {brief(date)}")
 
 
-def table_of(
+def fitted_table(
     header: Header, timed: Sequence[RunSummary], method: OverheadMethod, date: str | None = None
 ) -> LatencyTable:
     """Return the latencies of all layers that were timed. Raises DeviceError."""

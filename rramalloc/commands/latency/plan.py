@@ -301,25 +301,25 @@ def calibration(auxiliary: AuxiliaryLayer, largest_bytes: int) -> list[MeasuredL
 def layer_run(layer: MeasuredLayer, auxiliary: AuxiliaryLayer) -> TimedRun:
     """Return the run of a layer with its auxiliary layer."""
     after = behind(auxiliary, layer.output)
-    moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([after.output])}
+    moved = {"input_bytes": layer_read_bytes(layer), "output_bytes": _bytes([after.output])}
     return TimedRun(kind="layer", layer=layer, auxiliary=after, **moved)
 
 
 def auxiliary_run(layer: MeasuredLayer) -> TimedRun:
     """Return the run of an auxiliary layer alone."""
-    moved = {"input_bytes": read_bytes(layer), "output_bytes": _bytes([layer.output])}
+    moved = {"input_bytes": layer_read_bytes(layer), "output_bytes": _bytes([layer.output])}
     return TimedRun(kind="auxiliary", auxiliary=layer, **moved)
 
 
 def network_run(network: Network) -> TimedRun:
     """Return the run of the whole network without auxiliary layer, which an estimate is compared with."""
     inputs = [network.shapes[node.name] for node in network.nodes if isinstance(node, Input)]
-    outputs = [network.shapes[node.name] for node in outputs_of(network)]
+    outputs = [network.shapes[node.name] for node in fetched_nodes(network)]
     moved = {"input_bytes": _bytes(inputs), "output_bytes": _bytes(outputs)}
     return TimedRun(kind="network", layer=MeasuredLayer.of_network(network), **moved)
 
 
-def outputs_of(network: Network) -> list[Node]:
+def fetched_nodes(network: Network) -> list[Node]:
     """Return the nodes whose values a run of the network fetches: those that no other reads, inputs apart."""
     return [node for node in network.nodes if not (network.consumers[node.name] or isinstance(node, Input))]
 
@@ -333,7 +333,7 @@ def _layer(operator: str, shape: Shape, parameters: dict[str, Any]) -> MeasuredL
     return MeasuredLayer(operator=operator, shape=shape.as_tuple(), parameters=parameters)
 
 
-def read_bytes(layer: MeasuredLayer) -> int:
+def layer_read_bytes(layer: MeasuredLayer) -> int:
     """Return the bytes of all inputs of a layer."""
     return _bytes(layer.shapes)
 

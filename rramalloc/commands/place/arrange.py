@@ -275,7 +275,7 @@ def arrange(
     first = _on_best_curve(pieces, tile, flows, mesh)
     constructed = first.cost(flows, mesh)
     masses = Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes)
-    bound = lower_bound(flows, masses, mesh, chip.arrays_per_tile)
+    bound = placement_lower_bound(flows, masses, mesh, chip.arrays_per_tile)
     proof = "edge by edge: arrays of a tile, tiles within each number of hops"
     best = improve(first, flows, mesh, chip, work, seed, stop or Work())
     cost = best.cost(flows, mesh)
@@ -357,7 +357,7 @@ class Masses(NamedTuple):
     sum_bytes: Floats
 
 
-def lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
+def placement_lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
     """Return the bytes x hops that no placement of these arrays undercuts, whichever tiles they lie in."""
     column_blocks, taken, sum_bytes = masses
     levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer

@@ -24,7 +24,7 @@ from rramalloc.network.node import Conv, ConvTranspose, Linear, Stage
 from rramalloc.records import brief
 
 
-def check(
+def check_placement(
     placement: Placement,
     network: Network,
     copies: MappingOf[str, int],

@@ -22,7 +22,7 @@ from rramalloc.allocation.optimize import utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange, chip_of, is_room_for
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.placement import (
     Flow,
@@ -235,7 +235,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
             *(() if measured is None else measured.warnings),
         ),
     )
-    check(placement, network, source.copies, blocks=source.blocks)
+    check_placement(placement, network, source.copies, blocks=source.blocks)
     return placement
 
 

@@ -33,7 +33,7 @@ from rramalloc.commands.sweep.rows import (
     summarise,
 )
 from rramalloc.commands.sweep.spec import Grid, read_spec
-from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, computed
+from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, computed_points
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import (
@@ -207,7 +207,7 @@ def sweep(
             ):
                 report = _Report(store, document, done, callback)
                 report(done, failed)
-                for finished in computed(map(grid.point, missing(store)), workers):
+                for finished in computed_points(map(grid.point, missing(store)), workers):
                     made = [row_of(point, found) for point, found in finished]
                     store.keep((row["key"], row) for row in made)
                     done += len(made)

@@ -72,7 +72,9 @@ def _arguments(point: SweepPoint) -> tuple[Any, ...]:
     return __version__, tuple(point.case), *point[1:]
 
 
-def computed(points: Iterator[SweepPoint], workers: Workers) -> Iterator[list[tuple[SweepPoint, Found]]]:
+def computed_points(
+    points: Iterator[SweepPoint], workers: Workers
+) -> Iterator[list[tuple[SweepPoint, Found]]]:
     """Yield points with their results as they are finished, an empty list from time to time.
 
     Points under way when a worker dies are tried again one at a time, so that only one that kills its workers

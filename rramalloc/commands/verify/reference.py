@@ -221,7 +221,7 @@ def _values(where: str, tensor: Any) -> npt.NDArray[Any]:
     return array
 
 
-def computed(node: Node, inputs: list[Ints], output: Shape, weights: Weights, width: Width) -> Ints:
+def node_output(node: Node, inputs: list[Ints], output: Shape, weights: Weights, width: Width) -> Ints:
     """Return the output of a node that is no input, (channels, height, width); sums and products in full."""
     if isinstance(node, Stage):
         highest = inputs[0] >> (width.bits - width.entering(node).bits)

@@ -16,7 +16,7 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.choices import AllocationArguments
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, CrossbarStorage, address_of
@@ -24,7 +24,7 @@ from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import (
     Weights,
     Width,
-    computed,
+    node_output,
     pixels_met,
     weights_in,
     window_rows,
@@ -250,12 +250,12 @@ class Comparison:
             return drawn, drawn
         given, read = [expected for expected, _ in inputs], [got for _, got in inputs]
         shape, by = self.network.shapes[node.name], (self.weights, self.width)
-        expected = computed(node, given, shape, *by)
+        expected = node_output(node, given, shape, *by)
         if node.name in self.layers and isinstance(node, Stage):
             entering = read[0] >> (self.width.bits - self.width.entering(node).bits)
             return expected, self.layers[node.name].sums(entering)
         same = all(one is other for one, other in inputs)
-        return expected, expected if same else computed(node, read, shape, *by)
+        return expected, expected if same else node_output(node, read, shape, *by)
 
     def _narrowed(self, node: Node, expected: Ints, got: Ints) -> ComparedValues:
         if isinstance(node, Stage | Elementwise):
@@ -291,7 +291,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
         placed = as_placement(placement)
         if source.network is not None:  # a whole allocation, which says what it was made for
             _check_same(source, placed, where)
-        check(placed, network, source.copies, where, source.blocks)
+        check_placement(placed, network, source.copies, where, source.blocks)
     elif source.hardware.chip is not None:
         placed = place_network(network, source, work=0, seed=0)
     else:

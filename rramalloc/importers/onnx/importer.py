@@ -35,12 +35,12 @@ from rramalloc.importers.onnx.inputs import (
     Inputs,
     InputValue,
     checked_values,
-    inputs_of,
     layouts_of,
+    resolved_inputs,
     settled,
 )
 from rramalloc.importers.onnx.operators import HANDLERS
-from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate, outputs_of
+from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate_constants, outputs_of
 from rramalloc.importers.onnx.step import OnnxGraphBuilder, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     BITS,
@@ -120,7 +120,7 @@ def from_model(
         given = checked_values(input_values or {}, where)
         graph = graph_of(model, where, names, given, has_options=not source)
         check_decided(graph, graph.computed)
-        inputs = inputs_of(graph, input_shapes, given)
+        inputs = resolved_inputs(graph, input_shapes, given)
         inputs = settled(inputs, _first_axes(graph, inputs), where)
         builder, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
@@ -393,7 +393,7 @@ def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value
             return [step.need(0)]
         raise step.unsupported(f"{step.op} takes a sequence of tensors, which cannot be expressed")
     if not any(isinstance(value, Tensor) for value in step.values):
-        made = evaluate(step)
+        made = evaluate_constants(step)
         if len(made) == 1 and made[0].dims is None:
             made = [Constant(dims=declared.get(step.proto.output[0]))]
         if is_known and step.op in _LAYERS:

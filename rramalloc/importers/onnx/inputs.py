@@ -138,7 +138,7 @@ def checked_values(given: Mapping[str, InputValue], where: str) -> dict[str, Inp
     return checked
 
 
-def inputs_of(
+def resolved_inputs(
     graph: Graph, given: Mapping[str, Sequence[int]], values: Mapping[str, InputValue] | None = None
 ) -> Inputs:
     """Return the resolved shapes of all inputs that the outputs need; an open first axis is `TRIAL` long.

@@ -64,7 +64,7 @@ _FAILURES = (
 )
 
 
-def evaluate(step: OnnxOperator) -> Sequence[Constant]:
+def evaluate_constants(step: OnnxOperator) -> Sequence[Constant]:
     """Return the outputs of an operator on constants: values where they are few and may matter for shapes,
     else only shapes.
 
@@ -151,7 +151,7 @@ def outputs_of(step: OnnxOperator) -> list[Dims | None]:
     if not step.is_standard:
         return [None] * count
     if step.op == "Split":  # its own inference, and that of GatherND, may end the process
-        axis, sizes = split(step, step.dims(0))
+        axis, sizes = split_lengths(step, step.dims(0))
         return [(*step.dims(0)[:axis], size, *step.dims(0)[axis + 1 :]) for size in sizes]
     if step.op == "Slice":
         dims = step.dims(0)
@@ -246,7 +246,7 @@ def broadcast_from_axis(step: OnnxOperator) -> OnnxOperator:
     return replace(step, proto=proto, values=(step.values[0], second))
 
 
-def reshaped(step: OnnxOperator, dims: Dims, target: Dims) -> Dims:
+def reshape_target(step: OnnxOperator, dims: Dims, target: Dims) -> Dims:
     """Return the shape after Reshape, whose target may hold the batch that the file fixes.
 
     Raises NetworkError if the number of elements differs.
@@ -295,7 +295,7 @@ def sliced(step: OnnxOperator, dims: Dims) -> dict[int, range]:
     return {place: range(*piece.indices(dims[place])) for place, piece in pieces}
 
 
-def split(step: OnnxOperator, dims: Dims) -> tuple[int, Dims]:
+def split_lengths(step: OnnxOperator, dims: Dims) -> tuple[int, Dims]:
     """Return the axis of Split and the lengths of the parts. Raises SpecError, NetworkError."""
     axis, outputs = step.axis(step.integer("axis", 0), len(dims)), len(step.proto.output)
     sizes = step.integers("split")

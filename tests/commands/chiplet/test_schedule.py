@@ -20,7 +20,7 @@ from rramalloc.commands.chiplet.cost import described_cost
 from rramalloc.commands.chiplet.description import ChipletChip, Description
 from rramalloc.commands.chiplet.places import Places, hops_of_sets
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
-from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, lower_bound
+from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, schedule_lower_bound
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
@@ -154,7 +154,7 @@ def test_small_cases_equal_all_schedules(seed: int) -> None:
 def test_bounds_hold_and_costs_agree(seed: int) -> None:
     """No random schedule is below the bound, and each costs what `chiplet cost` says."""
     problem = ScheduleProblem.of(described(drawn(seed, 7, [2, 2], [2, 2], [1, 2, 4, 8])), "d")
-    search, bound = ScheduleSearch(problem, Work(), seed), lower_bound(problem)
+    search, bound = ScheduleSearch(problem, Work(), seed), schedule_lower_bound(problem)
     for schedule in (search.greedy(), search.random_schedule(), search.random_schedule()):
         total = search.total(schedule)
         cost = described_cost(problem.described(schedule.groups, schedule.chosen), "d")

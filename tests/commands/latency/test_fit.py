@@ -11,7 +11,7 @@ from commands.latency.small import NETWORK
 import rramalloc
 from rramalloc.choices import AUXILIARY_LAYERS, AuxiliaryLayer, OverheadMethod
 from rramalloc.commands.latency.device import Settings, SimulatedDevice
-from rramalloc.commands.latency.fit import RunSummary, fit_latency, fit_overhead, table_of
+from rramalloc.commands.latency.fit import RunSummary, fit_latency, fit_overhead, fitted_table
 from rramalloc.commands.latency.measure import Repetition, measure_latency
 from rramalloc.commands.latency.plan import (
     Header,
@@ -72,13 +72,13 @@ def test_overhead_that_is_not_determined(runs: Sequence[RunSummary], words: str)
     assert fit is None
     assert words in trouble
     with pytest.raises(DeviceError, match=words):
-        table_of(header(), runs, "regression")
+        fitted_table(header(), runs, "regression")
 
 
 def test_regression_by_hand() -> None:
     """Overhead of relu and pooling: 0.5 * 1024 + 2 * 16 + 1000 = 1544; 5544 - 1544 = 4000."""
     runs = [*exact(0.5, 2.0, 1000.0), timed(layer_run(RELU, "avgpool"), 5544.0)]
-    row = table_of(header(), runs, "regression", "2026-01-31").rows[0]
+    row = fitted_table(header(), runs, "regression", "2026-01-31").rows[0]
     assert row.latency_ns == pytest.approx(4000.0)
     assert (row.n, row.median_ns, row.date, row.flags, row.device) == (
         1,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands.latency.small import NETWORK
 
-from rramalloc.commands.latency.device import input_arrays, model_bytes, network_of, open_device
+from rramalloc.commands.latency.device import input_arrays, model_bytes, open_device, timed_network
 from rramalloc.commands.latency.estimate import estimate_latency
 from rramalloc.commands.latency.fit import fit_latency
 from rramalloc.commands.latency.measure import Repetition, measure_latency
@@ -29,7 +29,7 @@ def outputs(network: Network) -> dict[str, tuple[int, ...]]:
 
 def test_every_run_is_a_model_with_the_bytes_of_the_plan() -> None:
     for run in MeasurePlan.of(NETWORK, "conv3x3").runs[:12]:
-        network = network_of(run)
+        network = timed_network(run)
         arrays, found = input_arrays(network), outputs(network)
         assert sum(array.nbytes for array in arrays.values()) == run.input_bytes
         (shape,) = found.values()

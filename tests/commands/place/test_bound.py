@@ -13,7 +13,7 @@ from commands.place.machines import chain, chip, hops, machine, walk, weighted
 from hypothesis import given, settings
 from laws.strategies import randoms
 
-from rramalloc.commands.place.arrange import Masses, arrange, lower_bound
+from rramalloc.commands.place.arrange import Masses, arrange, placement_lower_bound
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.place import StoredNetwork
@@ -86,7 +86,7 @@ def test_no_placement_of_single_arrays_is_below_the_bound(random: Random) -> Non
             return
     flows = random_flows(random, stages)
     groups = [(stage, 1) for stage, count in enumerate(arrays) for _ in range(count)]
-    bound = lower_bound(flows, whole(np.array(arrays)), mesh, room)
+    bound = placement_lower_bound(flows, whole(np.array(arrays)), mesh, room)
     assert bound <= least(flows, mesh, groups, room) + 1e-9
 
 
@@ -106,7 +106,9 @@ def test_no_copies_cut_into_arrays_are_below_the_bound(random: Random) -> None:
         return
     flows = Flows.of(graph, hardware)
     pieces = Pieces.of(held, flows, stage, np.ones(len(stage), dtype=np.int64), copy, by_rows=False)
-    bound = lower_bound(flows, Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes), mesh, room)
+    bound = placement_lower_bound(
+        flows, Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes), mesh, room
+    )
     tiles = np.array(list(product(range(mesh.count), repeat=len(stage))))
     tiles = tiles[[np.bincount(way).max() <= room for way in tiles]]
     cost = costs(flows, pieces, mesh, tiles)

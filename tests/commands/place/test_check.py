@@ -11,7 +11,7 @@ import pytest
 from commands.place.machines import chain, chip, machine
 
 import rramalloc
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement, read_placement
 from rramalloc.errors import FileError, MisplacedError, SpecError
 from rramalloc.network.network import Network
@@ -78,7 +78,7 @@ def test_what_place_writes_holds(document: dict[str, Any], tmp_path: Path) -> No
     path = tmp_path / "placed.json"
     path.write_text(json.dumps(document))
     placement = read_placement(path)
-    check(placement, NETWORK, COPIES)
+    check_placement(placement, NETWORK, COPIES)
     assert placement.to_dict() == document
     assert placement.copies == COPIES
 
@@ -90,7 +90,7 @@ def test_every_fault_is_found(document: dict[str, Any], tmp_path: Path, change: 
     path = tmp_path / "placed.json"
     path.write_text(json.dumps(changed))
     with pytest.raises(MisplacedError, match=told):
-        check(read_placement(path), NETWORK, COPIES, str(path))
+        check_placement(read_placement(path), NETWORK, COPIES, str(path))
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_what_is_wrong_with_modes_is_named(in_modes: dict[str, Any], change: Cha
         ((1, 2), 1, 5),
         ((2, 2), 6, 2),
     ]
-    check(right, NETWORK, MODES["copies"], blocks={"c1": (1, 2), "c2": (2, 2)})
+    check_placement(right, NETWORK, MODES["copies"], blocks={"c1": (1, 2), "c2": (2, 2)})
     changed = json.loads(json.dumps(in_modes))
     change(changed)
     with pytest.raises(MisplacedError, match=told):
-        check(read(changed), NETWORK, MODES["copies"], blocks={"c1": (1, 2), "c2": (2, 2)})
+        check_placement(read(changed), NETWORK, MODES["copies"], blocks={"c1": (1, 2), "c2": (2, 2)})
 
 
 def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
@@ -154,7 +154,7 @@ def test_blocks_of_a_transposed_convolution_are_aligned_to_its_stride() -> None:
     network, blocks = Network.build("up", nodes), {"up": (4, 4)}
     modes = {"copies": {"up": 4}, "block": {"up": [4, 4]}}
     document = rramalloc.place(network, modes, hardware=machine(chip(4, (1, 2)))).to_dict()
-    check(read(document), network, {"up": 4}, blocks=blocks)
+    check_placement(read(document), network, {"up": 4}, blocks=blocks)
     document["layers"][0]["copies"] = 5
     with pytest.raises(MisplacedError, match="has 5 copies for 4 blocks of windows"):
-        check(read(document), network, {"up": 5}, blocks=blocks)
+        check_placement(read(document), network, {"up": 5}, blocks=blocks)

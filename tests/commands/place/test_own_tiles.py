@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from laws.strategies import random_network, randoms
 
 import rramalloc
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import BudgetError, CapacityError, MisplacedError, SpecError
 from rramalloc.hardware.hardware import Counting, Hardware
@@ -70,7 +70,7 @@ def test_a_tile_of_two_layers_is_refused() -> None:
     hardware = own(4, 1, (128, 128))
     moved = Placement.model_validate(placed.model_dump() | {"hardware": hardware})
     with pytest.raises(MisplacedError, match=r'is in tile .* with arrays of .c1., but sharing = "layer"'):
-        check(moved, network, {})
+        check_placement(moved, network, {})
     with pytest.raises(CapacityError, match="every layer takes tiles of its own"):
         rramalloc.place(network, {}, hardware=hardware)
     with pytest.raises(BudgetError, match="the chips have 4 arrays, 8 are needed"):

@@ -15,7 +15,7 @@ from laws.strategies import ANY, by_name, random_blocks, random_copies, random_n
 import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.arrange import construct
-from rramalloc.commands.place.check import check
+from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.packing import pack
 from rramalloc.errors import BudgetError, CapacityError, SpecError
 from rramalloc.hardware.hardware import Counting, Timing
@@ -59,7 +59,7 @@ def test_what_optimize_returns_can_be_placed(random: Random) -> None:
             return  # a kernel has more positions than an array has wordlines
         raise
     placement = rramalloc.place(network, allocation, work=random.choice((0, 1)), seed=random.randint(0, 9))
-    check(placement, network, allocation.copies, blocks=allocation.blocks)
+    check_placement(placement, network, allocation.copies, blocks=allocation.blocks)
     assert len(placement.arrays) == allocation.arrays.used
     per_copy = {
         (array.layer, array.replica + more) for array in placement.arrays for more in range(array.copies)

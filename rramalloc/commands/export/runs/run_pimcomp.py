@@ -29,7 +29,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 MODES = {"low-latency": ("element", "latency_ns"), "high-throughput": ("batch", "interval_ns")}
 """Its name of a mode, and what the time that it prints is."""
-METHODS = {"balance": "balance", "genetic": "GA"}
+REPLICATION_METHODS = {"balance": "balance", "genetic": "GA"}
 """Its own ways to choose copies and cores; the draws of the genetic one depend on the clock."""
 STACK_BYTES = 64 * 2**20
 """Stack of the tool: a schedule that recurses without end fails at once, instead of filling the memory."""
@@ -185,27 +185,29 @@ def main() -> None:
         "--own",
         nargs="?",
         const="balance",
-        choices=tuple(METHODS),
+        choices=tuple(REPLICATION_METHODS),
         help="PIMCOMP's own copies and cores in place of ours",
     )
     parser.add_argument(
-        "--margin", type=share, help="arrays that its balance rule holds back, as a share: 0.5 by default"
+        "--margin",
+        type=from_0_to_1,
+        help="arrays that its balance rule holds back, as a share: 0.5 by default",
     )
     parser.add_argument("--log", type=Path, help="where all that the tool prints is written")
     arguments = parser.parse_args()
     if arguments.margin is not None and arguments.own != "balance":
         parser.error("--margin is of the balance rule: it needs --own balance")
-    program = build(arguments.checkout.resolve(), arguments.build.resolve())
+    program = build_pimcomp(arguments.checkout.resolve(), arguments.build.resolve())
     with tempfile.TemporaryDirectory() as work:
         instructions = None if arguments.pimsim is None else Path(work) / "instructions.gz"
         report = run(program, arguments.mode, arguments.log, arguments.own, arguments.margin, instructions)
         if instructions is not None:
-            report[-1] = simulate(arguments.pimsim.resolve(), instructions, Path(work))
+            report[-1] = simulated_latency(arguments.pimsim.resolve(), instructions, Path(work))
     for line in report:
         print(line)
 
 
-def share(text: str) -> float:
+def from_0_to_1(text: str) -> float:
     """Return a number from 0 to 1."""
     if not 0 <= (value := float(text)) <= 1:
         raise argparse.ArgumentTypeError(f"must be from 0 to 1, got {text}")
@@ -217,7 +219,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rramalloc" / "pimcomp"
 
 
-def build(checkout: Path, folder: Path) -> Path:
+def build_pimcomp(checkout: Path, folder: Path) -> Path:
     """Return the tool's program, built in a folder from a copy of the checkout with EDITS.
 
     Not inside the checkout: its own build would take every main.cpp below it.
@@ -301,7 +303,12 @@ def run(
             variables["REPLICATION_JSON"] = str(FOLDER / "replication.json")
             if (FOLDER / "cores.json").exists():
                 variables["CORES_JSON"] = str(FOLDER / "cores.json")
-        command = [str(program), "-m=network", f"-r={METHODS[own or 'balance']}", f"-p={granularity}"]
+        command = [
+            str(program),
+            "-m=network",
+            f"-r={REPLICATION_METHODS[own or 'balance']}",
+            f"-p={granularity}",
+        ]
         command += [] if instructions is None else ["-s=YES"]
         for _ in range(TRIES):
             done = subprocess.run(
@@ -333,7 +340,7 @@ def run(
     return [*report, f"arrays {arrays}", f"{value} {time_ns:.0f}"]
 
 
-def simulate(checkout: Path, instructions: Path, work: Path) -> str:
+def simulated_latency(checkout: Path, instructions: Path, work: Path) -> str:
     """Return the latency that pimsim-nn reports of PIMCOMP's instructions."""
     program, example = checkout / "build" / "ChipTest", checkout / "example" / "config"
     if not program.exists():

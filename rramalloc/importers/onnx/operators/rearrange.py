@@ -17,8 +17,15 @@ from rramalloc.importers.axes import MAX_TAKEN, Atom, AxisRoles, Dims, in_raster
 from rramalloc.importers.axes import reshaped as regrouped
 from rramalloc.importers.onnx.operators.elementwise import combine, over
 from rramalloc.importers.onnx.operators.windowed import on_grid
-from rramalloc.importers.onnx.shapes import joined, outputs_of, permutation, reshaped, shown, sliced
-from rramalloc.importers.onnx.shapes import split as split_of
+from rramalloc.importers.onnx.shapes import (
+    joined,
+    outputs_of,
+    permutation,
+    reshape_target,
+    shown,
+    sliced,
+    split_lengths,
+)
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     Array,
@@ -87,7 +94,7 @@ def reshape(step: OnnxOperator) -> Sequence[Value]:
     x = step.data()
     if step.op == "Reshape":
         target = step.integers("shape") if step.opset < 5 else step.known_integers(1, "shape")
-        return [reshape_to(step, x, reshaped(step, x.dims, target or ()))]
+        return [reshape_to(step, x, reshape_target(step, x.dims, target or ()))]
     rank, axis = len(x.dims), step.integer("axis", 1)
     axis = rank if axis == rank else step.axis(axis, rank)
     return [reshape_to(step, x, (math.prod(x.dims[:axis]), math.prod(x.dims[axis:])))]
@@ -174,7 +181,7 @@ def _slides(step: OnnxOperator, x: Tensor, around: dict[int, tuple[int, int]]) -
     return is_grid and all(min(pair) >= 0 and (axis > 1 or pair == (0, 0)) for axis, pair in around.items())
 
 
-def blocks(step: OnnxOperator) -> Sequence[Value]:
+def depth_to_space(step: OnnxOperator) -> Sequence[Value]:
     """Translate DepthToSpace, an upsampling with fewer channels, and SpaceToDepth, a pooling with more."""
     x, _ = on_grid(step, step.data())
     block, grows = step.integer("blocksize", 0), step.op == "DepthToSpace"
@@ -250,7 +257,7 @@ def _pieces(step: OnnxOperator, value: Value, axis: int, sizes: Sequence[int]) -
 def split(step: OnnxOperator) -> Sequence[Value]:
     """Split: one `select` for each part."""
     x = step.data()
-    return _pieces(step, x, *split_of(step, x.dims))
+    return _pieces(step, x, *split_lengths(step, x.dims))
 
 
 def split_to_sequence(step: OnnxOperator) -> Sequence[Value]:
@@ -442,7 +449,7 @@ _FAMILIES: dict[Handler, str] = {
     squeeze: "Squeeze",
     unsqueeze: "Unsqueeze",
     pad: "Pad",
-    blocks: "DepthToSpace SpaceToDepth",
+    depth_to_space: "DepthToSpace SpaceToDepth",
     concat: "Concat QLinearConcat",
     split: "Split",
     split_to_sequence: "SplitToSequence",
