@@ -13,14 +13,13 @@ from rramalloc.files import parse_json, read_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
-from rramalloc.records import brief, parse
+from rramalloc.records import FORMAT_PREFIX, brief, format_name, parse
 from rramalloc.room import load_from
 from rramalloc.schemas import record_of, schema_names
 from rramalloc.timing.latency_table import load_latency_table
 from rramalloc.upgrade import upgraded
 
 RESULT_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
-_PREFIX = "rramalloc-"
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLES_OF_HARDWARE = ("crossbar", "precision")
 """Tables that every hardware has, by which a document without `format` is recognised as one."""
@@ -86,20 +85,13 @@ def result_of(document: object, where: str) -> Any:
     raise SpecError(where, _no_result(document))
 
 
-def format_name(text: object) -> str:
-    """Return the name of a format, "allocation" of "rramalloc-allocation/2"; empty for what is none."""
-    if not isinstance(text, str) or not text.startswith(_PREFIX):
-        return ""
-    return text.removeprefix(_PREFIX).rpartition("/")[0]
-
-
 def _no_result(document: dict[str, Any]) -> str:
     """Say in words why a document is no result, and what reads it where that is known."""
     if "format" not in document:
         if "copies" in document:
             return "says how layers run and has no `format`: give it to `simulate` as the allocation"
-        return f"has no `format`; a result has one, such as {_PREFIX}allocation/2"
-    known = [f"{_PREFIX}{name}" for name in schema_names()]
+        return f"has no `format`; a result has one, such as {FORMAT_PREFIX}allocation/2"
+    known = [f"{FORMAT_PREFIX}{name}" for name in schema_names()]
     text = str(document["format"])[:200]
     hint = suggestion(text.rpartition("/")[0] or text, known) or f"known: {', '.join(schema_names())}"
     return f"format: no result of this program has {brief(document['format'])}; {hint}"

@@ -17,6 +17,8 @@ from rramalloc.errors import SpecError, UnknownNameError, suggestion
 
 MAX_WORK = 10**9
 """Units of search, 0.05 s each on a reference core."""
+FORMAT_PREFIX = "rramalloc-"
+"""How the names of all file formats begin."""
 _SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 
@@ -132,6 +134,13 @@ def check_known(kind: str, name: object, known: Sequence[str]) -> None:
     """Raise UnknownNameError unless an argument is one of the names."""
     if name not in known:
         raise UnknownNameError(kind, str(name), known)
+
+
+def format_name(text: object) -> str:
+    """Return the name of a format, "allocation" of "rramalloc-allocation/2"; empty for what is none."""
+    if not isinstance(text, str) or not text.startswith(FORMAT_PREFIX):
+        return ""
+    return text.removeprefix(FORMAT_PREFIX).rpartition("/")[0]
 
 
 def check_format(document: object, known: str, where: str, note: str = "") -> None:

@@ -1,24 +1,24 @@
-"""Result: the base of everything a call returns - plain data, a table, a file, a line, HTML in a notebook."""
+"""Result: the base of everything a call returns - plain data, a table, a file, a line, a view."""
 
 from __future__ import annotations
 
-import html
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from rramalloc.columns import columns_of, with_values
 from rramalloc.files import write_json
-from rramalloc.records import Record
-from rramalloc.units import LONGEST_NAME, in_table, one_line
+from rramalloc.records import Record, format_name
+from rramalloc.room import rooms
+from rramalloc.units import LONGEST_NAME, one_line
+from rramalloc.view.view import Column, Table, View
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_ROWS = 24
-"""Rows of a table in a notebook; of longer ones the first and the last are shown."""
+    from rramalloc.view.charts import Charts
 
 
 class Result:
@@ -52,13 +52,24 @@ class Result:
     def _headline(self) -> tuple[str, str]:
         """Return the subject of the result (a name, perhaps from a file), and the result in a few words."""
 
-    def _table(self) -> pd.DataFrame:
-        """Return the table of a notebook: the columns that matter most."""
-        return self.to_frame()
+    def view(self, **known: Any) -> View:
+        """Return what the result shows: a sentence, facts, tables and charts, as its room says.
 
-    def _notes(self) -> list[str]:
-        """Return the paragraphs below the table."""
-        return [f"Warning: {warning}" for warning in getattr(self, "warnings", ())]
+        known: what its view takes beyond the result, as the network of an allocation.
+        """
+        name = format_name(getattr(self, "format", None))
+        for room in rooms().values():
+            if name in room.views:
+                made: View = room.load(room.views[name])(self, **known)
+                return made
+        return View.of(self, kind=type(self).__name__, tables=[frame_table("", self.to_frame())])
+
+    @property
+    def plot(self) -> Charts:
+        """The charts of its view by name: `result.plot.NAME(save="figure.svg")`."""
+        from rramalloc.view.charts import Charts
+
+        return Charts(type(self).__name__, self.view().charts)
 
     def __str__(self) -> str:
         subject, words = self._headline()
@@ -68,22 +79,19 @@ class Result:
         return f"<{type(self).__name__} {self}>"
 
     def _repr_html_(self) -> str:
-        kind, table = type(self).__name__, self._table()
-        below = [f"The first and the last of {len(table):,} rows."] if len(table) > _MOST_ROWS else []
-        notes = "".join(f"<p>{html.escape(one_line(note))}</p>" for note in [*below, *self._notes()])
-        headline = f"<p>{html.escape(str(self))} <small>({kind})</small></p>"
-        return f'<div class="rramalloc">{headline}{_html_table(table)}{notes}</div>'
+        from rramalloc.view.html import notebook_html
+
+        return notebook_html(self.view(), str(self), type(self).__name__)
 
 
 class ResultRecord(Result, Record):
     """Base of results that are records: their fields are the document, those of their rows the table.
 
-    rows_in: the field that holds the rows, "" if the result is a single row; columns: those that the table of
-    a notebook shows, as `columns_of` reads them, none for all; unlisted: fields of a row that fit in no cell.
+    rows_in: the field that holds the rows, "" if the result is a single row; unlisted: fields of a row that
+    fit in no cell.
     """
 
     rows_in: ClassVar[str] = ""
-    columns: ClassVar[str] = ""
     unlisted: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,12 +104,6 @@ class ResultRecord(Result, Record):
 
         rows = [row.model_dump(exclude={*self.unlisted}) for row in self._rows()]
         return pd.DataFrame(rows, columns=None if rows else self._fields())
-
-    def _table(self) -> pd.DataFrame:
-        if not self.columns:
-            return self.to_frame()
-        rows = self._rows()
-        return frame_of(rows, [column.field for column in with_values(columns_of(self.columns), rows)])
 
     def _rows(self) -> Sequence[Record]:
         return getattr(self, self.rows_in) if self.rows_in else (self,)
@@ -119,35 +121,11 @@ def frame_of(rows: Iterable[Any], columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame([tuple(getattr(row, name) for name in columns) for row in rows], columns=[*columns])
 
 
-def _html_table(table: pd.DataFrame) -> str:
-    """Return a frame as HTML: whole numbers with separators, others as in tables, unknown ones empty.
-
-    Empty if the frame has no rows.
-    """
+def frame_table(title: str, frame: pd.DataFrame) -> Table:
+    """Return the table of a frame, whose columns keep their names."""
     import pandas as pd
 
-    if table.empty:
-        return ""
-
-    def cell(name: str, value: Any) -> str:
-        if isinstance(value, str):
-            return one_line(value, LONGEST_NAME)
-        if isinstance(value, list | tuple):
-            return one_line(" x ".join(map(str, value)), LONGEST_NAME)
-        if value is None or value is pd.NA or value != value:
-            return ""
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, int):
-            return f"{value:,}"
-        return in_table(name, value) if isinstance(value, float) else one_line(str(value), LONGEST_NAME)
-
-    shown = table
-    if len(table) > _MOST_ROWS:
-        shown = pd.concat([table.head(_MOST_ROWS // 2), table.tail(_MOST_ROWS // 2)])
-    values = zip(*(shown[name].astype(object).tolist() for name in shown.columns), strict=True)
-    cells = [[cell(str(name), value) for name, value in zip(shown, row, strict=True)] for row in values]
-    rows = ["".join(f"<td>{html.escape(text)}</td>" for text in row) for row in cells]
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in shown.columns)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    values = frame.astype(object).where(pd.notna(frame), None)
+    names = [str(name) for name in frame.columns]
+    columns = tuple(Column(name, name, itemgetter(place)) for place, name in enumerate(names))
+    return Table(title, list(values.itertuples(index=False, name=None)), columns)

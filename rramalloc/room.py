@@ -40,8 +40,8 @@ class Room:
         Attributes that are names of `rramalloc` itself.
     records
         Attribute of the record of each of its file formats, by the name of the format.
-    sections
-        Attribute of the function that makes the section of a page, by the name of the format it shows.
+    views
+        Attribute of the function that makes the view of a result, by the name of its format.
     needs
         Other rooms that it imports from, without which it is not to be had.
     """
@@ -53,7 +53,7 @@ class Room:
     command: str = ""
     calls: tuple[str, ...] = ()
     records: Mapping[str, str] = field(default_factory=dict)
-    sections: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
 
     def full(self, attribute: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Literal
 
@@ -16,7 +16,7 @@ LONGEST_LINE = 240  # characters of a line before its middle is cut
 
 LEAST_MM2 = 1e4  # um2 from which areas are in mm2
 LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
-_SHARES = ("utilisation", "share", "gap", "saving")
+_EXACT = 2**53  # from here on floats do not tell neighbouring integers apart
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z]*2?)", re.ASCII)
 _TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
 _SCALES = {
@@ -55,6 +55,13 @@ def duration(value_ns: float) -> str:
     return _scaled(value_ns, (("s", 1e9), ("ms", 1e6), ("us", 1e3)), "ns")
 
 
+def span(seconds: float) -> str:
+    """Return how long something takes that a user waits for: "75.0 s", "12 min" or "3.4 h"."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def energy(value_pj: float) -> str:
     """Return an energy in the unit that reads best: "12.34 uJ"."""
     return _scaled(value_pj, (("J", 1e12), ("mJ", 1e9), ("uJ", 1e6), ("nJ", 1e3)), "pJ")
@@ -91,17 +98,9 @@ def rounded(value: float) -> str:
     return f"{float(f'{value:.4g}'):,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def in_table(field: str, value: float) -> str:
-    """Return a number as tables show it, in the unit that the name of its field ends with."""
-    if field in _SHARES:
-        return share(value)
-    return _BY_ENDING.get(field.rpartition("_")[2], count)(value)
-
-
 def count(value: float) -> str:
     """Return a number without a unit: a whole one in full, any other with four figures."""
-    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 2**53)
-    return str(int(value)) if whole else rounded(value)
+    return plain_quantity(value, "")
 
 
 def size(value_bytes: float) -> str:
@@ -112,25 +111,20 @@ def size(value_bytes: float) -> str:
     return f"{value_bytes:,.0f} bytes"
 
 
-def quantity(value: float, unit: str) -> str:
-    """Return the value or bound of an objective: "4,009 steps", "1,200 arrays", "53.2 us"."""
-    return _continuous(value, unit) or _counts(value, unit, counted)
+def quantity(value: float, unit: str, *, plain: bool = False) -> str:
+    """Return a number in its unit: "4,009 steps", "53.2 us"; plain: "4009 steps", for a terminal."""
+    if unit in _CONTINUOUS:
+        return _CONTINUOUS[unit](value)
+    if not isinstance(value, int) and not (value.is_integer() and abs(value) < _EXACT):
+        return f"{rounded(value)} {unit}".strip()
+    if not unit:
+        return str(int(value)) if plain else f"{int(value):,}"
+    return (number_of if plain else counted)(int(value), unit.removesuffix("s"))
 
 
 def plain_quantity(value: float, unit: str) -> str:
     """Return the same for a terminal: "4009 steps", "1200 arrays", "53.2 us"."""
-    return _continuous(value, unit) or _counts(value, unit, number_of)
-
-
-def _counts(value: float, unit: str, words: Callable[[int, str], str]) -> str:
-    """Return a whole number in words; costs in cycles need not be whole."""
-    return words(int(value), unit.removesuffix("s")) if value == int(value) else f"{count(value)} {unit}"
-
-
-def _continuous(value: float, unit: str) -> str:
-    """Return a value whose unit is not one of counts, empty for one that is."""
-    shown = {"ns": duration, "pJ": energy, "um2": area, "pJ ns": edp}
-    return shown[unit](value) if unit in shown else ""
+    return quantity(value, unit, plain=True)
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
@@ -161,5 +155,17 @@ def quoted(method: str) -> str:
     return f'"{one_line(method, LONGEST_NAME)}"'
 
 
-_BY_ENDING = {"ns": duration, "pj": energy, "um2": area, "edp": edp}
-"""Function that shows the quantity of a field, by the last part of the field's name."""
+def _rate(per_s: float) -> str:
+    return f"{rounded(per_s)} inputs/s"
+
+
+_CONTINUOUS: Mapping[str, Callable[[float], str]] = {
+    "ns": duration,
+    "pJ": energy,
+    "um2": area,
+    "pJ ns": edp,
+    "share": share,
+    "bytes": size,
+    "inputs/s": _rate,
+}
+"""How a quantity that need not be whole is shown, by its unit."""

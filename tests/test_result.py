@@ -179,7 +179,7 @@ def test_cells(value: object, cell: str) -> None:
     ("kind", "figures"),
     [
         ("Allocation", ("copies", "timeline", "convergence")),
-        ("Simulation", ("timeline",)),
+        ("Simulation", ("copies", "timeline")),
         ("Comparison", ("methods",)),
         ("ParetoFront", ("front",)),
         ("Placement", ("chip_map",)),

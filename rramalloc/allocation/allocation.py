@@ -17,7 +17,6 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
-from rramalloc.plots import AllocationPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.critical_path import Steps as Steps
@@ -310,7 +309,6 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     """
 
     rows_in = "layers"
-    columns = "name, windows, kind, arrays_per_copy, block, copies, arrays, batches, start, finish, fold"
 
     format: Literal["rramalloc-allocation/2"] = FORMAT
     rramalloc_version: str
@@ -363,11 +361,6 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
             for layer in self.layers
             if layer.arrays_per_copy and layer.block is not None
         }
-
-    @property
-    def plot(self) -> AllocationPlots:
-        """Figures: copies, timeline, convergence."""
-        return AllocationPlots(self)
 
     @property
     def proven(self) -> str:

@@ -75,10 +75,6 @@ class Inspection(ResultRecord):
 
     rows_in = "layers"
     unlisted = frozenset({"modes"})
-    columns = (
-        "name, op, input, output, kernel, stride, groups, windows, arrays_per_copy, utilisation, fold, "
-        "weight_bits, input_bits"
-    )
 
     format: Literal["rramalloc-inspection/2"] = "rramalloc-inspection/2"
     network: NetworkId

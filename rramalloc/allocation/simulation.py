@@ -17,7 +17,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import folds, storage_of
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
-from rramalloc.plots import SimulationPlots
 from rramalloc.records import absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.access import Absolute, StepTime
@@ -52,7 +51,6 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     """
 
     rows_in = "layers"
-    columns = "name, windows, copies, block, batches, cycles, start, finish, stall_steps"
 
     format: Literal["rramalloc-simulation/2"] = "rramalloc-simulation/2"
     network: NetworkId
@@ -75,18 +73,10 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     warnings: tuple[str, ...] = ()
     tick_ns: float | None = Field(None, exclude_if=absent)
 
-    @property
-    def plot(self) -> SimulationPlots:
-        """Figures: timeline."""
-        return SimulationPlots(self)
-
     def _headline(self) -> tuple[str, str]:
         arrays = counted(self.arrays, "array")
         words = f"{counted(self.makespan, self.time_unit)} on {arrays}, interval {self.interval:,}"
         return self.network.name, words
-
-    def _notes(self) -> list[str]:
-        return [self.critical_path_text, *super()._notes()]
 
 
 def simulate_network(network: Network, given: AllocationInput, *, handoff: Handoff) -> Simulation:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
-from rramalloc.cli.terminal import shortened, width_of
 from rramalloc.compiled import compilation
 from rramalloc.files import Closing
 from rramalloc.progress import of_search
+from rramalloc.view.width import shortened, width_of
 
 _PATIENCE_S = 3.0  # silence after which the line says why nothing has appeared yet
 _NOTICED_S = 1.0  # a compilation that took longer is reported

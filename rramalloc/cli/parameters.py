@@ -20,7 +20,7 @@ _ONE = r" *[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})? *"
 _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 
 Command = TypeVar("Command", bound=Callable[..., None])
-Format = Literal["table", "json", "csv"]
+Format = Literal["table", "json", "csv", "markdown", "latex"]
 """Output formats of a result."""
 Panel = Literal["Problem", "Goal", "Search", "Output"]
 """Part of a command's help."""

@@ -27,7 +27,8 @@ from rramalloc.hardware.kinds import MOST_KINDS, PARTS_OF_ENERGY, Kind, check_ki
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
 from rramalloc.records import Record, brief, fault, from_list
-from rramalloc.result import ResultRecord
+from rramalloc.result import ResultRecord, frame_table
+from rramalloc.view.view import Fact, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -613,16 +614,23 @@ class Hardware(ResultRecord):
         """Values set by the call, each after a comma, for the end of a line; empty without any."""
         return "".join(f", {text}" for text in self.set_values or ())
 
+    @property
+    def words(self) -> str:
+        """Name and size of the arrays, and what was set."""
+        return f"{self.name}{self.set_words}, arrays of {self.sizes}"
+
     def _headline(self) -> tuple[str, str]:
         array, bits = self.crossbar, self.precision.weight_bits
         size = f"{array.wordlines} x {array.bitlines}"
         chips = "" if self.chip is None else f", {self.chip.arrays:,} arrays on chips"
         return self.name, f"arrays of {size} cells of {array.cell_bits} bits, weights of {bits} bits{chips}"
 
-    def _notes(self) -> list[str]:
-        doubts = [f"Not confirmed: {', '.join(self.unconfirmed)}"] if self.unconfirmed else []
-        given = [f"Set: {', '.join(self.set_values)}"] if self.set_values else []
-        return [f"Source: {self.source}", *doubts, *given]
+    def view(self, **known: Any) -> View:
+        """Return the view of its values, with where they come from."""
+        doubts = [Fact("not confirmed", ", ".join(self.unconfirmed))] if self.unconfirmed else []
+        given = [Fact("set", ", ".join(self.set_values))] if self.set_values else []
+        facts = (Fact("source", self.source), *doubts, *given)
+        return View.of(self, kind="Hardware", facts=facts, tables=[frame_table("Values", self.to_frame())])
 
 
 def _given(document: dict[str, Any]) -> dict[str, Any]:

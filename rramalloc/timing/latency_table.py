@@ -102,7 +102,6 @@ class LatencyTable(ResultRecord):
     """
 
     rows_in = "rows"
-    columns = "text, latency_ns, noise_ns, n, device"
 
     format: Literal["rramalloc-latency/1"] = FORMAT
     overhead: Overhead | None = None

@@ -56,7 +56,7 @@ def test_no_other_module_imports_from_a_room() -> None:
 
 @EACH_ROOM
 def test_what_a_room_names_is_there(room: Room) -> None:
-    named = [room.command, *room.calls, *room.records.values(), *room.sections.values()]
+    named = [room.command, *room.calls, *room.records.values(), *room.views.values()]
     assert all(room.load(attribute) is not None for attribute in named if attribute)
     assert sum(other.order == room.order for other in rooms().values()) == 1
 

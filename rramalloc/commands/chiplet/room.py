@@ -19,9 +19,10 @@ ROOM = Room(
         "chiplet-comparison": "cost:ChipletComparison",
         "chiplet-schedule": "chiplet_optimize:ChipletSchedule",
     },
-    sections={
-        "chiplet-cost": "section:chiplet_section",
-        "chiplet-schedule": "section:schedule_section",
+    views={
+        "chiplet-cost": "view:cost_view",
+        "chiplet-comparison": "view:comparison_view",
+        "chiplet-schedule": "view:schedule_view",
     },
     needs=("place",),
 )

@@ -12,7 +12,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
-from rramalloc.plots import ComparisonPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -103,7 +102,6 @@ class Comparison(ResultRecord):
     """
 
     rows_in = "rows"
-    columns = "arrays, method, makespan, ratio, gap, used, interval, repaired, runs"
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-comparison/2"] = FORMAT
@@ -127,17 +125,6 @@ class Comparison(ResultRecord):
         """Return the rows at one budget."""
         return tuple(row for row in self.rows if row.arrays == arrays)
 
-    @property
-    def plot(self) -> ComparisonPlots:
-        """Figures: methods."""
-        return ComparisonPlots(self)
-
     def _headline(self) -> tuple[str, str]:
         methods = counted(len({row.method for row in self.rows}), "method")
         return self.network.name, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"
-
-    def _notes(self) -> list[str]:
-        left_out = [
-            f"Left out: {item.method} at {item.arrays:,} arrays: {item.reason}" for item in self.skipped
-        ]
-        return [*super()._notes(), *left_out]

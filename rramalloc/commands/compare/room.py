@@ -15,7 +15,7 @@ ROOM = Room(
     records={
         "comparison": "comparison:Comparison",
     },
-    sections={
-        "comparison": "section:comparison_section",
+    views={
+        "comparison": "view:comparison_view",
     },
 )

@@ -38,6 +38,7 @@ from rramalloc.records import Record, absent, brief
 from rramalloc.result import Result, ResultRecord
 from rramalloc.units import one_line, rounded
 from rramalloc.version import __version__
+from rramalloc.view.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,7 +217,6 @@ class EvaluationDocument(ResultRecord):
     """
 
     rows_in = "tasks"
-    columns = "name, operator, windows, subtasks, in_ns, compute_ns, out_ns, time_ns, dominant"
 
     format: Literal["rramalloc-evaluation/2"] = FORMAT
     rramalloc_version: str
@@ -348,8 +348,9 @@ class Evaluation(Result):
     def _headline(self) -> tuple[str, str]:
         return self.document._headline()
 
-    def _table(self) -> pd.DataFrame:
-        return self.document._table()
+    def view(self, **known: Any) -> View:
+        """Return the view of its summary."""
+        return self.document.view(**known)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ ROOM = Room(
         "load-matrix": "evaluation:LoadMatrix",
         "evaluation": "evaluation:EvaluationDocument",
     },
-    sections={
-        "evaluation": "section:evaluation_section",
+    views={
+        "evaluation": "view:evaluation_view",
     },
 )

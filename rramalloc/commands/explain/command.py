@@ -9,17 +9,10 @@ import typer
 from rramalloc.choices import AllocationArguments, Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
-from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
+from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
 from rramalloc.errors import SpecError
 
-_TABLE = table_of(
-    "layer=name, block, kind, copies, arrays, batches, cycles, busy, critical, waiting, slack, "
-    "input cycles=input_cycles, reads, conversions, read=read_ns, converter=converter_ns, array=array_ns, "
-    "memory=memory_ns, transfer=transfer_ns, step=step_ns, binds",
-    texts="name kind binds",
-    spare="batches input_cycles reads conversions copies arrays cycles busy array_ns transfer_ns",
-)
 EXPLAIN: Help = {
     "arrays": ("N|xF", "Budget to find an allocation for; or --allocation.", parse_budget),
     "hardware": ("FILE|PRESET", "The allocation's, or plain."),
@@ -74,14 +67,5 @@ def explain(
     stop = Work(work=work, time_limit_s=time_limit_s)
     with SearchLine(quiet=quiet) as line, interruptible(stop):
         made = run_explain(**passed(given, run_explain), stop=stop)
-    if output is not None:
-        made.save(output)
-    summary = [
-        ("network", made.network.name),
-        ("hardware", hardware_words(made.hardware, mapping_words(made.options))),
-        *made.lines,
-        *coverage_line(made.coverage),
-    ]
-    print_result(made.to_dict, _TABLE, made.layers, output_format, summary, quiet=quiet)
-    warn(made.warnings, quiet=quiet)
+    deliver(made, given)
     end(stop, line, shown="the searches ended early", quiet=quiet)

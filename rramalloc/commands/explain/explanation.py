@@ -210,7 +210,6 @@ class Explanation(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name, copies, arrays, busy, critical, waiting, slack, step_ns, binds"
 
     format: Literal["rramalloc-explanation/2"] = FORMAT
     rramalloc_version: str
@@ -245,39 +244,9 @@ class Explanation(ResultRecord):
         """ "step", or "tick" where stages have their own clocks."""
         return "step" if self.tick_ns is None else "tick"
 
-    @property
-    def lines(self) -> list[tuple[str, str]]:
-        """Summary in words, as pairs of a label and a line."""
-        setters = [layer.name for layer in self.layers if layer.sets_interval]
-        unit = number_of(self.interval, self.time_unit)
-        value = plain_quantity(self.value, self.unit)
-        if self.latency_ns is not None and self.objective == "latency" and self.unit != "ns":
-            value += f", {duration(self.latency_ns)}"
-        lines = [
-            ("arrays", f"{self.arrays}"),
-            (self.objective, value),
-            ("critical path", self.critical_path_text),
-            ("interval", f"{unit}, set by {', '.join(setters[:4])}{' ...' if len(setters) > 4 else ''}"),
-        ]
-        if step := step_words(self.layers, self.tick_ns, self.step_ns, self.slowest):
-            lines.append(("step" if self.tick_ns is None else "batch", step))
-        lines += [("kind", each.words) for each in self.kinds or ()]
-        lines += [("next cheaper", self.cheaper.words), ("next faster", self.faster.words)]
-        if self.speedup is not None:
-            lines.append((f"{self.speedup.factor:g} x as fast", self.speedup.words))
-        if self.speedup_change is not None:
-            lines.append(("by hardware", self.speedup_change.words))
-        lines += [("what if", each.words) for each in self.what_if if each.gain != 0]
-        if idle := [each.change for each in self.what_if if each.gain == 0]:
-            lines.append(("gains nothing", ", ".join(idle)))
-        return lines
-
     def _headline(self) -> tuple[str, str]:
         words = f"{plain_quantity(self.value, self.unit)} on {counted(self.arrays, 'array')}"
         return self.network.name, f"{words}; {self.critical_path_text}"
-
-    def _notes(self) -> list[str]:
-        return [*(f"{label}: {words}" for label, words in self.lines[3:]), *super()._notes()]
 
 
 def step_words(

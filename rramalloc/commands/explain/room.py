@@ -15,7 +15,7 @@ ROOM = Room(
     records={
         "explanation": "explanation:Explanation",
     },
-    sections={
-        "explanation": "section:explanation_section",
+    views={
+        "explanation": "view:explanation_view",
     },
 )

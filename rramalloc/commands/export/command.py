@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import AllocationArguments
 from rramalloc.cli import complete
-from rramalloc.cli.output import note, print_table
+from rramalloc.cli.output import note, print_view_as
 from rramalloc.cli.parameters import OF_ALLOCATION, Help, Value, described, passed
 from rramalloc.errors import UnknownNameError
 
@@ -78,22 +78,21 @@ def export(
 def _list_tools(given: dict[str, Any], *, check: bool, quiet: bool) -> None:
     """Print which tools take the allocation. Raises BadParameter where no check is asked for."""
     from rramalloc.commands.export.export import export_check
+    from rramalloc.commands.export.view import check_view
 
     if not check:
         raise typer.BadParameter("name a tool with --to, or list those that take the allocation with --check")
-    tools = export_check(**passed(given, export_check)).tools
-    rows = [(tool.name, "yes" if tool.taken else "no", tool.remarks, tool.reason or "-") for tool in tools]
-    names = ("tool", "takes it", "remarks", "why not")
-    print_table(names, rows, names, spare=names[2:3], whole="a pipe", quiet=quiet)
+    view = check_view(export_check(**passed(given, export_check)))
+    print_view_as(view, "table", quiet=quiet)
 
 
 def _print_remarks(made: Export, *, quiet: bool) -> None:
+    from rramalloc.commands.export.view import remarks_view
+
     if not made.remarks:
         typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
         return
-    rows = [(remark.layer or "-", remark.kind, remark.text) for remark in made.remarks]
-    names = ("layer", "kind", "what")
-    print_table(names, rows, names, spare=names[1:2], whole="a pipe", quiet=quiet)
+    print_view_as(remarks_view(made), "table", quiet=quiet)
 
 
 def _tell(made: Export, *, quiet: bool) -> None:

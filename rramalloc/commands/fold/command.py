@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Unpack
 import typer
 
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
-from rramalloc.cli.output import hardware_words, note, print_lines, print_result, table_of, warn
+from rramalloc.cli.output import deliver, note
 from rramalloc.cli.parameters import Format, Help, Value, described, passed, whole_numbers
-from rramalloc.units import number_of, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rramalloc.commands.fold.filter_folding import FilterFold, NetworkFold
 
-_FILTER = table_of(
-    "n_total, n_h, n_w, filter_before, filter, stride_before, stride, dilation, padding_added, overlap, "
-    "folded_input, chosen, work_before, work_after, saving, exact, checked"
-)
 FOLD: Help = {
     "network": ("NETWORK", "A whole network, folded to the fewest arrays."),
     "align": ("A", "Input channels that the hardware wants filled."),
@@ -98,9 +91,7 @@ def fold(
             source = as_network(**passed(given, as_network))
             for reason in save_folded_onnx(network, source, result, onnx):
                 note(f"not folded in {onnx}: {reason}", quiet=quiet)
-    if output is not None:
-        result.save(output)
-    _print(result, output_format, quiet=quiet)
+    deliver(result, given)
 
 
 _OF_A_FILTER = "align align_outputs th1 stride rule input_size padding dilation groups"
@@ -118,63 +109,3 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
             raise typer.BadParameter(f"{parameter.opts[0]} is for {whose} only")
     if filter_ is not None and align is None:
         raise typer.BadParameter("--filter needs --align, the input channels to fill")
-
-
-def _print(fold: FilterFold | NetworkFold, output_format: Format, *, quiet: bool) -> None:
-    from rramalloc.commands.fold.filter_folding import FilterFold
-
-    if isinstance(fold, FilterFold):
-        if output_format == "table":
-            print_lines(_lines(fold))
-        else:
-            print_result(fold.to_dict, _FILTER, [fold], output_format)
-        return
-    mapping, block = ("mapping, ", "block, copies, ") if fold.mapping == "best" else ("", "")
-    table = table_of(
-        f"layer=name, filter_before, {mapping}fold=size, {block}filter, stride_before, stride, dilation, "
-        "zeros=padding_added, arrays_before, arrays_after, saving",
-        texts="name",
-        spare="dilation stride_before stride padding_added filter_before filter saving",
-    )
-    print_result(fold.to_dict, table, fold.layers, output_format, _summary(fold), quiet=quiet)
-    for layer in fold.layers:
-        if layer.reason:
-            note(f"{layer.name}: {layer.reason}", quiet=quiet)
-    warn(fold.warnings, quiet=quiet)
-
-
-def _lines(fold: FilterFold) -> Iterator[tuple[str, str]]:
-    per = "per output pixel" if fold.output is None else f"for {fold.output[0]} x {fold.output[1]} pixels"
-    yield "filter", f"{_sizes(fold.filter_before)} -> {_sizes(fold.filter)}"
-    yield "stride", f"{_sizes(fold.stride_before)} -> {_sizes(fold.stride)}"
-    yield "dilation", f"1 x 1 -> {_sizes(fold.dilation)}"
-    yield "fold", f"{fold.n_h * fold.n_w} = {fold.n_h} high x {fold.n_w} wide, rule {fold.chosen}"
-    yield "padding", f"{fold.padding_added} zeros added to the kernel of each pair of channels"
-    yield "overlap", f"{_sizes(fold.overlap)} pixels"
-    if fold.folded_input is not None:
-        yield "input", f"{_sizes(fold.folded_input)}, height, width and channels, folded"
-    yield "work", f"{fold.work_before} -> {fold.work_after} multiplications {per}"
-    yield "saving", share(fold.saving)
-    yield "exact", "yes" if fold.exact else "no"
-    if fold.checked is not None:
-        yield "checked", "equal to the direct convolution on random integers"
-
-
-def _summary(fold: NetworkFold) -> Iterator[tuple[str, str]]:
-    folded = [layer for layer in fold.layers if layer.size is not None]
-    stages = f"{number_of(len(fold.layers), 'stage')}, {len(folded)} of them folded"
-    yield "network", f"{fold.network.name}, {stages}"
-    yield "hardware", hardware_words(fold.hardware, fold.mapping)
-    best = fold.mapping == "best"
-    whose = "of one mode of every layer" if best else "with every layer stored once"
-    yield "arrays", f"{fold.arrays_before} -> {fold.arrays_after} arrays {whose}"
-    if best:
-        yield "array-steps", f"{fold.array_steps_before} -> {fold.array_steps_after} for one input"
-    yield "saving", share(fold.saving)
-    if any(layer.checked is not None for layer in folded):
-        checked = sum(layer.checked is True for layer in folded)
-        yield "checked", f"{checked} folds equal to the direct convolution on random integers"
-
-
-def _sizes(sizes: tuple[int, ...]) -> str:
-    return " x ".join(str(size) for size in sizes)

@@ -274,7 +274,6 @@ class NetworkFold(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name, filter_before, n_h, n_w, filter, arrays_before, arrays_after, saving, reason"
 
     format: Literal["rramalloc-network-fold/2"] = "rramalloc-network-fold/2"
     network: NetworkId

@@ -16,8 +16,8 @@ ROOM = Room(
         "fold": "filter_folding:FilterFold",
         "network-fold": "filter_folding:NetworkFold",
     },
-    sections={
-        "fold": "section:fold_section",
-        "network-fold": "section:fold_section",
+    views={
+        "fold": "view:filter_view",
+        "network-fold": "view:network_view",
     },
 )

@@ -8,7 +8,7 @@ ROOM = Room(
     order=120,
     title="Look at a network",
     command="command:inspect",
-    sections={
-        "inspection": "section:inspection_section",
+    views={
+        "inspection": "view:inspection_view",
     },
 )

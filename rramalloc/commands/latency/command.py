@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,34 +11,13 @@ from rramalloc.choices import AuxiliaryLayer, OverheadMethod
 from rramalloc.cli import EXIT_INTERRUPTED, complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import (
-    note,
-    print_csv,
-    print_json,
-    print_result,
-    print_table,
-    table_of,
-    warn,
-)
+from rramalloc.cli.output import deliver, note, print_json, print_view_as, warn
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_input_shapes, parse_input_values
-from rramalloc.units import duration, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping as MappingOf
 
-    from rramalloc.commands.latency.estimate import LatencyEstimate
     from rramalloc.timing.latency_table import LatencyTable
-
-_TABLE = table_of(
-    "layer=name, operator, latency_ns, share, flags=flag_text",
-    texts="name operator flag_text",
-    spare="flag_text operator",
-)
-_MEASURED = table_of(
-    "operator, shape, parameters=brief_parameters, latency_ns, noise_ns, spread_ns, n, flags=flag_text",
-    texts="operator brief_parameters flag_text",
-    spare="spread_ns noise_ns n shape flag_text",
-)
 
 
 class AuxiliaryChoice(StrEnum):
@@ -116,6 +95,7 @@ def measure(
 
     Example: rramalloc latency measure squeezenet --device simulated -o t.json
     """
+    given = locals()
     from rramalloc.commands.latency.device import open_device
     from rramalloc.commands.latency.fit import check_date, fit_latency
     from rramalloc.commands.latency.measure import Repetition, measure_latency
@@ -146,9 +126,7 @@ def measure(
     for run, reason in measured.refused:
         note(f"not measured: {run[:100]}: {reason}", quiet=quiet)
     note(f"{measured.executions} executions timed now, all are in {kept}", quiet=quiet)
-    table = fit_latency(kept, method=method, date=date)
-    table.save(output)
-    _print(table, output_format, quiet=quiet)
+    _deliver(fit_latency(kept, method=method, date=date), given)
 
 
 @app.command(cls=Command)
@@ -167,18 +145,15 @@ def plan(
     Example: rramalloc latency plan squeezenet
     """
     from rramalloc.commands.latency.plan import MeasurePlan
+    from rramalloc.commands.latency.view import plan_view
     from rramalloc.importers import load
 
     source = load(network, parse_input_shapes(input_shapes), input_values=parse_input_values(input_values))
     planned = MeasurePlan.of(source, _kinds(auxiliary), layer or ())
-    columns = ("run", "input_bytes", "output_bytes")
-    rows = [(run.text, run.input_bytes, run.output_bytes) for run in planned.runs]
     if output_format == "json":
         print_json(planned.to_dict())
-    elif output_format == "csv":
-        print_csv(columns, rows)
     else:
-        print_table(columns, rows, columns[:1], spare=columns[:0:-1])
+        print_view_as(plan_view(planned), output_format)
 
 
 @app.command(cls=Command)
@@ -196,12 +171,10 @@ def fit(
 
     Example: rramalloc latency fit t.json.samples.jsonl --method subtract
     """
+    given = locals()
     from rramalloc.commands.latency.fit import fit_latency
 
-    table = fit_latency(measurements, method=method, date=date)
-    if output is not None:
-        table.save(output)
-    _print(table, output_format, quiet=quiet)
+    _deliver(fit_latency(measurements, method=method, date=date), given)
 
 
 @app.command(cls=Command)
@@ -220,52 +193,27 @@ def estimate(
 
     Example: rramalloc latency estimate squeezenet --table t.json
     """
+    given = locals()
     from rramalloc.commands.latency.estimate import estimate_latency
     from rramalloc.importers import load
     from rramalloc.timing.latency_table import load_latency_table
 
     source = load(network, parse_input_shapes(input_shapes), input_values=parse_input_values(input_values))
-    estimated = estimate_latency(source, load_latency_table(table))
-    if output is not None:
-        estimated.save(output)
-    summary = _total(estimated)
-    print_result(estimated.to_dict, _TABLE, estimated.layers, output_format, summary, quiet=quiet)
-    warn(estimated.warnings, quiet=quiet)
+    deliver(estimate_latency(source, load_latency_table(table)), given)
 
 
 def _kinds(auxiliary: list[AuxiliaryChoice] | None) -> tuple[AuxiliaryLayer, ...]:
     return tuple(kind.value for kind in auxiliary or [AuxiliaryChoice.avgpool])
 
 
-def _print(table: LatencyTable, output_format: Format, *, quiet: bool) -> None:
+def _deliver(table: LatencyTable, given: MappingOf[str, Any]) -> None:
+    """Deliver a table; its CSV is the file that is read back, with the overhead."""
     from rramalloc.timing.latency_table import csv_text
 
-    if output_format == "csv":  # the file that is read back, with the overhead
-        typer.echo(csv_text(table), nl=False)
-    else:
-        print_result(table.to_dict, _MEASURED, table.rows, output_format, _summary(table), quiet=quiet)
-    warn(table.warnings, quiet=quiet)
-
-
-def _summary(table: LatencyTable) -> Iterator[tuple[str, str]]:
-    first = table.rows[0]
-    yield "device", str(first.device)
-    yield "method", str(first.method)
-    if first.date is not None:
-        yield "date", first.date
-    overhead = table.overhead
-    if overhead is not None:
-        yield "a", f"{rounded(overhead.a_ns_per_byte)} ns per byte in"
-        yield "b", f"{rounded(overhead.b_ns_per_byte)} ns per byte out"
-        yield "c", f"{duration(overhead.c_ns)} a run"
-        yield "R^2", f"{overhead.r2:.6f} over {overhead.runs} auxiliary layers alone"
-
-
-def _total(estimated: LatencyEstimate) -> Iterator[tuple[str, str]]:
-    yield "network", f"{estimated.network.name}, {len(estimated.layers)} layers"
-    yield "estimate", f"{duration(estimated.total_ns)}, the sum of all layers"
-    if estimated.measured_ns is None or estimated.error is None:
-        yield "measured", "not in the table"
-    else:
-        yield "measured", f"{duration(estimated.measured_ns)}, the whole network"
-        yield "error", f"{estimated.error:+.2%} of the measured time"
+    if given["output_format"] != "csv":
+        deliver(table, given)
+        return
+    if given["output"] is not None:
+        table.save(given["output"])
+    typer.echo(csv_text(table), nl=False)
+    warn(table.warnings, quiet=given["quiet"])

@@ -17,7 +17,8 @@ ROOM = Room(
     records={
         "latency-estimate": "estimate:LatencyEstimate",
     },
-    sections={
-        "latency": "section:latency_section",
+    views={
+        "latency": "view:table_view",
+        "latency-estimate": "view:estimate_view",
     },
 )

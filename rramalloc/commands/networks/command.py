@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rramalloc.cli.output import TableLayout, print_result
+from rramalloc.cli.output import print_json, print_view_as
 from rramalloc.cli.parameters import Format, described
-from rramalloc.columns import Column
+from rramalloc.view.view import View, table
 
 
 @described({})
@@ -16,7 +16,8 @@ def networks(*, output_format: Format = "table") -> None:
     from rramalloc.importers.shipped import ShippedNetwork, shipped_networks
 
     rows = shipped_networks()
-    table = TableLayout(
-        [*map(Column, ShippedNetwork._fields)], ("name", "source"), ("weight_layers", "weights", "macs")
-    )
-    print_result(lambda: [row._asdict() for row in rows], table, rows, output_format)
+    if output_format == "json":
+        print_json([row._asdict() for row in rows])
+        return
+    shipped = table("Networks", rows, ", ".join(ShippedNetwork._fields), spare="weight_layers weights macs")
+    print_view_as(View(kind="Networks", title="Networks", sentence="", tables=(shipped,)), output_format)

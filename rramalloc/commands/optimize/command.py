@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import typer
 
@@ -11,33 +11,11 @@ from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
-from rramalloc.cli.output import (
-    coverage_line,
-    energy_lines,
-    hardware_words,
-    mapping_words,
-    print_result,
-    table_of,
-    warn,
-)
+from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
 from rramalloc.methods.registry import METHODS
 from rramalloc.room import load_from
-from rramalloc.units import duration, number_of, plain_quantity, rounded, share
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rramalloc.allocation.allocation import Allocation
-
-_TABLE = table_of(
-    "layer=name, windows, kind, arrays_per_copy, block, copies, arrays, cycles, NormalOp=normal_op, "
-    "PreOp=pre_op, Tail=tail, Op=op, start, finish, fold, utilisation, weight_bits, input_bits, "
-    "energy_pj, area_um2",
-    texts="name kind",
-    spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start arrays_per_copy finish cycles "
-    "windows",
-)
 OPTIMIZE: Help = {
     "arrays": (
         "N|xF",
@@ -127,56 +105,10 @@ def optimize(
             return
         with interruptible(stop):
             allocation = api.optimize(**passed(given, api.optimize), stop=stop)
-    if output is not None:
-        allocation.save(output)
     if bits_network is not None:
         source = load(**passed(given, load))
         source.with_bits(allocation.bits).save(bits_network)
-    if figure is not None:
-        allocation.plot.copies(save=figure)
     if convergence is not None:
         allocation.plot.convergence(save=convergence)
-    summary = _summary(allocation)
-    print_result(allocation.to_dict, _TABLE, allocation.layers, output_format, summary, quiet=quiet)
-    warn(allocation.warnings, quiet=quiet)
+    deliver(allocation, given, "copies")
     end(stop, line, quiet=quiet)
-
-
-def _summary(allocation: Allocation) -> Iterator[tuple[str, str]]:
-    arrays, hardware = allocation.arrays, allocation.hardware
-    yield "network", f"{allocation.network.name}, {number_of(len(allocation.layers), 'stage')}"
-    yield "hardware", hardware_words(hardware, mapping_words(allocation.options))
-    if arrays.by_kind is None:
-        yield "arrays", f"{arrays.used} used of {arrays.budget} (at least {arrays.minimum} are needed)"
-    else:
-        yield "arrays", f"{arrays.used} used: {arrays.limits}"
-    yield "makespan", number_of(allocation.makespan, allocation.time_unit)
-    yield (
-        "interval",
-        f"{number_of(allocation.interval, allocation.time_unit)} between inputs when inputs stream",
-    )
-    if allocation.options.inputs is not None:
-        value = plain_quantity(allocation.objective_value, allocation.objective_unit)
-        yield "inputs", f"{value} for {allocation.options.inputs} inputs that stream"
-    if allocation.objective == "sequential":
-        yield "sequential", f"{plain_quantity(allocation.objective_value, allocation.objective_unit)} in sum"
-    yield "lower bound", plain_quantity(allocation.lower_bound, allocation.objective_unit)
-    yield "gap", f"{share(allocation.gap)} from optimal at most"
-    yield "proof", allocation.proof
-    measured = allocation.options.latency_table
-    if measured is not None:
-        yield "measured", f"{duration(measured.longest_ns)} a step in the slowest stage, {measured.slowest}"
-    if allocation.latency_ns is not None and allocation.unit_ns is not None:
-        yield allocation.time_unit, duration(allocation.unit_ns)
-        yield "latency", duration(allocation.latency_ns)
-        yield "throughput", f"{rounded(allocation.throughput_per_s or 0)} inputs/s"
-    yield from energy_lines(allocation)
-    if allocation.sensitivity is not None:
-        yield "sensitivity", f"{allocation.sensitivity:g} in sum, of the bits chosen"
-    if allocation.placed is not None:
-        rounds, slowest = allocation.placed.rounds, max(allocation.placed.transfer_ns.values())
-        end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
-        yield "transfer", f"{duration(slowest)} a step between tiles; rounds of placement: {rounds}, {end}"
-    if allocation.work_s is not None:
-        yield "search", f"{duration(1e9 * allocation.work_s)} of work on a reference core"
-    yield from coverage_line(allocation.coverage)

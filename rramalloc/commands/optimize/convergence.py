@@ -5,6 +5,7 @@ from __future__ import annotations
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.chart import BLUE, DASHED, GREY, RED, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.units import share, steps
+from rramalloc.view.view import FIGURE, Detail
 
 _EARLIEST_S = 0.0001  # work below this is drawn as none: a logarithmic axis has no 0
 _EVEN_EARLIER = 3.0
@@ -13,7 +14,7 @@ _HIGHEST = 2.0
 """Makespans above this multiple of the last one are beyond the axis: first answers can be far off."""
 
 
-def convergence_chart(allocation: Allocation) -> Chart:
+def convergence_chart(allocation: Allocation, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
     """Chart the best makespan and lower bound over the work done, and the gap between them shaded.
 
     Methods that report nothing on their way have their last values only.

@@ -8,7 +8,7 @@ ROOM = Room(
     order=110,
     title="Allocate arrays",
     command="command:optimize",
-    sections={
-        "allocation": "section:allocation_section",
+    views={
+        "allocation": "view:allocation_view",
     },
 )

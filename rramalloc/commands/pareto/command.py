@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from rramalloc.choices import CaseArguments, FrontAgainst, FrontObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import coverage_line, hardware_words, mapping_words, print_result, table_of, warn
+from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described, passed
-from rramalloc.units import duration, share
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rramalloc.commands.pareto.pareto_front import ParetoFront
-
-_TABLE = table_of(
-    "against=against_value, arrays, kinds, makespan, interval, latency_ns, energy_pj, EDP=edp, area_um2, "
-    "value, lower_bound, gap",
-    spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
-)
 PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
     "objective": (None, "What is put against arrays."),
@@ -71,21 +60,5 @@ def pareto(
             stop=stop,
             on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
-    if output is not None:
-        front.save(output)
-    if figure is not None:
-        front.plot.front(save=figure)
-    print_result(front.to_dict, _TABLE, front.points, output_format, _summary(front), quiet=quiet)
-    warn(front.warnings, quiet=quiet)
+    deliver(front, given, "front")
     end(stop, line, shown="these are the points found so far", quiet=quiet)
-
-
-def _summary(front: ParetoFront) -> Iterator[tuple[str, str]]:
-    yield "network", front.network.name
-    yield "hardware", hardware_words(front.hardware, mapping_words(front.options))
-    against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
-    yield "objective", f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
-    yield "points", f"{len(front.points)}, {front.proven} of them proven"
-    yield "mean gap", f"{share(front.mean_gap)} from optimal at most"
-    yield "search", f"{duration(1e9 * front.work_s)} of work on a reference core"
-    yield from coverage_line(front.coverage)

@@ -12,7 +12,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
-from rramalloc.plots import FrontPlots
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -84,7 +83,6 @@ class ParetoFront(ResultRecord):
     """
 
     rows_in = "points"
-    columns = "arrays, makespan, interval, value, lower_bound, gap"
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-pareto/2"] = FORMAT
@@ -118,11 +116,6 @@ class ParetoFront(ResultRecord):
     def mean_gap(self) -> float:
         """Mean of the gaps of all points."""
         return sum(point.gap for point in self.points) / len(self.points)
-
-    @property
-    def plot(self) -> FrontPlots:
-        """Figures: front."""
-        return FrontPlots(self)
 
     def _headline(self) -> tuple[str, str]:
         words = f"{counted(len(self.points), 'point')} from {self.least_arrays:,} to {self.budget:,} arrays"

@@ -15,7 +15,7 @@ ROOM = Room(
     records={
         "pareto": "pareto_front:ParetoFront",
     },
-    sections={
-        "pareto": "section:front_section",
+    views={
+        "pareto": "view:front_view",
     },
 )

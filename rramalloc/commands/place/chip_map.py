@@ -11,9 +11,9 @@ from typing import Any
 from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
-from rramalloc.page.section import FIGURE, Detail
 from rramalloc.records import brief
 from rramalloc.units import counted, rounded
+from rramalloc.view.view import FIGURE, Detail
 
 _FRAME = "#9aa3ad"
 _TILE = 0.92  # side of a tile where tiles are 1 apart
@@ -91,9 +91,11 @@ class _Map:
         }
 
 
-def chip_map(placement: Placement, detail: Detail = FIGURE) -> Chart:
+def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
     """Draw arrays one by one if the detail allows, else the layers of a tile as bands as high as
     their share."""
+    if not placement.arrays:
+        return None
     drawing = _Map.of(placement)
     high = max(row for row, _ in drawing.corner.values()) + drawing.mesh[0]
     wide = max(column for _, column in drawing.corner.values()) + drawing.mesh[1]

@@ -13,7 +13,6 @@ from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
-from rramalloc.plots import PlacementPlots
 from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -151,7 +150,6 @@ class Placement(ResultRecord):
     """
 
     rows_in = "layers"
-    columns = "name, arrays_per_copy, copies, block, tiles, straddling, utilisation"
 
     format: Literal["rramalloc-placement/2"] = FORMAT
     rramalloc_version: str
@@ -195,11 +193,6 @@ class Placement(ResultRecord):
         """Fields of arrays that say nothing under this mapping and hardware."""
         planes = any(array.plane for array in self.arrays)
         return ({"copies"} if self.options.mapping != "sdk" else set()) | (set() if planes else {"plane"})
-
-    @property
-    def plot(self) -> PlacementPlots:
-        """Figures: chip_map."""
-        return PlacementPlots(self)
 
     def _headline(self) -> tuple[str, str]:
         held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"

@@ -15,7 +15,7 @@ ROOM = Room(
     records={
         "placement": "placement:Placement",
     },
-    sections={
-        "placement": "section:placement_section",
+    views={
+        "placement": "view:placement_view",
     },
 )

@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from rramalloc.cli import complete
-from rramalloc.cli.output import TableLayout, print_result
+from rramalloc.cli.output import print_json, print_view_as
 from rramalloc.cli.parameters import Format, described
-from rramalloc.columns import Column
+from rramalloc.view.view import View, table
 
 
 class _PresetRow(NamedTuple):
@@ -59,10 +59,9 @@ def presets(
         for name, hardware in loaded.items()
     ]
 
-    def document() -> list[dict[str, object]]:
-        return [{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()]
-
-    texts = ("name", "crossbar", "unconfirmed", "source")
-    spare = ("columns_per_weight", "unconfirmed", "weight_bits", "cell_bits", "crossbar")
-    table = TableLayout([*map(Column, _PresetRow._fields)], texts, spare)
-    print_result(document, table, rows, output_format)
+    if output_format == "json":
+        print_json([{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()])
+        return
+    spare = "columns_per_weight unconfirmed weight_bits cell_bits crossbar"
+    shipped = table("Presets", rows, ", ".join(_PresetRow._fields), spare=spare)
+    print_view_as(View(kind="Presets", title="Presets", sentence="", tables=(shipped,)), output_format)

@@ -70,7 +70,6 @@ class ReloadPlan(ResultRecord):
     """
 
     rows_in = "segments"
-    columns = "first, last, stages, arrays, makespan, interval, write_ns, run_ns, time_ns"
     unlisted = frozenset({"network", "allocation"})
 
     format: Literal["rramalloc-reload/2"] = FORMAT

@@ -14,7 +14,7 @@ ROOM = Room(
     records={
         "reload": "plan:ReloadPlan",
     },
-    sections={
-        "reload": "section:reload_section",
+    views={
+        "reload": "view:plan_view",
     },
 )

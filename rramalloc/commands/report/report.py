@@ -15,19 +15,22 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.simulation import Simulation
+from rramalloc.allocation.timed import Networks, Timed, time_result, time_simulation
 from rramalloc.chart import converted
-from rramalloc.columns import Column
-from rramalloc.commands.report.html import escaped, pairs_html, section_html, table_html
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
-from rramalloc.page.section import LEVELS, Detail, Section, Table
-from rramalloc.page.timed import Networks, Timed, time_allocation, time_simulation
-from rramalloc.reading import RESULT_LIMIT_BYTES, format_name, read, result_of
-from rramalloc.records import Record, brief
-from rramalloc.room import Room, rooms
+from rramalloc.reading import RESULT_LIMIT_BYTES, read, result_of
+from rramalloc.records import Record, brief, format_name
+from rramalloc.room import rooms
 from rramalloc.version import __version__
+from rramalloc.view.html import escaped, pairs_html, section_html, table_html
+from rramalloc.view.view import LEVELS, Detail, View, table
 
+_LACKS = (
+    "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
+    "that ships has this hash. Give its file with --network."
+)
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
 MOST_FILES = 40  # of a page, which shows each in a section
 _ASSET_LIMIT_BYTES = 2**20  # of a file of the package
@@ -44,8 +47,6 @@ def report(
     command: str | None = None,
 ) -> str:
     """Return the HTML of a page that shows results.
-
-    The page loads nothing, is at most 2 MB, and the same input gives the same bytes.
 
     Parameters
     ----------
@@ -106,12 +107,12 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
     result = source.result
     if not isinstance(result, Allocation | Simulation):
         return None
+    timed = time_result(result, known, source.path)
     network = known.find(result.network.sha256)
-    if isinstance(result, Simulation):
-        return time_simulation(result, network, source.path)
-    if network is not None:
-        timed = time_allocation(result, network, source.path)
+    if isinstance(result, Allocation) and timed is not None and network is not None:
         return replace(timed, limit="; ".join([timed.limit, *_step(result, network, timed)]))
+    if isinstance(result, Simulation) or timed is not None:
+        return timed
     for other in sources:
         if isinstance(other.result, Simulation) and _same(result, other.result):
             return time_simulation(other.result, None, other.path)
@@ -140,15 +141,20 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
     return of_network and simulation.handoff == "next" and ways[0] == ways[1]
 
 
-def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[Section, str]:
-    """Return the section of a file and its HTML. Raises SpecError if it has numbers beyond those of
-    a chart."""
-    room, attribute = _sections()[format_name(source.result.format)]
-    made = room.load(attribute)
-    of_layers = isinstance(source.result, Allocation | Simulation)
+def _view(source: Source, timed: Timed | None) -> View:
+    """Return the view of a result; of an allocation with what follows from its network."""
+    if not isinstance(source.result, Allocation | Simulation):
+        made: View = source.result.view()
+        return made
+    view = source.result.view(timed=timed)
+    return view if timed is not None else replace(view, notes=(*view.notes, _LACKS))
+
+
+def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[View, str]:
+    """Return the view of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
     try:
-        section = made(source.result, timed, detail) if of_layers else made(source.result, detail)
-        return section, section_html(section, name)
+        view = _view(source, timed)
+        return view, section_html(view, name, detail)
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
     except (ValueError, LookupError, ArithmeticError) as error:
@@ -158,7 +164,7 @@ def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> 
 
 def _page(
     sources: Sequence[Source],
-    written: Sequence[tuple[Section, str]],
+    written: Sequence[tuple[View, str]],
     title: str | None,
     provenance: Mapping[str, str | None],
 ) -> str:
@@ -167,18 +173,17 @@ def _page(
     names = [f"r{place}" for place in range(1, len(sections) + 1)]
     links = "".join(
         f'<li><a href="#{name}">{escaped(section.title)}</a> '
-        f'<span class="sub">{escaped(section.headline)}</span></li>'
+        f'<span class="sub">{escaped(section.kind)}</span></li>'
         for name, section in zip(names, sections, strict=True)
     )
     versions = f"rramalloc {__version__}, Vega {_vega_version()}"
     pairs = [(term, text) for term, text in provenance.items() if text is not None] + [("Made by", versions)]
-    heads = (Column("File"), Column("Format"), Column("sha256"))
-    rows = [(source.path, source.result.format, source.sha256) for source in sources]
+    files = table("Files", sources, "file=path, format, sha256", format=lambda source: source.result.format)
     values = {
         "title": escaped(heading),
         "links": f'<nav aria-label="Results"><ol>{links}</ol></nav>' if len(sections) > 1 else "",
         "sections": "\n".join(html for _, html in written),
-        "provenance": pairs_html(pairs) + table_html(Table("Files", heads, rows, folded=False), "files"),
+        "provenance": pairs_html(pairs) + table_html(files, "files"),
         "style": _asset("page.css"),
     }
     scripts = [_library(), _asset("page.js")]
@@ -225,7 +230,7 @@ def read_source(given: Any) -> Source:
     if not isinstance(given, str | os.PathLike | Record):
         given = getattr(given, "document", given)  # of an evaluation
     if isinstance(given, Record):
-        if format_name(getattr(given, "format", None)) not in _sections():
+        if not _is_shown(getattr(given, "format", None)):
             raise SpecError("report", f"cannot show a {type(given).__name__}; {_known()}")
         return _hashed(f"({type(given).__name__})", given)
     path = os.fspath(given)
@@ -251,17 +256,17 @@ def _parsed(content: bytes, where: str) -> Record:
         raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     if not isinstance(document, dict):
         raise SpecError(where, f"must be a result of this program, got {brief(document)}; {_known()}")
-    if format_name(document.get("format")) not in _sections():
+    if not _is_shown(document.get("format")):
         raise SpecError(where, f"format: got {brief(document.get('format'))}; {_known()}")
     result: Record = result_of(document, where)
     return result
 
 
-@cache
-def _sections() -> dict[str, tuple[Room, str]]:
-    """Return the room and the attribute that make the section of every file that a page shows, by format."""
-    return {name: (room, made) for room in rooms().values() for name, made in room.sections.items()}
-
-
 def _known() -> str:
-    return f"a report shows the JSON files of: {', '.join(_sections())}"
+    shown = (name for room in rooms().values() for name in room.views)
+    return f"a report shows the JSON files of: {', '.join(shown)}"
+
+
+def _is_shown(text: object) -> bool:
+    """Return True if a room shows the results of a format."""
+    return any(format_name(text) in room.views for room in rooms().values())

@@ -8,7 +8,7 @@ ROOM = Room(
     order=160,
     title="Time an allocation",
     command="command:simulate",
-    sections={
-        "simulation": "section:simulation_section",
+    views={
+        "simulation": "view:simulation_view",
     },
 )

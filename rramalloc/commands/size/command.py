@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import print_result, table_of, warn
+from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described
 from rramalloc.errors import SpecError
-from rramalloc.units import duration, number_of, rounded, share
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from rramalloc.commands.size.sizing import Sizing
-
-_TABLE = table_of(
-    "choices=text, arrays=arrays_at_most, at least=cost_at_least, cost=cost_at_most, why",
-    texts="text why",
-)
 _EVERY_S = 10.0  # between two lines of progress in a file
 SIZE: Help = {
     "network": ("NETWORK|SPEC.toml", "A network with a --target, or a file of networks, goals and choices."),
@@ -75,6 +64,7 @@ def size(
     Example: rramalloc size vgg11 --target-throughput 2k --hardware isaac \\
       --choose timing.columns_per_adc=16,32,64 -o chip.toml
     """
+    given = locals()
     of_network = {
         "target": target,
         "target_ns": target_ns,
@@ -107,12 +97,7 @@ def size(
             stop=stop,
             on_progress=lambda *state: line.show(progress_words(*state)),
         )
-    if output is not None:
-        sizing.save(output)
-    if figure is not None:
-        sizing.plot.cost(save=figure)
-    print_result(sizing.to_dict, _TABLE, sizing.candidates, output_format, _summary(sizing), quiet=quiet)
-    warn(sizing.warnings, quiet=quiet)
+    deliver(sizing, given, "cost")
     end(stop, line, quiet=quiet)
 
 
@@ -132,20 +117,3 @@ def _question(network: str, of_network: dict[str, Any], of_question: dict[str, A
     if "zip" in asked:
         asked["zip"] = [[name.strip() for name in group.split(",")] for group in asked["zip"]]
     return {**asked, "networks": [{"network": network, **given}]}
-
-
-def _summary(sizing: Sizing) -> Iterator[tuple[str, str]]:
-    chip = sizing.chip
-    for network in sizing.networks:
-        reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
-        words = f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}"
-        yield network.name, words
-    tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
-    yield "chip", f"{chip.hardware.name}, {number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
-    yield sizing.minimise.partition("_")[0], sizing.quantity(sizing.cost)
-    yield "lower bound", sizing.quantity(sizing.lower_bound)
-    yield "gap", f"{share(sizing.gap)} from optimal at most"
-    yield "proof", sizing.proof
-    every = number_of(len(sizing.candidates), "candidate")
-    work = f", {duration(1e9 * sizing.work_s)} of work" if sizing.work_s else ", by bounds alone"
-    yield "search", f"{sizing.searched} of {every} to their end{work}"

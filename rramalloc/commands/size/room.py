@@ -16,7 +16,7 @@ ROOM = Room(
         "size": "sizing:Sizing",
         "size-spec": "question:SizeQuestion",
     },
-    sections={
-        "size": "section:sizing_section",
+    views={
+        "size": "view:sizing_view",
     },
 )

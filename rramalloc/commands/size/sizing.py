@@ -9,7 +9,6 @@ from rramalloc.allocation.allocation import Allocation, PositiveCount
 from rramalloc.commands.size.question import Minimised, Stored
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.plots import SizingPlots
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.units import area, counted
@@ -97,7 +96,6 @@ class Sizing(ResultRecord):
     """
 
     rows_in = "candidates"
-    columns = "cost_at_least, cost_at_most, arrays_at_most, why"
 
     format: Literal["rramalloc-size/1"] = FORMAT
     rramalloc_version: str
@@ -124,11 +122,6 @@ class Sizing(ResultRecord):
         if self.status == "proven":
             return f"proven: no chip of these {many} with less {less} reaches the goals"
         return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
-
-    @property
-    def plot(self) -> SizingPlots:
-        """Figures: cost."""
-        return SizingPlots(self)
 
     @property
     def cost_unit(self) -> str:

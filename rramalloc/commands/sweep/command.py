@@ -10,13 +10,11 @@ import typer
 from rramalloc.choices import RowsFormat
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_lines, print_table
+from rramalloc.cli.output import deliver, note, print_view_as
 from rramalloc.cli.parameters import Format, Help, described, passed
-from rramalloc.units import number_of, rounded, share
+from rramalloc.units import number_of, rounded, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rramalloc.commands.sweep.rows import SweepStatus
     from rramalloc.commands.sweep.sweep import SweepResult
 
@@ -62,7 +60,7 @@ def sweep(
     if not up:
         raise typer.BadParameter(f"--plot must be two columns such as arrays,latency_ns, got {plot[:60]!r}")
     if status:
-        _print_status(sweep_status(output), output_format)
+        deliver(sweep_status(output), given | {"output": None})
         return
     note(read_spec(spec)[0].describe_size(), quiet=quiet)
     try:
@@ -89,48 +87,20 @@ def sweep(
 
 
 def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) -> None:
-    if output_format == "table":
-        columns = ("network", "method", "points", "failed", "best makespan")
-        print_table(columns, result.summary(), columns[:2], spare=("points", "failed"), quiet=quiet)
-    elif output_format == "csv":
+    """Print a summary, or all rows as CSV or JSON, one at a time in memory."""
+    if output_format == "csv":
         from rramalloc.commands.sweep.rows import columns_of_rows
         from rramalloc.commands.sweep.sweep import write_csv
 
         write_csv(sys.stdout, result.rows(), columns_of_rows(result.document.spec))
-    else:
+    elif output_format == "json":
         sys.stdout.writelines(result.json_parts())
-
-
-def _print_status(status: SweepStatus, output_format: Format) -> None:
-    if output_format == "json":
-        print_json(status.to_dict())
-    elif output_format == "csv":
-        document = status.to_dict()
-        print_csv(list(document), [list(document.values())])
     else:
-        print_lines(_lines(status))
-
-
-def _lines(status: SweepStatus) -> Iterator[tuple[str, str]]:
-    if status.name:
-        yield "name", status.name
-    yield "points", str(status.points)
-    yield "done", f"{status.done} ({share(status.done / status.points)})"
-    yield "failed", str(status.failed)
-    if status.points_per_s is not None and status.left_s is not None:
-        yield "rate", f"{rounded(status.points_per_s)} points/s"
-        yield "time left", _duration(status.left_s)
+        print_view_as(result.view(), output_format, quiet=quiet)
 
 
 def _progress_words(progress: SweepStatus) -> str:
     words = progress.words
     if progress.points_per_s is not None and progress.left_s is not None:
-        words += f", {rounded(progress.points_per_s)} points/s, {_duration(progress.left_s)} left"
+        words += f", {rounded(progress.points_per_s)} points/s, {span(progress.left_s)} left"
     return words
-
-
-def _duration(seconds: float) -> str:
-    """Return a duration as "75.0 s", "12 min" or "3.4 h"."""
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

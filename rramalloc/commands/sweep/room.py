@@ -17,7 +17,8 @@ ROOM = Room(
         "sweep-spec": "spec:Spec",
         "sweep-status": "rows:SweepStatus",
     },
-    sections={
-        "sweep": "section:sweep_section",
+    views={
+        "sweep": "view:sweep_view",
+        "sweep-status": "view:status_view",
     },
 )

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord, frame_of
+from rramalloc.result import ResultRecord
 from rramalloc.units import counted, number_of
 from rramalloc.version import __version__
 
@@ -204,9 +204,6 @@ class SweepDocument(ResultRecord):
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point, as that of the sweep's result."""
         return frame_of_rows((row.to_dict() for row in self.rows or ()), self.spec)
-
-    def _table(self) -> pd.DataFrame:
-        return frame_of(summarise(self.rows or ()), SweepSummary._fields)
 
     def _headline(self) -> tuple[str, str]:
         failed = sum(row.makespan is None for row in self.rows or ())

@@ -46,14 +46,14 @@ from rramalloc.files import (
     to_json,
 )
 from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
-from rramalloc.plots import SweepPlots
 from rramalloc.progress import followed
 from rramalloc.records import brief, parse
-from rramalloc.result import Result, frame_of
+from rramalloc.result import Result
 from rramalloc.search.cores import cores
 from rramalloc.store import Store
 from rramalloc.units import counted
 from rramalloc.upgrade import upgraded, upgraded_row
+from rramalloc.view.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,10 +93,11 @@ class SweepResult(Result):
         """Points of the sweep, each with one row."""
         return self.document.points
 
-    @property
-    def plot(self) -> SweepPlots:
-        """Figures: columns."""
-        return SweepPlots(self)
+    def view(self, **known: Any) -> View:
+        """Return the view of its summary."""
+        from rramalloc.commands.sweep.view import result_view  # draws, which a sweep itself does not
+
+        return result_view(self, **known)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield all rows in the order of the grid, one at a time in memory."""
@@ -130,12 +131,6 @@ class SweepResult(Result):
     def _headline(self) -> tuple[str, str]:
         name = self.document.spec.name or os.path.basename(self.folder)
         return f"sweep {name}", f"{counted(self.points, 'point')}, {self.failed:,} failed"
-
-    def _table(self) -> pd.DataFrame:
-        return frame_of(self.summary(), SweepSummary._fields)
-
-    def _notes(self) -> list[str]:
-        return [f"Failed: {reason}" for reason in self.reasons()] if self.failed else []
 
 
 def sweep(

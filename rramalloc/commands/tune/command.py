@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import hardware_words, mapping_words, print_result, table_of, warn
+from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
-from rramalloc.units import number_of, rounded, share
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rramalloc.commands.tune.tuning import Tuning
-
-_TABLE = table_of(
-    "no.=number, origin, figure, expected, arrays, makespan, failure",
-    texts="origin failure",
-    spare="makespan expected arrays",
-)
 _STORE = "tune.sqlite"
 _EVERY_S = 10.0  # between two lines of progress in a file
 _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
@@ -99,8 +88,7 @@ def tune(
         )
     if output is not None:
         tuning.allocation.save(output)
-    print_result(tuning.to_dict, _TABLE, tuning.judged, output_format, _summary(tuning), quiet=quiet)
-    warn(tuning.warnings, quiet=quiet)
+    deliver(tuning, given | {"output": None})
     shown = "this is the best found so far; the same command goes on from here"
     end(cancel, line, shown=shown, also=f"; answers are kept in {store}", quiet=quiet)
 
@@ -112,22 +100,3 @@ def _store_beside(output: str | None) -> str:
     store = os.path.join(os.path.dirname(output), _STORE)
     check_outputs({"-o": output, "--store": store}, ())
     return store
-
-
-def _summary(tuning: Tuning) -> Iterator[tuple[str, str]]:
-    hardware, chosen, model = tuning.hardware, tuning.options, tuning.model
-    yield "network", tuning.network.name
-    yield "hardware", hardware_words(hardware, mapping_words(chosen))
-    yield "simulator", chosen.simulator
-    failed = f", {tuning.failed} failed" if tuning.failed else ""
-    yield "evaluations", f"{tuning.evaluations} of {chosen.evaluations}{failed}"
-    if tuning.own is not None:
-        yield "tool's own", f"{rounded(tuning.own.figure)} on {number_of(tuning.own.arrays, 'array')}"
-    yield "before", "failed" if tuning.before is None else f"{rounded(tuning.before)}, with the fewest steps"
-    used = tuning.allocation.arrays.used
-    change = "" if not tuning.before else f", {tuning.figure / tuning.before - 1:+.1%}"
-    yield "tuned", f"{rounded(tuning.figure)} on {used} of {number_of(tuning.arrays, 'array')}{change}"
-    if model is not None:
-        rank = "" if model.spearman is None else f", rank correlation {model.spearman:.2f}"
-        misses = f"clocks alone miss by {share(model.residual)}, left-out answers by {share(model.left_out)}"
-        yield "model", f"{model.form}: {misses}{rank}"

@@ -15,8 +15,8 @@ ROOM = Room(
     records={
         "tuning": "tuning:Tuning",
     },
-    sections={
-        "tuning": "section:tuning_section",
+    views={
+        "tuning": "view:tuning_view",
     },
     needs=(
         "export",

@@ -154,8 +154,7 @@ class Tuning(ResultRecord):
     """
 
     rows_in = "judged"
-    columns = "number, origin, figure, expected, arrays, makespan, failure"
-    unlisted = frozenset({"copies"})
+    unlisted = frozenset({"replication"})
 
     format: Literal["rramalloc-tuning/2"] = "rramalloc-tuning/2"
     rramalloc_version: str

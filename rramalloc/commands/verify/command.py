@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import typer
@@ -9,18 +10,13 @@ import typer
 from rramalloc.choices import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import note, print_csv, print_json, print_result, print_text, table_of, warn
+from rramalloc.cli.output import deliver, note, print_text, print_view_as
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, Value, described, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
     from rramalloc.commands.verify.verification import Verification
 
-_TABLE = table_of(
-    "layer=name, computed, copies, arrays, shift, relative_error, worst",
-    texts="name computed",
-    spare="shift arrays copies computed worst",
-)
 VERIFY: Help = {
     **OF_ALLOCATION,
     "placement": ("FILE", "As `place` writes it; without, it is placed here."),
@@ -61,25 +57,24 @@ def verify(
             **passed(given, run_verify),
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )
-    if output is not None:
-        result.save(output)
-    if output_format == "json":
-        print_json(result.to_dict())
-    elif output_format == "csv":
-        frame = result.to_frame()
-        print_csv(list(frame.columns), frame.itertuples(index=False))
-        if result.difference is not None:
-            note(str(result.difference))
+    if output_format == "table":
+        if output is not None:
+            result.save(output)
+        _print(result, quiet=quiet)
     else:
-        _show(result, quiet=quiet)
-    warn(result.warnings, quiet=quiet)
+        deliver(result, given)
+        if output_format != "json" and result.difference is not None:
+            note(str(result.difference))
     if result.verdict == "different":
         raise typer.Exit(EXIT_CANNOT_SERVE)
 
 
-def _show(result: Verification, *, quiet: bool) -> None:
+def _print(result: Verification, *, quiet: bool) -> None:
     """Print the verdict alone, or below the errors of the layers where converters may change values."""
-    if result.options.adc_bits is not None or result.options.noise:
-        print_result(result.to_dict, _TABLE, result.layers, "table", quiet=quiet)
+    view = replace(result.view(), facts=())
+    print_view_as(view, "table", quiet=quiet)
+    if view.tables[0].shown != 0:
         typer.echo()
     print_text(result.verdict if result.difference is None else printable(str(result.difference)))
+    for text in view.notes:
+        note(text, quiet=quiet)

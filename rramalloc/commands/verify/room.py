@@ -12,8 +12,8 @@ ROOM = Room(
     records={
         "verification": "verification:Verification",
     },
-    sections={
-        "verification": "section:verification_section",
+    views={
+        "verification": "view:verification_view",
     },
     needs=("place",),
 )

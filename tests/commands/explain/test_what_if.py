@@ -10,11 +10,9 @@ from commands.explain.test_explain import chain, machine
 from program import run
 
 import rramalloc
-from rramalloc.commands.explain.section import explanation_section
 from rramalloc.commands.explain.what_if import better_values
 from rramalloc.errors import SpecError
 from rramalloc.hardware.values import texts_of
-from rramalloc.page.section import FIGURE
 
 pytestmark = pytest.mark.quick
 
@@ -57,7 +55,7 @@ def test_one_layer_by_hand(tmp_path: Path) -> None:
         pytest.approx(1e6 / 300),
         None,
     ]
-    lines = dict(made.lines)
+    lines = {fact.name: fact.value for fact in made.view().facts}
     assert lines["gains nothing"] == "timing.read_ns=2.0"
     assert made.what_if[0].words.startswith(
         "timing.columns_per_adc=8 (now 16): 256 ns as it is, 256 ns searched again, 50 % shorter, 50 um2 more"
@@ -155,8 +153,7 @@ def test_refused(tmp_path: Path, change: str, message: str) -> None:
 
 def test_the_report_has_a_bar_a_change(tmp_path: Path) -> None:
     made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), work=1)
-    titles = [getattr(block, "title", "") for block in explanation_section(made, FIGURE).blocks]
-    assert "What if: gain of a change" in titles
+    assert made.plot.what_if().title == "What if: gain of a change"
     assert rramalloc.explain(ONE, 1, what_if=[], work=1).what_if == ()
 
 

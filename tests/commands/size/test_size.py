@@ -13,11 +13,9 @@ import pytest
 from program import run
 
 import rramalloc
-from rramalloc.commands.size.section import sizing_section
 from rramalloc.errors import InfeasibleError, SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.values import changed_hardware
-from rramalloc.page.section import LEVELS, Table
 
 HARDWARE: dict[str, Any] = {
     "name": "h", "source": "by hand",
@@ -179,7 +177,7 @@ def test_a_file_says_all(tmp_path: Path) -> None:
     assert "target" in refused.err
 
 
-def test_the_chart_and_the_section_show_every_candidate() -> None:
+def test_the_chart_and_the_table_show_every_candidate() -> None:
     """Bounds of those within reach, costs where they are known, and a row of the table for each."""
     choose = {**CROSSBARS, "timing.step_ns": [30.0, 10.0]}
     one = rramalloc.Network.from_document(network(), "one")
@@ -194,7 +192,6 @@ def test_the_chart_and_the_section_show_every_candidate() -> None:
     drawn = [cost for layer in costs for cost in layer.data["cost"]]
     assert sorted(drawn) == sorted(own.cost[1] for own in found.candidates if own.cost[1] is not None)
     assert bounds.data["why"][0] == "chosen"
-    section = sizing_section(found, LEVELS[0])
-    networks, every = (block for block in section.blocks if isinstance(block, Table))
-    assert networks.rows[0][:2] == ("one", "target_ns 20.0")
-    assert [row[0] for row in every.rows] == [own.text for own in found.candidates]
+    every, networks = found.view().tables
+    assert networks.rows()[0][:2] == ["one", "target_ns 20.0"]
+    assert [row[0] for row in every.rows()] == [own.text for own in found.candidates]

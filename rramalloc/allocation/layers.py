@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from rramalloc.allocation.allocation import Allocation, Layer
 from rramalloc.allocation.simulation import Simulation
+from rramalloc.allocation.timed import Timed
+from rramalloc.allocation.timeline import timeline_chart
 from rramalloc.chart import (
     BLUE,
     GREEN,
@@ -25,27 +28,22 @@ from rramalloc.chart import (
     named,
     row_height,
 )
-from rramalloc.columns import Column
-from rramalloc.page.section import FIGURE, Block, Detail, Fact, Note, Table, block_words, table
-from rramalloc.page.timed import Timed
-from rramalloc.page.timeline import timeline_chart
 from rramalloc.timing.buffers import BufferedEdge
 from rramalloc.timing.metrics import energy_parts
-from rramalloc.units import area, counted, duration, energy, rounded, size, steps
+from rramalloc.units import area, counted, size, steps
+from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""
 _NAMED = 30
 """Layers up to which the axis has their names; beyond, their numbers."""
-_LACKS = (
-    "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
-    "that ships has this hash. Give its file with --network."
-)
 _MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
-def copies_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Chart:
+def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) -> Chart | None:
     """Chart the copies of every layer, and the share of the makespan and of the arrays that it takes."""
+    if not result.layers:
+        return None
     layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
     used = max(1, sum(layer.arrays for layer in result.layers))
     most = max(layer.copies for layer in layers)
@@ -61,7 +59,7 @@ def copies_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Ch
     hover = named(f"layer, copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
-            "block": [block_words(layer.block) for layer in layers],
+            "block": [_block(layer.block) for layer in layers],
             "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
         }
         hover |= named("block, utilisation of the arrays [%]=full")
@@ -90,8 +88,9 @@ def copies_chart(result: Allocation | Simulation, detail: Detail = FIGURE) -> Ch
     )
 
 
-def _given(value: float | None, words: Callable[[float], str]) -> str:
-    return "not given" if value is None else words(value)
+def _block(block: Sequence[int] | None) -> str:
+    """Return the height and width of a block of windows; without one it is a single window."""
+    return "x".join(map(str, block or (1, 1)))
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
@@ -111,47 +110,17 @@ def _summary(layers: Sequence[Layer], makespan: int) -> str:
     )
 
 
-def layer_table(layers: Sequence[Layer], makespan: int, detail: Detail) -> Table:
-    """Return a table with one row per layer; folds where filters are folded, blocks where copies compute
-    several windows."""
-    used = max(1, sum(layer.arrays for layer in layers))
-    columns = [
-        Column("Layer", value="name"),
-        Column("Windows", "int"),
-        Column("Arrays per copy", "int"),
-        Column("Copies", "int"),
-        Column("Arrays", "int"),
-        Column("Share of arrays", "percent", lambda layer: layer.arrays / used),
-        Column("Batches", "int"),
-        Column("Share of makespan", "percent", lambda layer: layer.normal_op / max(1, makespan)),
-        Column("Start", "int"),
-        Column("Finish", "int"),
-        Column("Stall", "int", lambda layer: max(0, layer.finish - layer.start - layer.normal_op)),
-    ]
-    if any(layer.kind is not None for layer in layers):
-        columns.append(Column("Kind", value=lambda layer: layer.kind or ""))
-    if any(layer.fold is not None for layer in layers):
-        columns.append(Column("Fold", value=lambda layer: block_words(layer.fold)))
-    if any(layer.block is not None for layer in layers):
-        columns += [
-            Column("Block", value=lambda layer: block_words(layer.block)),
-            Column("Utilisation", "percent"),
-        ]
-    if any(layer.weight_bits is not None for layer in layers):
-        columns += [Column("Weight bits", "int"), Column("Input bits", "int")]
-    if any(layer.energy_pj is not None or layer.area_um2 is not None for layer in layers):
-        columns.append(Column("Energy", value=lambda layer: _given(layer.energy_pj, energy)))
-        columns.append(Column("Area", value=lambda layer: _given(layer.area_um2, area)))
-    note = "Batches, start, finish and stall are in steps."
-    return table("Layers", columns, layers, detail, note, folded=False, numbered=True)
+def buffers_table(buffers: Sequence[BufferedEdge]) -> Table:
+    """Return the table of the pixels that wait between stages at the fullest moment."""
+    columns = "producer, consumer, buffer_pixels, buffer_bytes"
+    return table("Buffers between stages", buffers, columns, spare="buffer_pixels")
 
 
-def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Block, ...]:
-    """Return the pixels that wait between stages at the fullest moment: the largest as bars, all in
-    a table."""
+def buffers_chart(buffers: Sequence[BufferedEdge], *, detail: Detail = FIGURE) -> Chart | None:  # noqa: ARG001
+    """Draw the largest buffers as bars."""
     edges = sorted(buffers, key=lambda edge: -edge.buffer_bytes)
     if not edges:
-        return ()
+        return None
     kept = edges[:_MOST_BUFFERS]
     data: Lists = {
         "row": list(range(len(kept))),
@@ -170,45 +139,32 @@ def buffer_blocks(buffers: Sequence[BufferedEdge], detail: Detail) -> tuple[Bloc
         f"{size(edges[0].buffer_bytes)} from {edges[0].producer} to {edges[0].consumer}."
     )
     panel = Panel(across, names, row_height(len(kept)), (drawn,))
-    chart = Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
-    columns = "Producer, Consumer, Pixels int=buffer_pixels, Bytes int=buffer_bytes"
-    return chart, table("Buffers between stages", columns, edges, detail, "Largest first.")
+    return Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
 
 
-def layer_blocks(result: Allocation | Simulation, timed: Timed | None, detail: Detail) -> tuple[Block, ...]:
-    """Return charts and tables of the layers; timed: None if the network is not known."""
-    layers = result.layers
-    if not layers:
-        return (Note("The file lists no layers."),)
-    lacks = () if timed is not None else (Note(_LACKS),)
-    buffers = () if timed is None else buffer_blocks(timed.edges, detail)
-    return (
-        *lacks,
-        timeline_chart(result, timed, detail),
-        copies_chart(result, detail),
-        layer_table(layers, result.makespan, detail),
-        *buffers,
-    )
-
-
-def makespan_fact(result: Allocation | Simulation) -> Fact:
-    """Return the makespan, in steps and in time."""
-    absolute = "" if result.latency_ns is None else duration(result.latency_ns)
-    step = "" if result.unit_ns is None else f", {duration(result.unit_ns)} a {result.time_unit}"
-    return Fact("Makespan", steps(result.makespan, result.time_unit), absolute + step)
+def layer_charts(
+    result: Allocation | Simulation, edges: Sequence[BufferedEdge] = (), timed: Timed | None = None
+) -> dict[str, Draw]:
+    """Return the charts of the layers by name; timed: what follows from the network, else looked up."""
+    charts: dict[str, Draw] = {
+        "timeline": partial(timeline_chart, result, timed=timed),
+        "copies": partial(copies_chart, result),
+    }
+    return charts | ({"buffers": partial(buffers_chart, edges)} if edges else {})
 
 
 def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
-    """Yield the energy and the area that the hardware gives."""
-    if result.energy_pj is not None or result.dynamic_pj is not None or result.static_pj is not None:
-        total = "not given" if result.energy_pj is None else energy(result.energy_pj)
-        yield Fact("Energy", total, energy_parts(result))
-    if result.area_um2 is not None:
-        whole = result.chip_area_um2
-        words = "" if whole is None else f"in use, {area(whole)} of the whole chip"
-        yield Fact("Area", area(result.area_um2), words)
+    """Yield the energy and the area, for hardware that says more than steps."""
+    if result.hardware.energy is None:
+        if result.hardware.timing is not None:
+            yield Fact("energy", "not given by the hardware")
+        return
+    yield _given("energy", result.energy_pj, "pJ", f"an input ({energy_parts(result)})")
+    yield _given("EDP", result.edp, "pJ ns")
+    whole = result.chip_area_um2
+    chip = "" if whole is None else f"in use, {area(whole)} of the whole chip"
+    yield _given("area", result.area_um2, "um2", chip)
 
 
-def rate_words(throughput_per_s: float | None) -> str:
-    """Return inputs a second, where a time is given."""
-    return "between inputs" if throughput_per_s is None else f"{rounded(throughput_per_s)} inputs a second"
+def _given(name: str, value: float | None, unit: str, note: str = "") -> Fact:
+    return Fact(name, "not given", note=note) if value is None else Fact(name, value, unit, note)

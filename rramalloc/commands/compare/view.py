@@ -1,8 +1,9 @@
-"""Section of a comparison: all methods side by side, a chart a budget."""
+"""View of a comparison: all methods side by side, a panel of the chart a budget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from rramalloc.chart import (
@@ -21,9 +22,10 @@ from rramalloc.chart import (
     row_height,
     rule,
 )
-from rramalloc.commands.compare.comparison import REFERENCE, Comparison, Row
-from rramalloc.page.section import Block, Detail, Fact, Note, Section, section_of, table_of, thinned
-from rramalloc.units import counted, quantity, quoted, share, steps
+from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison, Row
+from rramalloc.timing.metrics import ENERGY_AREA
+from rramalloc.units import counted, number_of, plain_quantity, quantity, quoted, share
+from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
 _MOST_PANELS = 8  # budgets that a chart shows
 _LEAST_END = 1.3  # ratio at which the axis ends at the least
@@ -34,73 +36,86 @@ _REPAIRED = Key("repaired to fit", "#9fd0ee")
 _BOUND = Key("lower bound", RED, "stroke")
 _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
-_SHOWN = tuple(
-    "arrays method makespan ratio gap interval used kinds recurrence published latency_ns energy_pj edp "
-    "area_um2 work_s clock_s best worst repaired proof".split()
-)
 
 
-def comparison_section(comparison: Comparison, detail: Detail) -> Section:
-    """Return the section: headline, bars of ratios, and all rows."""
+def comparison_view(comparison: Comparison) -> View:
+    """Return the view: bars of ratios, and all rows."""
     rows, budgets = comparison.rows, comparison.budgets
-    facts = [
-        Fact("Methods", f"{len({row.method for row in rows}):,}"),
-        Fact("Budgets", ", ".join(f"{budget:,}" for budget in budgets[:4]) or "none", "arrays"),
-    ]
-    blocks: list[Block] = []
-    limit = ""
-    if rows:
-        group = comparison.at(budgets[0])
-        fastest = min(group, key=lambda row: (row.ratio, row.makespan))
-        slowest = max(group, key=lambda row: row.ratio)
-        facts.append(
-            Fact(
-                "Fastest",
-                steps(fastest.makespan),
-                f"{quoted(fastest.method)} with {counted(budgets[0], 'array')}",
-            )
-        )
-        facts.append(Fact("Its gap", share(fastest.gap), _distance(comparison, fastest)))
-        least = quantity(fastest.lower_bound, comparison.objective_unit)
-        limit = f"With {counted(budgets[0], 'array')} no allocation takes less than {least}"
-        if 0 < fastest.ratio < slowest.ratio:
-            times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
-            limit += f"; the method {quoted(slowest.method)} takes {times}"
-        shown_budgets = [budgets[place] for place in thinned(len(budgets), _MOST_PANELS)]
-        blocks += [methods_chart(comparison, [budget]) for budget in shown_budgets]
-        if len(budgets) > _MOST_PANELS:
-            blocks.append(
-                Note(f"{_MOST_PANELS} of {len(budgets)} budgets are drawn, from the first to the last.")
-            )
-        blocks.append(table_of("All rows", rows, _SHOWN, detail, folded=False))
-    if comparison.skipped:
-        blocks.append(table_of("Left out", comparison.skipped, ("arrays", "method", "reason"), detail))
-    options = comparison.options
-    return section_of(
-        "Comparison",
+    left_out = table("Left out", comparison.skipped, "arrays, method, reason", shown=0)
+    return View.of(
         comparison,
+        kind="Comparison",
         title=f"{comparison.network.name}: methods side by side",
-        facts=facts,
-        blocks=blocks,
-        limit=limit,
-        headline=f"{counted(len(rows), 'row')} at {counted(len(budgets), 'budget')}",
-        made=(("Seeds, work", f"{options.seeds} from {options.seed}, {options.work} units a run"),),
+        sentence=_best(comparison) if rows else "",
+        facts=_facts(comparison),
+        tables=(_table(comparison), left_out),
+        charts={"methods": partial(methods_chart, comparison)} if budgets else {},
+        notes=(
+            f"skipped {left.method} at {number_of(left.arrays, 'array')}: {left.reason}"
+            for left in comparison.skipped
+        ),
+        csv=_every_field(comparison),
     )
 
 
-def _distance(comparison: Comparison, row: Row) -> str:
-    extent = comparison.coverage.extent if comparison.coverage else ""
-    return "at most from optimal" if row.gap else f"proven optimal{extent}"
+def _table(comparison: Comparison) -> Table:
+    return table(
+        "Methods",
+        comparison.rows,
+        "arrays, method, makespan, ratio, interval, used, kinds?, recurrence, published, latency_ns, "
+        "energy_pj, EDP=edp, area_um2, work_s, clock_s, best, worst, remark",
+        spare="published recurrence clock_s best worst remark used work_s interval area_um2 edp energy_pj "
+        "latency_ns",
+        best=lambda row: row.best if row.runs > 1 else None,
+        worst=lambda row: row.worst if row.runs > 1 else None,
+        remark=lambda row: "repaired" if row.repaired else "",
+    )
 
 
-def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) -> Chart:
+def _every_field(comparison: Comparison) -> Table:
+    """Return the table of a CSV file: every number of a row, energy and area where there are any."""
+    measured = any("edp" in row.model_dump() for row in comparison.rows)
+    fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
+    return table("Methods", comparison.rows, ", ".join((*fields, "kinds?")))
+
+
+def _facts(comparison: Comparison) -> Iterator[Fact]:
+    for budget in comparison.budgets:
+        first = comparison.at(budget)[0]
+        bound = plain_quantity(first.lower_bound, comparison.objective_unit)
+        words = f"{bound} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}"
+        yield Fact("lower bound", words)
+    if any(row.runs > 1 for row in comparison.rows):
+        words = f"{comparison.options.seeds}: the median run is shown, with the best and the worst makespan"
+        yield Fact("seeds", words)
+    if any(row.repaired for row in comparison.rows):
+        yield Fact("repaired", "copies were taken away until the allocation fits")
+    if any(row.work_s is not None for row in comparison.rows):
+        yield Fact("work s", "work counted on a reference core, the same on every machine")
+
+
+def _best(comparison: Comparison) -> str:
+    """Return what the least possible is with the first budget, and how far the methods lie apart."""
+    budget = comparison.budgets[0]
+    group = comparison.at(budget)
+    fastest = min(group, key=lambda row: (row.ratio, row.makespan))
+    slowest = max(group, key=lambda row: row.ratio)
+    least = quantity(fastest.lower_bound, comparison.objective_unit)
+    words = f"With {counted(budget, 'array')} no allocation takes less than {least}"
+    if 0 < fastest.ratio < slowest.ratio:
+        times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
+        words += f"; the method {quoted(slowest.method)} takes {times}"
+    return words
+
+
+def methods_chart(comparison: Comparison, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
     """Chart the ratio of every method to the reference, a panel a budget.
 
     Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
     others end at the end of the axis; their numbers are written next to them.
     """
     every = comparison.budgets
-    drawn = budgets or [every[place] for place in thinned(len(every), _MOST_PANELS)]
+    drawn = [every[place] for place in thinned(len(every), _MOST_PANELS)]
     measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
     reference = any(row.method == REFERENCE for row in comparison.rows)
     ratio = f"{measure} / {measure} of {REFERENCE if reference else 'best'}"
@@ -112,13 +127,14 @@ def methods_chart(comparison: Comparison, budgets: Sequence[int] | None = None) 
     rows = comparison.at(drawn[0])
     ratios = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
     arrays = counted(drawn[0], "array")
+    some = f"{len(drawn)} of {len(every)} budgets are drawn. " if len(drawn) < len(every) else ""
     return Chart(
         title=f"Methods with {arrays}" if len(drawn) == 1 else "Methods side by side",
         panels=panels,
         summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {ratios}.",
         heading=(f"{label(comparison.network.name)}: methods side by side",),
         zoom="",
-        note=f"Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",
+        note=f"{some}Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",
     )
 
 

@@ -15,14 +15,14 @@ from commands.place.machines import chip, machine
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.layers import copies_chart
+from rramalloc.allocation.timeline import timeline_chart
 from rramalloc.chart import FORMATS, Chart, Marks, label
-from rramalloc.commands.compare.section import methods_chart
+from rramalloc.commands.compare.view import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Placement
 from rramalloc.network.network import Network
-from rramalloc.page.layers import copies_chart
-from rramalloc.page.timeline import timeline_chart
 
 pytestmark = pytest.mark.quick
 

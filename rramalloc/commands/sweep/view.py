@@ -1,27 +1,17 @@
-"""Section of a sweep: makespan against arrays for every network and method, and a summary of the rows."""
+"""View of a sweep: makespan against arrays for every network and method, and a summary of the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
-from rramalloc.columns import Column
-from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, summarise
+from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, SweepStatus, summarise
 from rramalloc.commands.sweep.sweep import SweepResult, read_rows
 from rramalloc.errors import SpecError
-from rramalloc.page.section import (
-    FIGURE,
-    Detail,
-    Fact,
-    Note,
-    Section,
-    table,
-    table_of,
-    thinned,
-)
 from rramalloc.records import brief
-from rramalloc.units import counted
+from rramalloc.units import counted, rounded, share, span
+from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, View, table, thinned
 
 _MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own
 _MOST_GROUPS = 8  # pairs of a network and a hardware, each with its charts
@@ -43,42 +33,62 @@ _SHOWN = tuple(
 )
 
 
-def sweep_section(document: SweepDocument, detail: Detail) -> Section:
-    """Return the section: headline, one line a combination, the smallest makespans, all rows."""
+def sweep_view(document: SweepDocument) -> View:
+    """Return the view: one line a combination, the smallest makespans, all rows."""
     rows = document.rows or ()
     failed = [row for row in rows if row.error_kind is not None]
-    done = [row for row in rows if row.makespan is not None and row.arrays is not None]
-    name = document.spec.name or "sweep"
-    blocks: list[Any] = []
-    if document.rows is None:
-        blocks.append(Note("This file has no rows: name the folder of the sweep."))
-    if done:
-        blocks += _charts(done, detail)
-    if rows:
-        columns = "Network, Method, Points int, Failed int, Smallest makespan int=makespan"
-        blocks.append(table("Summary", columns, summarise(rows), detail, folded=False))
-        blocks.append(table_of("Rows", rows, (*_SHOWN, *_dotted(rows)), detail))
-    if failed:
-        kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
-        blocks.append(table("Errors", [Column("First of each kind", value=str)], [*kinds], detail))
-    return Section(
-        title=f"{name}: {counted(document.points, 'point')}",
-        subtitle="Sweep",
+    kinds = {f"{row.error_kind}: {row.error}": row for row in failed}
+    errors = table("Errors", [*kinds], "first of each kind=error", shown=0, error=str)
+    every = table("Rows", rows, ", ".join((*_SHOWN, *_dotted(rows))), shown=0)
+    return View.of(
+        document,
+        kind="Sweep",
+        title=f"{document.spec.name or 'sweep'}: {counted(document.points, 'point')}",
         facts=(
-            Fact("Points", f"{document.points:,}", f"{len(failed):,} failed"),
-            Fact("Networks", f"{len(document.networks):,}"),
-            Fact("Hardware", f"{len(document.hardware):,}"),
+            Fact("points", document.points, note=f", {len(failed):,} failed"),
+            Fact("networks", len(document.networks)),
+            Fact("hardware", len(document.hardware)),
         ),
-        blocks=tuple(blocks),
-        headline=f"{counted(document.points, 'point')}, {len(failed):,} failed",
-        made=(
-            *(("Network", f"{network.name}, sha256 {network.sha256}") for network in document.networks),
-            ("rramalloc", document.rramalloc_version),
-        ),
+        tables=(_summary(rows), every, errors),
+        charts=_charts(rows),
+        notes=() if document.rows is not None else ("this file has no rows: name the folder of the sweep",),
     )
 
 
-def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, detail: Detail = FIGURE, of: str = "") -> Chart:
+def result_view(result: SweepResult) -> View:
+    """Return the view of a folder: the smallest makespan of every network and method."""
+    return View.of(
+        result,
+        kind="Sweep",
+        tables=[_summary(read_rows(result.folder))],
+        charts={"columns": partial(columns_chart, result)},
+        notes=(f"failed: {reason}" for reason in result.reasons()) if result.failed else (),
+    )
+
+
+def _summary(rows: Iterable[SweepRow]) -> Table:
+    columns = "network, method, points, failed, best makespan=makespan"
+    return table("Summary", summarise(rows), columns, spare="points failed")
+
+
+def status_view(status: SweepStatus) -> View:
+    """Return the view of how far a sweep is."""
+    row = table("Status", [status], "format, name, points, done, failed, points_per_s, left_s", shown=0)
+    return View.of(status, kind="Sweep", facts=_progress(status), tables=(row,))
+
+
+def _progress(status: SweepStatus) -> Iterator[Fact]:
+    if status.name:
+        yield Fact("name", status.name)
+    yield Fact("points", status.points)
+    yield Fact("done", status.done, note=f"({share(status.done / status.points)})")
+    yield Fact("failed", status.failed)
+    if status.points_per_s is not None and status.left_s is not None:
+        yield Fact("rate", f"{rounded(status.points_per_s)} points/s")
+        yield Fact("time left", span(status.left_s))
+
+
+def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detail: Detail = FIGURE) -> Chart:
     """Draw a column of the rows against another, one line for everything else that varies.
 
     of: what all rows are about, for the heading. Raises SpecError for what is no column of numbers.
@@ -132,9 +142,11 @@ def _dotted(rows: Sequence[SweepRow]) -> tuple[str, ...]:
     return tuple(rows[0].dotted) if rows else ()
 
 
-def columns_chart(result: SweepResult, x: str, y: str) -> Chart:
+def columns_chart(
+    result: SweepResult, x: str = "arrays", y: str = "makespan", *, detail: Detail = FIGURE
+) -> Chart:
     """Draw a column of the rows of a sweep against another. Raises SpecError."""
-    return sweep_chart([*read_rows(result.folder)], x, y)
+    return sweep_chart([*read_rows(result.folder)], x, y, detail=detail)
 
 
 def _words(column: str) -> str:
@@ -148,15 +160,19 @@ def _named(column: str) -> str:
     return _words(column) + (f" [{unit}]" if unit else "")
 
 
-def _charts(rows: Sequence[SweepRow], detail: Detail) -> Iterator[Chart]:
-    """Yield charts of latency over arrays, a chart for each network and hardware, whose steps may differ in
+def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
+    """Return charts of latency over arrays, a chart for each network and hardware, whose steps may differ in
     length."""
     groups: dict[tuple[str, str], list[SweepRow]] = {}
     for row in rows:
-        groups.setdefault((row.network, row.hardware), []).append(row)
+        if row.makespan is not None and row.arrays is not None:
+            groups.setdefault((row.network, row.hardware), []).append(row)
+    charts: dict[str, Draw] = {}
     for (network, hardware), each in list(groups.items())[:_MOST_GROUPS]:
         of = f"{network} on {hardware}" if len(groups) > 1 else ""
         timed = all(row.latency_ns is not None for row in each)
-        yield sweep_chart(each, "arrays", "latency_ns" if timed else "makespan", detail, of)
+        up = "latency_ns" if timed else "makespan"
+        charts[f"{network} {hardware}"] = partial(sweep_chart, each, "arrays", up, of)
         if timed and any(row.energy_pj is not None for row in each):
-            yield sweep_chart(each, "latency_ns", "energy_pj", detail, of)
+            charts[f"{network} {hardware} energy"] = partial(sweep_chart, each, "latency_ns", "energy_pj", of)
+    return charts

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from rramalloc.allocation.allocation import Allocation, Layer
 from rramalloc.allocation.simulation import Simulation
+from rramalloc.allocation.timed import BusySpan, Networks, Timed, time_result
 from rramalloc.chart import (
     BLUE,
     ORANGE,
@@ -25,10 +26,9 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.importers import NetworkLike
-from rramalloc.page.section import FIGURE, Detail
-from rramalloc.page.timed import BusySpan, Networks, Timed, time_allocation, time_simulation
 from rramalloc.timing.critical_path import CriticalSegment
 from rramalloc.units import steps
+from rramalloc.view.view import FIGURE, Detail
 
 _COMPUTING = Key("computing", BLUE)
 _WAITING = Key("waiting for input", ORANGE)
@@ -38,12 +38,20 @@ _FEW_ROWS = 45  # stages; with more the reader can also zoom into rows
 
 
 def timeline_chart(
-    result: Allocation | Simulation, timed: Timed | None = None, detail: Detail = FIGURE
-) -> Chart:
+    result: Allocation | Simulation,
+    network: NetworkLike | None = None,
+    *,
+    timed: Timed | None = None,
+    detail: Detail = FIGURE,
+) -> Chart | None:
     """Chart one row a stage in network order, from its start to its finish.
 
-    Where the times of single batches are not given, a stage's waiting is one bar after its computing.
+    Every pause is drawn where it is if the times of single batches are given as `timed`, or follow from the
+    network, given or shipped; else a stage's waiting is one bar after its computing.
     """
+    if not result.layers:
+        return None
+    timed = timed or time_result(result, Networks([] if network is None else [network]), result.network.name)
     stages = result.layers[: detail.marks]
     names = [stage.name for stage in stages]
     runs, joined = ([], 0) if timed is None else timed.runs(detail.marks // 2)
@@ -66,15 +74,6 @@ def timeline_chart(
         zoom="xy" if len(names) > _FEW_ROWS else "x",
         note=note,
     )
-
-
-def timeline_figure(result: Allocation | Simulation, network: NetworkLike | None = None) -> Chart:
-    """Draw the timeline with every pause where it is, if the network is given or ships."""
-    there = Networks([] if network is None else [network]).find(result.network.sha256)
-    where = result.network.name
-    if isinstance(result, Simulation):
-        return timeline_chart(result, time_simulation(result, there, where))
-    return timeline_chart(result, None if there is None else time_allocation(result, there, where))
 
 
 def _exact(names: Sequence[str], runs: Sequence[BusySpan]) -> list[Marks]:

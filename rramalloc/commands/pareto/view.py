@@ -1,6 +1,8 @@
-"""Section of a Pareto front: what every number of arrays can buy, with its bound and baselines."""
+"""View of a Pareto front: what every number of arrays can buy, with its bound and baselines."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from rramalloc.chart import (
     BLUE,
@@ -22,57 +24,59 @@ from rramalloc.chart import (
     lists,
     named,
 )
-from rramalloc.columns import columns_of
 from rramalloc.commands.pareto.pareto_front import FrontPoint, ParetoFront
-from rramalloc.page.section import FIGURE, Block, Detail, Fact, Section, Table, section_of, table, thinned
 from rramalloc.units import counted, quantity, share
+from rramalloc.view.view import FIGURE, Detail, Fact, View, table, thinned
 
 _QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}
 _QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 
 
-def front_section(front: ParetoFront, detail: Detail) -> Section:
-    """Return the section: headline, the staircase, and its points."""
-    points = front.points
-    facts = [
-        Fact("Points", f"{len(points):,}", f"{front.proven:,} proven"),
-        Fact("Arrays", f"{front.least_arrays:,} to {front.budget:,}", "least to budget"),
-    ]
-    blocks: list[Block] = []
-    limit = ""
-    if points:
-        first, last = points[0], points[-1]
-        facts.append(Fact("Mean gap", share(front.mean_gap)))
-        name = _QUANTITY[front.objective]
-        facts.append(
-            Fact(f"Least {name}", quantity(last.value, front.unit), f"with {counted(last.arrays, 'array')}")
-        )
-        times = first.value / last.value if last.value else 1.0
-        ends = (quantity(point.across, front.against_unit) for point in (first, last))
-        limit = (
-            f"From {' to '.join(ends)} the {name} falls from "
-            f"{quantity(first.value, front.unit)} to {quantity(last.value, front.unit)}, "
-            f"by a factor of {times:,.3g}"
-        )
-        blocks += [front_chart(front, detail), _table(front, detail)]
-        if front.baselines:
-            blocks.append(_baselines(front, detail))
-    options = front.options
-    return section_of(
-        "Pareto front",
+def front_view(front: ParetoFront) -> View:
+    """Return the view: the staircase, its points, and the methods beside it."""
+    against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
+    points = table(
+        "Points of the front",
+        front.points,
+        "against=against_value?, arrays, kinds?, makespan, interval, latency_ns, energy_pj?, EDP=edp?, "
+        "area_um2?, value, lower_bound, gap",
+        spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
+    )
+    baselines = table("Baselines", front.baselines, "method, budget, arrays, makespan, value", shown=0)
+    many = len(front.points)
+    objective = f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
+    return View.of(
         front,
+        kind="Pareto front",
         title=f"{front.network.name}: {_QUANTITY[front.against]} against {_QUANTITY[front.objective]}",
-        facts=facts,
-        blocks=blocks,
-        limit=limit,
-        headline=f"{counted(len(points), 'point')}, {front.proven:,} proven",
-        made=(("Seed, work", f"{front.seed}, {options.work} units"),),
+        sentence=_fall(front) if many else "",
+        facts=(
+            Fact("objective", objective),
+            Fact("points", many, note=f", {front.proven} of them proven"),
+            *([Fact("mean gap", front.mean_gap, "share", "from optimal at most")] if many else ()),
+        ),
+        tables=(points, baselines),
+        charts={"front": partial(front_chart, front)},
     )
 
 
-def front_chart(front: ParetoFront, detail: Detail = FIGURE) -> Chart:
+def _fall(front: ParetoFront) -> str:
+    """Return how far the objective falls along the front, in words."""
+    first, last = front.points[0], front.points[-1]
+    times = first.value / last.value if last.value else 1.0
+    ends = (quantity(point.across, front.against_unit) for point in (first, last))
+    return (
+        f"From {' to '.join(ends)} the {_QUANTITY[front.objective]} falls from "
+        f"{quantity(first.value, front.unit)} to {quantity(last.value, front.unit)}, by a factor of "
+        f"{times:,.3g}"
+    )
+
+
+def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     """Draw the staircase of points, the lower bound below it, and the methods it was compared with."""
+    if not front.points:
+        return None
     kept = [front.points[place] for place in thinned(len(front.points), detail.marks)]
     last = max(front.budget, kept[-1].arrays) if front.against == "arrays" else kept[-1].across
     beside = _beside(front, detail)
@@ -134,24 +138,3 @@ def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
         channels = {"x": "arrays", "y": "value", "shape": {}}
         layers.append(Marks(look, data, channels, Key(label(method), colour, shape), hover))
     return layers
-
-
-def _table(front: ParetoFront, detail: Detail) -> Table:
-    number, pair = "int" if front.unit == "steps" else "float", front.against != "arrays"
-    columns = columns_of(
-        (f"{_capital(front.against)} [{front.against_unit}] float=across, " if pair else "")
-        + f"Arrays int, {_capital(front.objective)} [{front.unit}] {number}=value, Lower bound {number}, "
-        "Gap percent, Kinds, Makespan int, Interval int"
-    )
-    return table("Points of the front", columns, front.points, detail)
-
-
-def _capital(name: str) -> str:
-    words = _QUANTITY[name]
-    return words[0].upper() + words[1:]
-
-
-def _baselines(front: ParetoFront, detail: Detail) -> Table:
-    number = "int" if front.unit == "steps" else "float"
-    columns = f"Method, Budget int, Arrays int, Makespan int, Value [{front.unit}] {number}=value"
-    return table("Baselines", columns, front.baselines, detail)

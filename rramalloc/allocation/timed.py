@@ -95,6 +95,17 @@ def _shipped() -> dict[str, str]:
     return {load(name).sha256: name for name in shipped_names()}
 
 
+def time_result(result: Allocation | Simulation, known: Networks, where: str) -> Timed | None:
+    """Return what follows from a result and its network, of an allocation None if that is not known.
+
+    Raises SpecError if the file of an allocation says something else.
+    """
+    network = known.find(result.network.sha256)
+    if isinstance(result, Simulation):
+        return time_simulation(result, network, where)
+    return None if network is None else time_allocation(result, network, where)
+
+
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation again. Raises SpecError if its file says something else, or does not fit."""
     read = read_allocation(allocation, where)

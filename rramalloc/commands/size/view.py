@@ -1,6 +1,9 @@
-"""Section of a sizing: the chip, what every candidate costs at least and at most, and the networks on it."""
+"""View of a sizing: the chip, what every candidate costs at least and at most, and the networks on it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
 
 from rramalloc.chart import (
     BLUE,
@@ -19,18 +22,8 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.commands.size.sizing import CHOSEN, Candidate, Sizing
-from rramalloc.page.section import (
-    FIGURE,
-    Block,
-    Detail,
-    Fact,
-    Section,
-    hardware_words,
-    network_words,
-    table,
-    warning_notes,
-)
-from rramalloc.units import counted, share
+from rramalloc.units import counted, duration, number_of, rounded
+from rramalloc.view.view import FIGURE, Detail, Fact, View, table
 
 _MOST_DRAWN = 32  # candidates, one below the other, so that their names can be read
 _LONGEST_CHOICES = 44  # letters of the names of candidates
@@ -39,43 +32,44 @@ _COST = Key("cost with the best allocations known", BLUE, "circle")
 _BOUND = Key("least cost possible", RED)
 
 
-def sizing_section(sizing: Sizing, detail: Detail) -> Section:
-    """Return the section: the chip, the costs of candidates, what the networks reach, and all candidates."""
-    chip, many = sizing.chip, len(sizing.candidates)
-    tiles = "" if chip.tiles is None else f"in {counted(chip.tiles, 'tile')}"
-    facts = (
-        Fact("Area" if sizing.minimise == "area_um2" else "Arrays", sizing.quantity(sizing.cost)),
-        Fact("Gap", share(sizing.gap), sizing.status),
-        Fact("Arrays used", f"{chip.arrays:,}", tiles),
-        Fact("Candidates", f"{many:,}", f"{sizing.searched:,} searched to their end"),
+def sizing_view(sizing: Sizing) -> View:
+    """Return the view: the costs of candidates, what the networks reach, and all candidates."""
+    candidates = table(
+        "Candidates",
+        sizing.candidates,
+        "choices=text, arrays=arrays_at_most, at least=cost_at_least, cost=cost_at_most, why",
     )
+    reached = "network=name, goal=wanted, reached=reaches, arrays"
     names = ", ".join(network.name for network in sizing.networks)
-    blocks: list[Block] = [cost_chart(sizing, detail)]
-    reached = "Network=name, Goal=wanted, Reached float=reaches, Arrays int"
-    blocks.append(table("Networks on the chip", reached, sizing.networks, detail, folded=False))
-    unit = sizing.cost_unit
-    every = (
-        f"Choices=text, Arrays int=arrays_at_most, At least [{unit}] float=cost_at_least, "
-        f"Cost [{unit}] float=cost_at_most, Why"
-    )
-    blocks.append(table("Candidates", every, sizing.candidates, detail))
-    return Section(
+    return View.of(
+        sizing,
+        kind="Size",
         title=f"A chip for {label(names, 60)}",
-        subtitle=f"Size · {hardware_words(chip.hardware)}",
-        facts=facts,
-        blocks=(*warning_notes(sizing.warnings), *blocks),
-        limit=f"{sizing.proof[0].upper()}{sizing.proof[1:]}",
-        headline=f"{sizing.quantity(sizing.cost)}, {sizing.status}",
-        made=(
-            *(("Network", network_words(network.allocation.network)) for network in sizing.networks),
-            ("Hardware", hardware_words(chip.hardware)),
-            ("Seed, work", f"{sizing.seed}, {sizing.work} units for a network on a candidate"),
-            ("rramalloc", sizing.rramalloc_version),
-        ),
+        sentence=sizing.proof,
+        facts=_facts(sizing),
+        tables=(candidates, table("Networks on the chip", sizing.networks, reached, shown=0)),
+        charts={"cost": partial(cost_chart, sizing)},
     )
 
 
-def cost_chart(sizing: Sizing, detail: Detail = FIGURE) -> Chart:
+def _facts(sizing: Sizing) -> Iterator[Fact]:
+    chip = sizing.chip
+    for network in sizing.networks:
+        reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
+        yield Fact(network.name, f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}")
+    tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
+    arrays = f"{number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
+    yield Fact("chip", f"{chip.hardware.name}, {arrays}")
+    yield Fact(sizing.minimise.partition("_")[0], sizing.cost, sizing.cost_unit)
+    yield Fact("lower bound", sizing.lower_bound, sizing.cost_unit)
+    yield Fact("gap", sizing.gap, "share", "from optimal at most")
+    yield Fact("proof", sizing.proof)
+    every = number_of(len(sizing.candidates), "candidate")
+    work = f", {duration(1e9 * sizing.work_s)} of work" if sizing.work_s else ", by bounds alone"
+    yield Fact("search", f"{sizing.searched} of {every} to their end{work}")
+
+
+def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
     """Chart what candidates cost at least, and with the best allocations known; the cheapest bounds first."""
     able = [own for own in sizing.candidates if not own.is_infeasible]
     shown = sorted(able, key=lambda own: (own.cost_at_least, own.why != CHOSEN))

@@ -1,0 +1,104 @@
+"""View of an allocation: how fast, how far from optimal, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from rramalloc.allocation.allocation import Allocation, Layer
+from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts
+from rramalloc.allocation.timed import Timed
+from rramalloc.commands.optimize.convergence import convergence_chart
+from rramalloc.units import area, counted, duration, energy, number_of, rounded, share, steps
+from rramalloc.view.view import Fact, View, table
+
+
+def allocation_view(allocation: Allocation, timed: Timed | None = None) -> View:
+    """Return the view: timeline, layers and, where the network is known, buffers."""
+    arrays = allocation.arrays
+    layers = table(
+        "Layers",
+        allocation.layers,
+        "layer=name, windows, kind?, arrays_per_copy, block?, copies, arrays, cycles?, NormalOp=normal_op, "
+        "PreOp=pre_op, Tail=tail, Op=op, start, finish, fold?, utilisation?, weight_bits?, input_bits?, "
+        "energy_pj?, area_um2?",
+        spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start arrays_per_copy finish "
+        "cycles windows",
+        numbered=True,
+    )
+    edges = () if timed is None else timed.edges
+    return View.of(
+        allocation,
+        kind="Allocation",
+        title=f"{allocation.network.name} on {counted(arrays.budget or arrays.used, 'array')}",
+        sentence=_opening(allocation, timed),
+        extent=number_of(len(allocation.layers), "stage"),
+        facts=_facts(allocation),
+        tables=(layers, buffers_table(edges)),
+        charts=layer_charts(allocation, edges, timed)
+        | {"convergence": partial(convergence_chart, allocation)},
+    )
+
+
+def _facts(allocation: Allocation) -> Iterator[Fact]:
+    arrays, unit = allocation.arrays, f"{allocation.time_unit}s"
+    if arrays.by_kind is None:
+        least = f"used of {arrays.budget} (at least {arrays.minimum} are needed)"
+        yield Fact("arrays", arrays.used, note=least)
+    else:
+        yield Fact("arrays", arrays.used, note=f"used: {arrays.limits}")
+    yield Fact("makespan", allocation.makespan, unit)
+    yield Fact("interval", allocation.interval, unit, "between inputs when inputs stream")
+    value, of_value = allocation.objective_value, allocation.objective_unit
+    if allocation.options.inputs is not None:
+        yield Fact("inputs", value, of_value, f"for {allocation.options.inputs} inputs that stream")
+    if allocation.objective == "sequential":
+        yield Fact("sequential", value, of_value, "in sum")
+    yield Fact("lower bound", allocation.lower_bound, of_value)
+    yield Fact("gap", allocation.gap, "share", "from optimal at most")
+    yield Fact("proof", allocation.proof)
+    measured = allocation.options.latency_table
+    if measured is not None:
+        slowest = f"a step in the slowest stage, {measured.slowest}"
+        yield Fact("measured", measured.longest_ns, "ns", slowest)
+    if allocation.latency_ns is not None and allocation.unit_ns is not None:
+        yield Fact(allocation.time_unit, allocation.unit_ns, "ns")
+        yield Fact("latency", allocation.latency_ns, "ns")
+        yield Fact("throughput", allocation.throughput_per_s or 0.0, "inputs/s")
+    yield from energy_facts(allocation)
+    if allocation.sensitivity is not None:
+        yield Fact("sensitivity", f"{allocation.sensitivity:g}", note="in sum, of the bits chosen")
+    if allocation.placed is not None:
+        slowest_ns = max(allocation.placed.transfer_ns.values())
+        end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
+        words = f"a step between tiles; rounds of placement: {allocation.placed.rounds}, {end}"
+        yield Fact("transfer", slowest_ns, "ns", words)
+
+
+def _opening(allocation: Allocation, timed: Timed | None) -> str:
+    """Return the sentence on top: time, energy and area, the gap to the bound, and the bottleneck."""
+    rate, latency_ns = allocation.throughput_per_s, allocation.latency_ns
+    parts = [steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)]
+    parts[0] += " for one input"
+    parts += [] if rate is None else [f"{rounded(rate)} inputs a second"]
+    parts += [] if allocation.energy_pj is None else [f"{energy(allocation.energy_pj)} an input"]
+    parts += [] if allocation.area_um2 is None else [area(allocation.area_um2)]
+    limit = _limit(allocation.layers, allocation.makespan) if timed is None else timed.limit
+    words = f"{', '.join(parts)}; {_gap(allocation)}"
+    return f"{words}; {limit}" if limit else words
+
+
+def _gap(allocation: Allocation) -> str:
+    return allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
+
+
+def _limit(layers: tuple[Layer, ...], makespan: int) -> str:
+    """Return the bottleneck as the table of layers alone shows it."""
+    if not layers:
+        return ""
+    longest = max(layers, key=lambda layer: layer.batches)
+    last = max(layers, key=lambda layer: layer.finish)
+    return (
+        f"{longest.name} computes longest, in {longest.batches:,} of the {makespan:,} steps; "
+        f"{last.name} finishes last"
+    )

@@ -1,1 +1,0 @@
-"""Parts that sections of a page share: facts, tables, charts of layers and of time."""

@@ -1,0 +1,241 @@
+"""A view as HTML: a section of a page, or what a notebook shows. Every text passes through `escaped`."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rramalloc.units import LONGEST_NAME, counted, one_line, printable
+from rramalloc.view.view import FIGURE, NONE, Column, Detail, Fact, Table, View
+
+if TYPE_CHECKING:
+    from rramalloc.chart import Chart, Key
+
+_FEWEST_PACKED = 24  # values; a shorter list of texts is written as it is
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_LONG = 40
+"""Letters of a text from which its column is made wide."""
+_OPEN_ROWS = 12
+"""Rows up to which a table is open from the beginning, as the first of a view always is."""
+_NOTEBOOK_ROWS = 24
+"""Rows of a table in a notebook; of longer ones the first and the last are shown."""
+_ZOOMS = (
+    ("in", "+", "Zoom in"),
+    ("out", "&minus;", "Zoom out"),
+    ("left", "←", "Move left"),
+    ("right", "→", "Move right"),
+    ("up", "↑", "Move up"),
+    ("down", "↓", "Move down"),
+    ("reset", "Reset", "Show all"),
+)
+
+
+def escaped(text: str) -> str:
+    """Return the text as HTML shows it, in elements and attributes; what cannot be printed becomes a mark."""
+    return html.escape(printable(text, "\ufffd"), quote=True)
+
+
+def section_html(view: View, name: str, detail: Detail = FIGURE) -> str:
+    """Return the HTML of a view under the anchor `name`: numbers on top, words, charts, tables."""
+    charts = [chart for draw in view.charts.values() if (chart := draw(detail=detail)) is not None]
+    shown = [_chart(chart, f"{name}-{place}") for place, chart in enumerate(charts, 1)]
+    tables = [table for table in view.tables if table.records]
+    shown += [
+        table_html(table, f"{name}-t{place}", detail, open_=not place) for place, table in enumerate(tables)
+    ]
+    facts = "".join(_fact(fact) for fact in view.facts if not isinstance(fact.value, str))
+    sentence = _sentence(view.sentence).removesuffix(".")
+    words = [(fact.name, fact.line) for fact in view.facts if isinstance(fact.value, str)]
+    notes = "".join(f'<p class="note">{escaped(_sentence(note))}</p>\n' for note in view.notes)
+    made = pairs_html((fact.name, fact.line) for fact in view.made)
+    return (
+        f'<section class="result" id="{name}" aria-labelledby="{name}-title">\n'
+        f'<h2 id="{name}-title">{escaped(view.title)}</h2>\n'
+        f'<p class="sub">{escaped(view.kind)}</p>\n'
+        f'<p class="limit">{escaped(sentence)}.</p>\n'
+        f'<dl class="facts">{facts}</dl>\n{pairs_html(words)}\n{notes}{"".join(shown)}\n'
+        f"<details><summary>How it was made</summary>{made}</details>\n</section>"
+    )
+
+
+def notebook_html(view: View, headline: str, kind: str) -> str:
+    """Return the HTML of a view without scripts: its headline, the table of the result, facts and notes."""
+    table = view.tables[0].filled(optional=True) if view.tables else None
+    notes = list(view.notes)
+    if table is not None and len(table.records) > _NOTEBOOK_ROWS:
+        notes.insert(0, f"The first and the last of {len(table.records):,} rows.")
+    facts = "".join(
+        f"<tr><th>{escaped(fact.name)}</th><td>{escaped(fact.line)}</td></tr>" for fact in view.facts
+    )
+    return (
+        f'<div class="rramalloc"><p>{escaped(headline)} <small>({kind})</small></p>'
+        f"{_notebook_table(table) if table is not None and table.records else ''}"
+        f"{f'<table><tbody>{facts}</tbody></table>' if facts else ''}"
+        f"{''.join(f'<p>{escaped(one_line(_sentence(note)))}</p>' for note in notes)}</div>"
+    )
+
+
+def _notebook_table(table: Table) -> str:
+    """Return the first and the last rows of a table; cells without a value are empty."""
+    rows = table.rows()
+    if len(rows) > _NOTEBOOK_ROWS:
+        rows = rows[: _NOTEBOOK_ROWS // 2] + rows[-_NOTEBOOK_ROWS // 2 :]
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td>{escaped(one_line(_words(column, value), LONGEST_NAME))}</td>"
+            for column, value in zip(table.columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    head = "".join(f"<th>{escaped(column.heading)}</th>" for column in table.columns)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _words(column: Column, value: Any) -> str:
+    """Return a cell of a page: empty where no value is known, with separators in large numbers."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple | list):
+        return " x ".join(map(str, value))
+    return column.words(value, grouped=True)
+
+
+def _sentence(text: str) -> str:
+    """Return the text as it begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def pairs_html(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the HTML of a list of terms and what they are."""
+    rows = "".join(f"<dt>{escaped(_sentence(term))}</dt><dd>{escaped(text)}</dd>" for term, text in pairs)
+    return f'<dl class="pairs">{rows}</dl>'
+
+
+def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool = True) -> str:
+    """Return the HTML of a table that can be sorted, filtered and downloaded; the name of its file comes from
+    its title."""
+    table = table.filled()
+    rows = table.rows(detail.rows)
+    kinds = ["" if is_text else ' class="n"' for is_text in table.is_text(rows)]
+    columns = list(zip(table.columns, kinds, strict=True))
+    headings = [(_sentence(column.heading), kind) for column, kind in columns]
+    if table.numbered:
+        headings.insert(0, ("#", ' class="n"'))
+    head = "".join(
+        f'<th scope="col"{kind}><button type="button">{escaped(heading)}</button></th>'
+        for heading, kind in headings
+    )
+    lines = []
+    for number, row in enumerate(rows):
+        first = f"<td class=n>{number:,}</td>" if table.numbered else ""
+        lines.append(f"<tr>{first}{''.join(_cells(row, columns))}</tr>")
+    told = [table.note] if table.note else []
+    if len(table.records) > len(rows):
+        told.insert(0, f"The first {len(rows):,} of {len(table.records):,} rows; the file has all.")
+    note = f'<p class="note">{escaped(" ".join(told))}</p>' if told else ""
+    count = counted(len(rows), "row")
+    file = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-") or "table"
+    tools = (
+        '<div class="tools"><label>Filter '
+        f'<input type="search" autocomplete="off" aria-controls="{name}"></label>'
+        f'<button type="button" class="csv" data-file="{file}.csv">Download CSV</button>'
+        f'<span class="count" role="status">{count}</span></div>'
+    )
+    body = "\n".join(lines)
+    inner = (
+        f'{tools}{note}<div class="scroll" tabindex="0" role="region" aria-label="{escaped(table.title)}">'
+        f'<table id="{name}"><caption class="hidden">{escaped(table.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+    if not open_ and len(rows) > _OPEN_ROWS:
+        shown = f'{escaped(table.title)} <span class="sub">{count}</span>'
+        return f'<details class="table"><summary>{shown}</summary>{inner}</details>'
+    return f'<div class="table"><h3>{escaped(table.title)}</h3>{inner}</div>'
+
+
+def _chart(chart: Chart, name: str) -> str:
+    buttons = "".join(
+        f'<button type="button" data-do="{action}" aria-label="{title}" title="{title}">{shown}</button>'
+        for action, shown, title in _ZOOMS
+        if action not in ("up", "down") or "y" in chart.zoom
+    )
+    tools = f'<div class="tools" role="group" aria-label="Zoom">{buttons}</div>' if chart.zoom else ""
+    how = "Keys: plus and minus zoom, arrows move, 0 shows all." if chart.zoom else ""
+    note = f'<p class="note">{escaped(chart.note)}</p>' if chart.note else ""
+    specs = safe_json(_packed(chart.page_specs()))
+    return (
+        f'<figure class="chart" data-chart="{name}" data-zoom="{chart.zoom}">'
+        f'<figcaption><h3 id="{name}-title">{escaped(chart.title)}</h3>'
+        f"{tools}</figcaption>"
+        f'<p class="hidden" id="{name}-told">{escaped(chart.summary)} {how}</p>'
+        f'<div class="plot" id="{name}" tabindex="0" role="group" aria-labelledby="{name}-title" '
+        f'aria-describedby="{name}-told"></div>{_keys(chart.keys)}{note}'
+        '<span class="hidden" role="status"></span>'
+        f'<script type="application/json" id="{name}-data">{specs}</script></figure>'
+    )
+
+
+def _keys(keys: Sequence[Key]) -> str:
+    """Return the HTML of a legend whose entries hide and show their marks."""
+    if not keys:
+        return ""
+    entries = "".join(
+        f'<button type="button" aria-pressed="true" data-key="{place}">'
+        f'<i class="{key.shape}" style="--c:{escaped(key.colour)}"></i>{escaped(key.name)}</button>'
+        for place, key in enumerate(keys)
+    )
+    return f'<div class="keys" role="group" aria-label="Legend: shown or hidden">{entries}</div>'
+
+
+def _fact(fact: Fact) -> str:
+    """Return the HTML of a number: its name, the value, and below it what goes on from it."""
+    more = fact.note.lstrip(",;: ")
+    note = f"<dd class=sub>{escaped(more)}</dd>" if more else ""
+    name, value = escaped(_sentence(fact.name)), escaped(fact.words(grouped=True))
+    return f"<div><dt>{name}</dt><dd>{value}</dd>{note}</div>"
+
+
+def _cells(row: Sequence[Any], columns: Iterable[tuple[Column, str]]) -> Iterator[str]:
+    """Yield the cells of a row; they hold the exact value of a number that is shown rounded."""
+    for value, (column, kind) in zip(row, columns, strict=True):
+        if value is None:
+            yield f'<td{kind} data-v="">{NONE}</td>'
+            continue
+        text = escaped(_words(column, value))
+        if isinstance(value, float):
+            exact = float(f"{value:.6g}") if column.unit == "share" else value
+            bar = f' style="--p:{min(1.0, max(0.0, value)):.1%}"' if column.unit == "share" else ""
+            yield f'<td class="n{" p" if bar else ""}"{bar} data-v="{exact!r}">{text}</td>'
+        elif kind:
+            yield f"<td{kind}>{text}</td>"
+        elif len(text) > _LONG:
+            yield f'<td class=w title="{text}">{text}</td>'
+        else:
+            yield f"<td>{text}</td>"
+
+
+def safe_json(value: object) -> str:
+    """Return compact JSON without any character that HTML gives a meaning to."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter, written in _UNSAFE.items():
+        text = text.replace(letter, written)
+    return text
+
+
+def _packed(value: Any) -> Any:
+    """Pack long lists of few different texts as those texts and places in them; page.js undoes it."""
+    if isinstance(value, dict):
+        return {key: _packed(each) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) >= _FEWEST_PACKED and all(isinstance(each, str) for each in value):
+        place: dict[str, int] = {}
+        at = [place.setdefault(each, len(place)) for each in value]
+        if len(place) * 2 <= len(value):
+            return {"texts": list(place), "at": at}
+    return [_packed(each) for each in value]

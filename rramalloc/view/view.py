@@ -1,0 +1,281 @@
+"""View: what a result shows - one sentence, facts, tables and charts - before any terminal, page or file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rramalloc.units import quantity
+
+if TYPE_CHECKING:
+    from rramalloc.chart import Chart
+
+_COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?P<optional>\??)")
+_THOUSANDTHS = "thousandths"
+"""Style of numbers that are compared with each other: three digits behind the point."""
+_UNITS = {"ns": "ns", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
+_UNITS |= dict.fromkeys(("utilisation", "share", "gap", "saving"), "share")
+_UNITS |= dict.fromkeys(("ratio", "s"), _THOUSANDTHS)
+"""Unit or style of a field by the last part of its name."""
+NONE = "-"
+"""What stands where a value is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Limits on the marks and rows that a page shows of a file; a page too large takes the next level.
+
+    rows: of one table; marks: bars, points or squares of one chart.
+    """
+
+    rows: int
+    marks: int
+
+
+LEVELS = (Detail(2000, 8000), Detail(1000, 3000), Detail(300, 1000), Detail(60, 250))
+FIGURE = LEVELS[2]
+"""Detail of a picture in a file."""
+
+
+class Draw(Protocol):
+    """Draws a chart of a result, as large as the detail allows; None where there is nothing to draw."""
+
+    def __call__(self, *how: Any, detail: Detail = ..., **named: Any) -> Chart | None:
+        """Return the chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value with its name. unit: of a number, "share" for a part of 1; note: words that go on from it."""
+
+    name: str
+    value: str | float
+    unit: str = ""
+    note: str = ""
+
+    def words(self, *, grouped: bool = False) -> str:
+        """Return the value with its unit; grouped: thousands have separators, as on a page."""
+        if isinstance(self.value, str):
+            return self.value
+        return quantity(self.value, self.unit, plain=not grouped)
+
+    @property
+    def line(self) -> str:
+        """The value and what goes on from it, as a terminal prints them."""
+        joint = "" if not self.note or self.note[0] in ",;:" else " "
+        return f"{self.words()}{joint}{self.note}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    field: of the records, and the column's name in CSV; value: what makes a cell of a record, where that is
+    no field; optional: left out of CSV, too, where no record has a value.
+    """
+
+    heading: str
+    field: str
+    value: Callable[[Any], Any] | None = None
+    optional: bool = False
+
+    def of(self, record: Any) -> Any:
+        """Return the cell of a record."""
+        return getattr(record, self.field) if self.value is None else self.value(record)
+
+    def words(self, value: Any, *, grouped: bool = False) -> str:
+        """Return a cell as a table shows it, in the unit that the name of its field ends with."""
+        if value is None:
+            return NONE
+        if isinstance(value, bool):
+            return "yes" if value else ""
+        if isinstance(value, int | float):
+            thousandths = self.unit == _THOUSANDTHS
+            return f"{value:.3f}" if thousandths else quantity(value, self.unit, plain=not grouped)
+        return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the column's numbers, by the last part of the name of its field."""
+        return _UNITS.get(self.field.rpartition("_")[2], "")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Records as rows.
+
+    spare: fields that a narrow terminal leaves out first, in that order; shown: rows that a terminal prints,
+    all if None; note: what a page says above it; numbered: a page numbers the rows from 0, as charts do.
+    """
+
+    title: str
+    records: Sequence[Any]
+    columns: tuple[Column, ...]
+    spare: tuple[str, ...] = ()
+    shown: int | None = None
+    note: str = ""
+    numbered: bool = False
+
+    def filled(self, *, optional: bool = False) -> Table:
+        """Return the table without columns in which no record has a value; optional: of these alone."""
+        return self._with(
+            column
+            for column in self.columns
+            if (optional and not column.optional) or any(column.of(each) is not None for each in self.records)
+        )
+
+    def _with(self, columns: Iterable[Column]) -> Table:
+        return Table(
+            self.title, self.records, tuple(columns), self.spare, self.shown, self.note, self.numbered
+        )
+
+    def rows(self, most: int | None = None) -> list[list[Any]]:
+        """Return the cells of the first rows."""
+        return [[column.of(record) for column in self.columns] for record in self.records[:most]]
+
+    def is_text(self, rows: Sequence[Sequence[Any]]) -> list[bool]:
+        """Return for each column whether it has words, which begin on the left, and no numbers."""
+        return [any(isinstance(row[place], str | bool) for row in rows) for place in range(len(self.columns))]
+
+
+def table(
+    title: str,
+    records: Sequence[Any],
+    columns: str,
+    *,
+    spare: str = "",
+    shown: int | None = None,
+    note: str = "",
+    numbered: bool = False,
+    **values: Callable[[Any], Any],
+) -> Table:
+    """Return a table whose columns stand in one text with commas between them.
+
+    "layer=name, arrays, block?, energy_pj" has four columns: a heading, where it does not follow from the
+    field, the field of the records, and a question mark behind one that may have no values at all. values:
+    what makes the cells of a field that the records do not have.
+    """
+    read = [
+        Column(m["heading"] or _heading(m["field"]), m["field"], values.get(m["field"]), bool(m["optional"]))
+        for m in map(_COLUMN.fullmatch, columns.split(", "))
+        if m
+    ]
+    return Table(title, records, tuple(read), tuple(spare.split()), shown, note, numbered)
+
+
+def _heading(field: str) -> str:
+    """Return the words of a field without its unit, which cells have: "weight bits", "energy"."""
+    return re.sub("_(pj|um2|ns)$", "", field).replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a result shows.
+
+    kind: of the result; title: what it is about; sentence: what came out; tables: the first is that of the
+    result, which CSV takes unless `csv` is another; charts: by the name that `result.plot` has for them;
+    notes: what was assumed, left out or ignored; made: how the result was made, which only a page tells.
+    """
+
+    kind: str
+    title: str
+    sentence: str
+    facts: tuple[Fact, ...] = ()
+    tables: tuple[Table, ...] = ()
+    charts: Mapping[str, Draw] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    made: tuple[Fact, ...] = ()
+    csv: Table | None = None
+
+    @classmethod
+    def of(
+        cls,
+        result: Any,
+        *,
+        kind: str,
+        title: str = "",
+        sentence: str = "",
+        extent: str = "",
+        facts: Iterable[Fact] = (),
+        tables: Iterable[Table] = (),
+        charts: Mapping[str, Draw] | None = None,
+        notes: Iterable[str] = (),
+        csv: Table | None = None,
+    ) -> View:
+        """Return the view of a result, with the facts that all results have around its own.
+
+        title, sentence: as the result's headline if left out; extent: how large the network is, in words.
+        """
+        subject, words = result._headline()
+        own = tuple(facts)
+        named = {fact.name for fact in own}
+        return cls(
+            kind=kind,
+            title=title or subject,
+            sentence=sentence or words,
+            facts=(
+                *_about(result, extent),
+                *own,
+                *(fact for fact in _effort(result) if fact.name not in named),
+            ),
+            tables=tuple(tables),
+            charts=charts or {},
+            notes=(*notes, *(f"warning: {warning}" for warning in getattr(result, "warnings", ()))),
+            made=tuple(_provenance(result)),
+            csv=csv,
+        )
+
+
+def _about(result: Any, extent: str) -> Iterable[Fact]:
+    """Yield the network and the hardware of a result."""
+    network, hardware = getattr(result, "network", None), getattr(result, "hardware", None)
+    if network is not None:
+        yield Fact("network", network.name, note=f", {extent}" if extent else "")
+    if isinstance(hardware, str) or hasattr(hardware, "words"):
+        yield Fact("hardware", hardware_words(result))
+
+
+def hardware_words(result: Any) -> str:
+    """Return the hardware of a result and how weights lie on it, in words."""
+    hardware, options = result.hardware, getattr(result, "options", result)
+    words = getattr(hardware, "words", hardware)
+    mapping = getattr(options, "mapping", None)
+    if mapping is None:
+        return str(words)
+    return f"{words}, mapping {mapping}{', folded' if getattr(options, 'fold', False) is True else ''}"
+
+
+def _effort(result: Any) -> Iterable[Fact]:
+    """Yield the work of the search, and how much of the network the result is about."""
+    work_s, coverage = getattr(result, "work_s", None), getattr(result, "coverage", None)
+    if work_s is not None:
+        yield Fact("search", 1e9 * work_s, "ns", "of work on a reference core")
+    if coverage is not None:
+        yield Fact("coverage", coverage.summary)
+
+
+def _provenance(result: Any) -> Iterable[Fact]:
+    """Yield what identifies the inputs of a result and the program that made it."""
+    options = getattr(result, "options", result)
+    network = getattr(result, "network", None)
+    if network is not None:
+        yield Fact("network", f"{network.name}, sha256 {network.sha256}")
+    if getattr(options, "fc", None) is not None:
+        left = ", ".join(getattr(options, "host", ()))[:200]
+        yield Fact("classifiers", f"on the {options.fc}{f'; left to the host: {left}' if left else ''}")
+    for name in ("seed", "work"):
+        value = getattr(result, name, getattr(options, name, None))
+        if value is not None:
+            yield Fact(name, value, note="units of 0.05 s" if name == "work" else "")
+    version = getattr(result, "rramalloc_version", None)
+    if version is not None:
+        yield Fact("rramalloc", version)
+
+
+def thinned(count: int, most: int) -> list[int]:
+    """Return at most `most` places of 0 ... count - 1, evenly spread, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return [place * (count - 1) // (most - 1) for place in range(most)]

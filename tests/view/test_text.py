@@ -1,0 +1,95 @@
+"""CSV, Markdown and LaTeX of tables: what they hold, and that names stay text in each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rramalloc.view.text import csv_of, latex_of, markdown_of
+from rramalloc.view.view import Table, View, table
+
+pytestmark = pytest.mark.quick
+
+
+class Row(NamedTuple):
+    """A row of any table."""
+
+    name: str
+    arrays: int = 1234
+    block: tuple[int, int] | None = None
+    latency_ns: float | None = 1500.0
+    gap: float = 0.0251
+
+
+COLUMNS = "layer=name, arrays, block?, latency_ns, gap"
+
+
+def view(*rows: Row, more: tuple[Table, ...] = ()) -> View:
+    return View(kind="", title="", sentence="", tables=(table("Layers", rows, COLUMNS), *more))
+
+
+def test_csv_has_exact_values_under_the_names_of_fields() -> None:
+    """Without optional columns that have no values, with others that have none."""
+    assert csv_of(view(Row("conv1", latency_ns=None))) == ("name,arrays,latency_ns,gap\nconv1,1234,,0.0251\n")
+    assert csv_of(view(Row("conv1", block=(1, 2)))).splitlines()[1] == "conv1,1234,1x2,1500.0,0.0251"
+
+
+def test_markdown_by_hand() -> None:
+    assert markdown_of(view(Row("conv1"), Row("a|b_c"))) == (
+        "| layer | arrays | latency | gap |\n"
+        "| :-- | --: | --: | --: |\n"
+        "| conv1 | 1234 | 1.5 us | 2.51 % |\n"
+        "| a\\|b_c | 1234 | 1.5 us | 2.51 % |\n"
+    )
+
+
+def test_latex_by_hand() -> None:
+    assert latex_of(view(Row("conv_1"))) == (
+        "\\begin{tabular}{lrrr}\n\\hline\nlayer & arrays & latency & gap \\\\\n\\hline\n"
+        "conv\\_1 & 1234 & 1.5 us & 2.51 \\% \\\\\n\\hline\n\\end{tabular}\n"
+    )
+
+
+def test_further_tables_stand_under_their_titles() -> None:
+    """Not those that a terminal does not print, and of a ranking as many rows as there."""
+    ranking = table("Ranking", [Row("a"), Row("b")], "name", shown=1)
+    shown = view(Row("conv1"), more=(ranking, table("Page", [Row("a")], "name", shown=0)))
+    assert markdown_of(shown).endswith("\n**Ranking**\n\n| name |\n| :-- |\n| a |\n")
+    assert latex_of(shown).count("tabular") == 4
+    assert "% Ranking\n\\begin{tabular}{l}\n" in latex_of(shown)
+
+
+NAMES = st.text(st.sampled_from("ab_*|\\`<>[]{}&%$#~^=+-@\n\t\x1b é"), min_size=1, max_size=12)
+
+
+@given(NAMES)
+def test_a_name_is_one_cell_of_markdown_without_markup(name: str) -> None:
+    """Every special stands behind a backslash, so that a row has its cells and a name no markup."""
+    row = markdown_of(view(Row(name))).splitlines()[2]
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 5
+    cell = row[2:].split(" | 1234 | ")[0]
+    bare = re.sub(r"\\[\\`*|<>\[\]~$_]|&amp;", "", cell)
+    assert not set(bare) & set("\\`*|<>[]~$&\n\x1b")
+    assert not re.search(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", re.sub(r"\\.", "a", cell))
+
+
+@given(NAMES)
+def test_a_name_is_one_cell_of_latex_without_commands(name: str) -> None:
+    row = latex_of(view(Row(name))).splitlines()[4]
+    cell = row.split(" & 1234 & ")[0]
+    known = r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar)\{\}|\\[&%$#_{}]"
+    bare = re.sub(known + r"|\{[\[\]*]\}", "", cell)
+    assert not set(bare) & set("\\{}&%$#_^~<>|[]*\n\x1b")
+
+
+@given(NAMES)
+def test_a_name_is_no_formula_in_csv(name: str) -> None:
+    (_, row) = csv.reader(io.StringIO(csv_of(view(Row(name)))))
+    assert not row[0].startswith(("=", "+", "-", "@"))
+    assert row[0].isprintable()
