@@ -168,7 +168,7 @@ def optimize(
         from rramalloc.allocation.bit_policy import read_bits
 
         table = read_bits(bits, bits_layers, case.network, case.hardware.precision)
-        case = case.choosing(table.within(math.inf if sensitivity is None else sensitivity))
+        case = case.choosing(table.with_limit(math.inf if sensitivity is None else sensitivity))
     elif sensitivity is not None or bits_layers is not None:
         name = "sensitivity" if bits_layers is None else "bits_layers"
         raise SpecError(name, "goes with the choices of --bits FILE, which is not given")

@@ -59,7 +59,7 @@ class BitTable:
                 _bits(row, "weight_bits", place), _bits(row, "input_bits", place), _sensitivity(row, place)
             )
             rows.setdefault(row["layer"], []).append(choice)
-        return cls({name: _useful(choices) for name, choices in rows.items()}, where)
+        return cls({name: _undominated(choices) for name, choices in rows.items()}, where)
 
     def of(self, network: Network) -> list[str]:
         """Names of the layers in network order. Raises SpecError for one that the network does not have."""
@@ -72,7 +72,7 @@ class BitTable:
                 raise SpecError(self.where, reason)
         return [name for name in layers if name in self.choices]
 
-    def within(self, limit: float) -> BitTable:
+    def with_limit(self, limit: float) -> BitTable:
         """Return the table with a limit of the sum of sensitivities."""
         return replace(self, limit=limit)
 
@@ -132,8 +132,8 @@ def _sensitivity(row: dict[str, str], place: str) -> float:
     return value
 
 
-def _useful(choices: Sequence[BitChoice]) -> tuple[BitChoice, ...]:
-    """Without choices that another one is no worse than in bits and sensitivity."""
+def _undominated(choices: Sequence[BitChoice]) -> tuple[BitChoice, ...]:
+    """Return the choices that no other dominates in bits and sensitivity."""
     kept: list[BitChoice] = []
     for choice in sorted(set(choices)):
         if not any(all(a <= b for a, b in zip(other, choice, strict=True)) for other in kept):

@@ -199,7 +199,7 @@ class Timing(Record):
         if self.read_ns is None:
             raise ValueError("the hardware gives no time of a step")
         slot_ns = max(self.read_ns, (self.adc_ns or 0.0) * self.conversions(crossbar, columns))
-        return slot_ns * self.slots(input_bits, crossbar, rows)
+        return slot_ns * self.reads(input_bits, crossbar, rows)
 
     def conversions(self, crossbar: Crossbar, columns: int | None = None) -> int:
         """Return the conversions that an ADC makes one after another in a read; 0 where none is described."""
@@ -210,7 +210,7 @@ class Timing(Record):
             return min(self.columns_per_adc, used)
         return _ceil_div(self.columns_per_adc * used, crossbar.bitlines)
 
-    def slots(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
+    def reads(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
         """Return the reads of a step, ceil(input_bits / dac_bits) * ceil(rows / rows_per_read)."""
         active = min(crossbar.wordlines if rows is None else rows, crossbar.wordlines)
         turns = 1 if self.rows_per_read is None else _ceil_div(active, self.rows_per_read)

@@ -147,14 +147,14 @@ class GraphBuilder:
         *,
         allow_partial: bool,
         warnings: Iterable[str],
-        ends: Collection[str],
+        outputs: Collection[str],
     ) -> Network:
-        """Return the network of the nodes that `ends` need.
+        """Return the network of the nodes that `outputs` need.
 
         Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
         if no stage is left; SpecError, NetworkError.
         """
-        nodes, joined = _joined_barriers(needed(self.nodes, ends), frozenset(ends))
+        nodes, joined = _joined_barriers(needed(self.nodes, outputs), frozenset(outputs))
         kept, notes = {node.name for node in nodes}, list[Approximation | Unmodelled]()
         for names, note in self._notes:
             first = next((joined.get(name, name) for name in names if joined.get(name, name) in kept), None)
@@ -178,7 +178,7 @@ class GraphBuilder:
         )
 
 
-def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> tuple[list[Node], dict[str, str]]:
+def _joined_barriers(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], dict[str, str]]:
     """Return the nodes with one barrier for several that have only pixelwise nodes between them: the later
     ones add no wait. Also return the barrier that stands for each of those.
 
@@ -191,11 +191,11 @@ def _joined_barriers(nodes: Sequence[Node], ends: Collection[str]) -> tuple[list
     for node in nodes:
         if any(name in renamed for name in node.inputs):
             node = node.model_copy(update={"inputs": tuple(renamed.get(name, name) for name in node.inputs)})
-        if isinstance(node, Barrier) and len(node.inputs) == 1 and node.name not in ends:
+        if isinstance(node, Barrier) and len(node.inputs) == 1 and node.name not in outputs:
             chain = by_name[node.inputs[0]]
-            while isinstance(chain, Pixelwise) and readers[chain.name] == 1 and chain.name not in ends:
+            while isinstance(chain, Pixelwise) and readers[chain.name] == 1 and chain.name not in outputs:
                 chain = by_name[chain.inputs[0]]
-            if isinstance(chain, Barrier) and readers[chain.name] == 1 and chain.name not in ends:
+            if isinstance(chain, Barrier) and readers[chain.name] == 1 and chain.name not in outputs:
                 macs = (chain.dynamic_macs or 0) + (node.dynamic_macs or 0) or None
                 by_name[chain.name] = chain.model_copy(update={"shape": node.shape, "dynamic_macs": macs})
                 renamed[node.name] = node.inputs[0]
@@ -235,22 +235,22 @@ def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
     ]
 
 
-def needed(nodes: Sequence[Node], ends: Iterable[str]) -> list[Node]:
-    """Return the nodes that `ends` need; weights whose owner is not among them pass on to their next user."""
+def needed(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """Return the nodes that `outputs` need; weights without their owner pass to the next user."""
     by_name = {node.name: node for node in nodes}
-    wanted: set[str] = set()
-    pending = list(ends)
+    reached: set[str] = set()
+    pending = list(outputs)
     while pending:
         name = pending.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in reached:
+            reached.add(name)
             pending.extend(by_name[name].inputs)
     kept: list[Node] = []
     heirs: dict[str, str | None] = {}
     for node in nodes:
-        if node.name in wanted:
+        if node.name in reached:
             owner = node.shares if isinstance(node, Stage) else None
-            if owner is not None and owner not in wanted:
+            if owner is not None and owner not in reached:
                 node = node.model_copy(update={"shares": heirs.get(owner)})
                 heirs.setdefault(owner, node.name)
             kept.append(node)

@@ -248,12 +248,12 @@ def _traced(torch: Any, module: Any, examples: _Examples, where: str) -> Any:
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
     of_tokens = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
-    told = errors[-1 if of_tokens else 0]
+    cause = errors[-1 if of_tokens else 0]
     raise SpecError(
         where,
-        f"torch.export cannot trace it with inputs of {examples} ({_first_line(told)}); check the example "
+        f"torch.export cannot trace it with inputs of {examples} ({_first_line(cause)}); check the example "
         f"shape, give example tensors where types matter, or pass an ExportedProgram",
-    ) from told
+    ) from cause
 
 
 def _copy(torch: Any, module: Any) -> Any:

@@ -50,7 +50,7 @@ class EnergyFloor:
         """Return the least energy of the reads of a stage in each of its modes, one batch a block."""
         model, table, modes = self.model, listed.table, listed.modes
         read_pj, adc_pj, row_pj = model.read_prices(modes)
-        slots = np.array([model.slots(stage, mode, 1) for mode in modes])
+        slots = np.array([model.reads_of_step(stage, mode, 1) for mode in modes])
         cycles = np.array([model.cycles(stage, mode) for mode in modes])
         rows, columns = np.array([model.lines_used(stage, mode) for mode in modes]).T
         stored = table._replace(tile=table.weight)  # the rest of a whole tile is not read

@@ -44,7 +44,7 @@ class Extent(NamedTuple):
     rows: Table
     columns: Table
 
-    def within(self, other: Extent) -> bool:
+    def is_covered_by(self, other: Extent) -> bool:
         """Return True if `other` needs every pixel that this extent needs."""
         return bool((self.rows <= other.rows).all() and (self.columns <= other.columns).all())
 
@@ -116,8 +116,8 @@ def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
     """Return the extents without those whose pixels another one includes."""
     kept: list[Extent] = []
     for extent in extents:
-        if not any(extent.within(other) for other in kept):
-            kept = [other for other in kept if not other.within(extent)] + [extent]
+        if not any(extent.is_covered_by(other) for other in kept):
+            kept = [other for other in kept if not other.is_covered_by(extent)] + [extent]
     return tuple(kept)
 
 
@@ -251,7 +251,9 @@ class _Pruner:
                 continue
             for stage, implied in self._implied_by(later, kept[later], earliest, incoming).items():
                 if stage != later and stage in kept:
-                    left = tuple(e for e in kept[stage] if not any(e.within(other) for other in implied))
+                    left = tuple(
+                        e for e in kept[stage] if not any(e.is_covered_by(other) for other in implied)
+                    )
                     if left:
                         kept[stage] = left
                     else:

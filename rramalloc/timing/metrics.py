@@ -101,7 +101,7 @@ class EnergyModel:
     graph: StageGraph
     hardware: Hardware
     options: MappingOptions
-    _slots: dict[tuple[int, Mode, int], int] = field(default_factory=dict, init=False, repr=False)
+    _reads: dict[tuple[int, Mode, int], int] = field(default_factory=dict, init=False, repr=False)
     _lines: dict[tuple[int, Mode], Pair] = field(default_factory=dict, init=False, repr=False)
     _cycles: dict[tuple[int, Mode], int] = field(default_factory=dict, init=False, repr=False)
 
@@ -232,14 +232,14 @@ class EnergyModel:
         totals = np.array([grid.recut(mode.block).total for grid, mode in grids], dtype=np.int64)
         reads = array_reads(totals, copies, partial(storage.stored, modes)).astype(np.float64)
         each = list(enumerate(zip(modes, copies.tolist(), strict=True)))
-        slots = np.array([self.slots(stage, *mode) for stage, mode in each])
+        per_step = np.array([self.reads_of_step(stage, *mode) for stage, mode in each])
         of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in each], dtype=np.float64)
         rows, columns = of_one.T
         cycles = np.array([self.cycles(stage, block) for stage, (block, _) in each])
         return Reading(
             # ADCs convert and drivers drive only for the copies that compute, in every block once.
-            reads * (slots * read_pj),
-            totals * columns * (slots * adc_pj),
+            reads * (per_step * read_pj),
+            totals * columns * (per_step * adc_pj),
             totals * rows * (cycles * row_pj),
             (rows * copies).astype(np.int64),
             (columns * copies).astype(np.int64),
@@ -276,21 +276,21 @@ class EnergyModel:
                 self._cycles[key] = hardware.timing.cycles(hardware.precision.input_bits)
         return self._cycles[key]
 
-    def slots(self, stage: int, mode: Mode, copies: int) -> int:
+    def reads_of_step(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""
         key = self.graph.kinds[stage], mode, copies
-        if key not in self._slots:
-            self._slots[key] = self._counted_slots(stage, mode, copies)
-        return self._slots[key]
+        if key not in self._reads:
+            self._reads[key] = self._counted_reads(stage, mode, copies)
+        return self._reads[key]
 
-    def _counted_slots(self, stage: int, mode: Mode, copies: int) -> int:
+    def _counted_reads(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of the fullest array, whose turns all arrays of the batch take."""
         node = mode.of_stage(self.graph.stages[stage])
         hardware = self._hardware_of(node, mode)
         if hardware.timing is None or not isinstance(node, Stage):
             return 1
         rows, _ = active_lines(self.graph.network, node, hardware, self.options, mode.block, copies)
-        return hardware.timing.slots(hardware.precision.input_bits, hardware.crossbar, rows)
+        return hardware.timing.reads(hardware.precision.input_bits, hardware.crossbar, rows)
 
     def _hardware_of(self, node: TimedNode, mode: Mode) -> Hardware:
         """Return the hardware of a stage in a mode, with the values of its kind and the bits of the layer."""

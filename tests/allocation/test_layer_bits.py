@@ -115,7 +115,7 @@ def test_against_every_choice(
                 values.append(value_of(found))
                 bounds.append(values[-1] * (1 - found.gap))
     choices_by_name = {name: tuple(some) for name, some in zip("ab", by_layer, strict=True)}
-    bits = BitTable(choices_by_name).within(limit)
+    bits = BitTable(choices_by_name).with_limit(limit)
     given.pop("inputs", None)
     case = Case.of(network, given).choosing(bits)
     if not values:
@@ -170,7 +170,7 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
                 makespan = makespan_of(graph.in_blocks(blocks), np.array(copies))
                 fastest = makespan if fastest is None else min(fastest, makespan)
     case = Case.of(network, {"hardware": hardware, "mapping": mapping})
-    case = case.choosing(BitTable(choices).within(limit))
+    case = case.choosing(BitTable(choices).with_limit(limit))
     if fastest is None:
         with pytest.raises(BudgetError):
             optimize(case, arrays, Request(), Work(work=5))

@@ -171,7 +171,7 @@ class WayClass(NamedTuple):
     name: str
     split: SplitBy
     ways: int
-    way: Assignment
+    assignment: Assignment
 
 
 class Enumeration:
@@ -212,19 +212,19 @@ class Enumeration:
             StrategyPlan(
                 kind.name,
                 "enumerate",
-                partial(self._split, kind.way, kind.split),
+                partial(self._split, kind.assignment, kind.split),
                 divides_anew=False,
                 alike=True,
             )
             for kind in self.classes
         ]
 
-    def _split(self, way: Assignment, split: SplitBy, place: int) -> TaskSplit:
-        return self._tasks[place].split_among([*zip(*way, strict=True)], split, self._chip)
+    def _split(self, assignment: Assignment, split: SplitBy, place: int) -> TaskSplit:
+        return self._tasks[place].split_among([*zip(*assignment, strict=True)], split, self._chip)
 
-    def _offer(self, place: int, name: str, way: Assignment, split: SplitBy) -> None:
+    def _propose(self, place: int, name: str, assignment: Assignment, split: SplitBy) -> None:
         """Keep a way if it does a task faster than those before."""
-        parts, best = self._split(way, split, place), self.bests[place]
+        parts, best = self._split(assignment, split, place), self.bests[place]
         offered = Best(name, parts, Busiest.of(self._tasks[place], parts))
         if best is None or offered.time_ns < best.time_ns:
             self.bests[place] = offered
@@ -238,7 +238,7 @@ class Enumeration:
             self.classes.append(WayClass(name, split, total, self._first(every)))
         for place, need in enumerate(needs):
             if sum(need) <= self._storage:
-                self._offer(place, name, self._first(need), split)
+                self._propose(place, name, self._first(need), split)
 
     def _first(self, needs: Sequence[int]) -> Assignment:
         return next(ways(self._compute, [needs], self._storage))
@@ -258,15 +258,17 @@ class Enumeration:
         rated = cache(self._chip.rates)
         for count, split in splits:
             kinds: dict[tuple[tuple[Rates, int], ...], list[Assignment]] = {}
-            for way in ways(self._compute, [[1] * count], self._storage):
-                rates = map(rated, way.compute, way.storage)
-                kinds.setdefault(tuple(zip(rates, map(len, way.storage), strict=True)), []).append(way)
+            for assignment in ways(self._compute, [[1] * count], self._storage):
+                rates = map(rated, assignment.compute, assignment.storage)
+                kinds.setdefault(tuple(zip(rates, map(len, assignment.storage), strict=True)), []).append(
+                    assignment
+                )
             parts = np.array([[(*rates, held) for rates, held in kind] for kind in kinds])
             times = np.array([self._timed_at_once(task, parts, split) for task in self._tasks])
             some = [WayClass(_named(each[0], split), split, len(each), each[0]) for each in kinds.values()]
             for place, column in enumerate(times.argmin(axis=1).tolist()):
                 if np.isfinite(times[place, column]):
-                    self._offer(place, some[column].name, some[column].way, split)
+                    self._propose(place, some[column].name, some[column].assignment, split)
             for column in np.flatnonzero(np.isfinite(times).all(axis=0)).tolist():
                 classes.append(some[column])
                 columns.append(times[:, column])
@@ -294,8 +296,8 @@ class Enumeration:
         return fastest
 
 
-def _named(way: Assignment, split: SplitBy) -> str:
-    return way.name if split == "windows" else f"{way.name} by outputs"
+def _named(assignment: Assignment, split: SplitBy) -> str:
+    return assignment.name if split == "windows" else f"{assignment.name} by outputs"
 
 
 def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:

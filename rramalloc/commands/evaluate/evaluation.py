@@ -465,7 +465,7 @@ def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
         compute_units=units[0],
         storage_units=units[1],
         classes=tuple(
-            EnumeratedClass.gather(each, subtasks=len(each.way.compute), time_ns=time_ns)
+            EnumeratedClass.gather(each, subtasks=len(each.assignment.compute), time_ns=time_ns)
             for each, time_ns in zip(enumeration.classes, totals, strict=True)
         ),
     )

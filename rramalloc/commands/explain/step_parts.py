@@ -87,8 +87,8 @@ def _step_parts(
                 graph.network, node, hardware, case.mapping, graph.blocks[stage], copies
             )
         bits, crossbar = hardware.precision.input_bits, hardware.crossbar
-        reads, conversions = own.slots(bits, crossbar, rows), own.conversions(crossbar, columns)
-        parts |= {"input_cycles": own.slots(bits, crossbar, 1), "reads": reads}
+        reads, conversions = own.reads(bits, crossbar, rows), own.conversions(crossbar, columns)
+        parts |= {"input_cycles": own.reads(bits, crossbar, 1), "reads": reads}
         times["read"] = parts["read_ns"] = reads * own.read_ns
         if own.adc_ns is not None:
             parts["conversions"] = conversions

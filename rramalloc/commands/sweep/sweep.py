@@ -367,7 +367,7 @@ class _Report:
     """
 
     def __init__(self, store: Store, document: SweepDocument, before: int, told: OnProgress | None) -> None:
-        self._store, self._document, self._before, self._told = store, document, before, told
+        self._store, self._document, self._before, self._on_progress = store, document, before, told
         self._first, self._kept_s = (0.0, 0), -_KEEP_EVERY_S
 
     def __call__(self, done: int, failed: int) -> None:
@@ -379,6 +379,6 @@ class _Report:
         if now_s - self._kept_s >= _KEEP_EVERY_S:
             self._kept_s = now_s
             _keep_rate(self._store, rate)
-        if self._told is not None:
+        if self._on_progress is not None:
             document = self._document
-            self._told(SweepStatus.of(document.spec.name, document.points, done, failed, rate))
+            self._on_progress(SweepStatus.of(document.spec.name, document.points, done, failed, rate))

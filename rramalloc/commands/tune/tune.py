@@ -247,7 +247,7 @@ class Tuner:
                 break  # there is no other allocation within the budget
             self._ask(proposed)
         if self.deterministic is False:
-            self._settle()
+            self._reevaluate_leaders()
         return self._result(own)
 
     # Allocations to judge ---------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class Tuner:
                     f"{'none' if again[0] is None else again[0]}; the best are asked again, and medians count"
                 )
 
-    def _settle(self) -> None:
+    def _reevaluate_leaders(self) -> None:
         """Ask about the best and the first allocation again, so that luck does not choose."""
         ranked = self._ranked()
         first = next(iter(self.candidates.values()))

@@ -122,7 +122,7 @@ def from_model(
         check_decided(graph, graph.computed)
         inputs = resolved_inputs(graph, input_shapes, given)
         inputs = settled(inputs, _first_axes(graph, inputs), where)
-        builder, ends = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
+        builder, outputs = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
         file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
@@ -132,7 +132,7 @@ def from_model(
             or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
             allow_partial=allow_partial,
             warnings=inputs.notes,
-            ends=ends,
+            outputs=outputs,
         )
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
@@ -166,8 +166,8 @@ def _fewest_barriers(data: Mapping[str, Dims], build: Callable[[Mapping[str, Axi
 
 
 def _barriers(built: Built) -> int:
-    builder, ends = built
-    return builder.moves + sum(node.op == "barrier" for node in needed(builder.nodes, ends))
+    builder, outputs = built
+    return builder.moves + sum(node.op == "barrier" for node in needed(builder.nodes, outputs))
 
 
 def _import(
@@ -193,10 +193,10 @@ def _import(
     Visitor(graph, builder, _declared(graph.proto, inputs.batch), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
-    ends = [value.node for value in last if isinstance(value, Tensor)]
-    if not ends:
+    outputs = [value.node for value in last if isinstance(value, Tensor)]
+    if not outputs:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
-    return builder, ends
+    return builder, outputs
 
 
 def _stored(initializers: Sequence[Any], where: str) -> dict[str, Value]:
