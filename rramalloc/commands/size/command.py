@@ -23,6 +23,9 @@ SIZE: Help = {
     "target_throughput": (Value("N", unit="inputs/s"), "The inputs a second to be reached, e.g. 2k."),
     "work": ("N", "Effort for a network on a candidate at most, in units of 0.05 s of a core."),
     "most_candidates": ("N", "Candidates above which nothing is searched."),
+    "store": ("FILE", "Keep every search in it, so that the same command goes on from there."),
+    "scheduler": ("ADDRESS", "Dask scheduler to use, e.g. tcp://host:8786."),
+    "jobs": ("N", "Processes on this machine; default: one per core where there are many searches."),
     "output": ("FILE", "Write the chip as a hardware file (.toml), or the result (.json)."),
 }
 
@@ -30,7 +33,7 @@ SIZE: Help = {
 @described(
     SIZE,
     goal="choose zip minimise target target_ns target_interval target_throughput",
-    search="most_candidates",
+    search="most_candidates store scheduler jobs",
 )
 def size(
     network: str,
@@ -52,6 +55,9 @@ def size(
     seed: int | None = None,
     work: int | None = None,
     most_candidates: int | None = None,
+    store: str | None = None,
+    scheduler: str | None = None,
+    jobs: int | None = None,
     time_limit_s: float | None = None,
     output_format: Format = "table",
     output: str | None = None,
@@ -84,7 +90,7 @@ def size(
         "minimise": minimise,
         "seed": seed,
         "work": work,
-        "most_candidates": most_candidates,
+        "most_candidates store scheduler jobs": most_candidates,
     }
     from rramalloc.commands.size.size import progress_words
     from rramalloc.commands.size.size import size as run_size
@@ -94,6 +100,9 @@ def size(
     with LiveLine(quiet=quiet, every_s=_EVERY_S) as line, interruptible(stop):
         sizing = run_size(
             _question(network, of_network, of_question),
+            store=store,
+            scheduler=scheduler,
+            jobs=jobs,
             stop=stop,
             on_progress=lambda *state: line.show(progress_words(*state)),
         )

@@ -7,15 +7,21 @@ no further once its bound reaches the best cost. Source: docs/sources/model.md 2
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
-from rramalloc.choices import MAX_ARRAYS
+from rramalloc.commands.size.first_bounds import FirstBounds
 from rramalloc.commands.size.question import (
     SizedNetwork,
     SizeQuestion,
@@ -23,24 +29,42 @@ from rramalloc.commands.size.question import (
     found_from,
     read_question,
 )
-from rramalloc.commands.size.sizing import CHOSEN, INFEASIBLE, Candidate, NetworkOnChip, SizedChip, Sizing
-from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
+from rramalloc.commands.size.results import Results
+from rramalloc.commands.size.sizing import (
+    CHOSEN,
+    DEARER,
+    DROPPED,
+    INFEASIBLE,
+    Candidate,
+    NetworkOnChip,
+    SizedChip,
+    Sizing,
+)
+from rramalloc.commands.size.task import Result, SizeTask, missed_by, out_of_reach
+from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
-from rramalloc.hardware.kinds import with_arrays_of_kinds
+from rramalloc.hardware.kinds import MOST_ARRAYS, with_arrays_of_kinds
 from rramalloc.progress import followed
-from rramalloc.rounding import EXACTLY
-from rramalloc.search.menu import unlimited
+from rramalloc.records import parse
+from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
-from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.units import number_of, rounded
 from rramalloc.version import __version__
 
+if TYPE_CHECKING:
+    from rramalloc.commands.sweep.workers import Workers
+
 _WORKS = (1, 4, 20)
 """Units of search of the first rounds; the last one has all that is allowed."""
 _TOGETHER = 2
-"""Candidates of a round between two looks at the best, a fixed number so that no number of cores matters."""
+_GROUPS = 50
+"""Candidates of a round between two looks at the best: so many at least, and a part of all in one of so many
+groups. Fixed by the question, so that no number of cores matters.
+"""
+_MANY_SEARCHES = 500  # from which on worker processes are started, which takes seconds
+_ALLOCATION: TypeAdapter[Allocation] = TypeAdapter(Allocation)
 SizeProgress = Callable[[int, int, float | None, float], None]
 """Called with the candidates that are decided, all of them, the best cost (None: none yet) and the bound."""
 
@@ -48,6 +72,9 @@ SizeProgress = Callable[[int, int, float | None, float], None]
 def size(
     spec: str | Mapping[str, Any],
     *,
+    store: str | os.PathLike[str] | None = None,
+    scheduler: str | None = None,
+    jobs: int | None = None,
     on_progress: SizeProgress | None = None,
     progress: bool = True,
     time_limit_s: float | None = None,
@@ -60,6 +87,13 @@ def size(
     spec
         A TOML file, or a dict of its form: {"networks": [{"network": "vgg11", "target_throughput": 2000}],
         "hardware": "isaac", "choose": {"timing.columns_per_adc": [16, 32]}}.
+    store
+        A file that keeps every search as soon as it ended: the same call goes on from there.
+    scheduler
+        Address of a Dask scheduler ("tcp://host:8786") whose workers search.
+    jobs
+        Processes on this machine without a scheduler, 1 for this one; None: one per core where there are
+        so many searches that it pays. The result does not depend on it.
     on_progress
         Called with (candidates decided, candidates in all, least cost, bound).
     progress
@@ -78,13 +112,22 @@ def size(
     ------
     InfeasibleError
         No candidate reaches all goals.
+    WorkerError
+        The workers are lost.
     RramallocError
         FileError, SpecError, UnknownNameError.
     """
+    from rramalloc.commands.sweep.workers import check_jobs
+
     question, folder = read_question(spec)
+    check_jobs(jobs, scheduler)
     ending = stop or Work(time_limit_s=time_limit_s)
-    with followed(on_progress, progress, progress_words) as callback:
-        return _Search(question, folder, ending, callback).result()
+    with (
+        _workers(question, scheduler, jobs) as workers,
+        Results(store, workers) as results,
+        followed(on_progress, progress, progress_words) as callback,
+    ):
+        return _Search(question, folder, ending, results, callback).result()
 
 
 def progress_words(decided: int, candidates: int, best: float | None, bound: float) -> str:
@@ -93,20 +136,33 @@ def progress_words(decided: int, candidates: int, best: float | None, bound: flo
     return f"{decided} of {number_of(candidates, 'candidate')}, best {best_so_far}, bound {rounded(bound)}"
 
 
+@contextlib.contextmanager
+def _workers(question: SizeQuestion, scheduler: str | None, jobs: int | None) -> Iterator[Workers | None]:
+    """Give the workers that search, None for this process. Raises WorkerError."""
+    from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers
+
+    few = question.size * len(question.networks) < _MANY_SEARCHES
+    processes = jobs or (1 if few else cores())
+    if scheduler is None and processes == 1:
+        yield None
+        return
+    with ClusterWorkers(scheduler) if scheduler is not None else LocalWorkers(processes) as workers:
+        yield workers
+
+
 @dataclass(slots=True)
 class _OnCandidate:
     """What is known of a network on a candidate.
 
     least: no allocation takes less, in arrays, with kinds in nm2; found: the best allocation known;
-    impossible: why its goal is out of reach, "" where it is not; miss: by what factor.
+    impossible: why its goal is out of reach, "" where it is not; miss: by what factor, None for any;
+    is_searched: whether a search with all the work allowed ended.
     """
 
-    case: Case
-    problem: Problem
     least: float
     found: Allocation | None = None
     impossible: str = ""
-    miss: float = 1.0
+    miss: float | None = 1.0
 
     @property
     def decided(self) -> bool:
@@ -119,7 +175,7 @@ class _OnCandidate:
         if self.found is None:
             return math.inf
         value = float(self.found.objective_value)
-        return value if self.case.hardware.kinds is None else round(value * NM2_PER_UM2)
+        return value if self.found.hardware.kinds is None else round(value * NM2_PER_UM2)
 
 
 @dataclass(slots=True)
@@ -132,7 +188,7 @@ class _Candidate:
     networks: list[_OnCandidate] = field(default_factory=list)
     least: float = 0.0
     most: float = math.inf
-    is_dearer: bool = False
+    is_dropped: bool = False
 
     @property
     def impossible(self) -> str:
@@ -142,22 +198,28 @@ class _Candidate:
     @property
     def miss(self) -> float:
         """The bound of the first goal out of reach as a multiple of the goal, or its inverse for a rate."""
-        return next((each.miss for each in self.networks if each.impossible), 1.0)
+        first = next((each.miss for each in self.networks if each.impossible), 1.0)
+        return math.inf if first is None else first
 
     @property
     def decided(self) -> bool:
         """Whether no more search is needed."""
-        return bool(self.impossible) or self.is_dearer or all(each.decided for each in self.networks)
+        return bool(self.impossible) or self.is_dropped or all(each.decided for each in self.networks)
 
 
 class _Search:
-    """Rounds over all candidates."""
+    """Rounds over all candidates. results: of tasks, by worker processes or here."""
 
     def __init__(
-        self, question: SizeQuestion, folder: str, stop: Work, on_progress: SizeProgress | None
+        self,
+        question: SizeQuestion,
+        folder: str,
+        stop: Work,
+        results: Results,
+        on_progress: SizeProgress | None,
     ) -> None:
         self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
-        self.work_s = 0.0
+        self.results, self.work_s = results, 0.0
         self.candidates = [
             _Candidate(number, choices, question.hardware_of(choices, folder))
             for number, choices in enumerate(question.choices())
@@ -166,12 +228,20 @@ class _Search:
             self._check(candidate.hardware)
         first = self.candidates[0].hardware
         self.cases = [self._case(network, first) for network in question.networks]
+        self.texts = [
+            _texts(network, case) for network, case in zip(question.networks, self.cases, strict=True)
+        ]
+        bounds = [
+            FirstBounds(case, network.wanted)
+            for network, case in zip(question.networks, self.cases, strict=True)
+        ]
         for candidate in self.candidates:
-            self._open(candidate)
+            candidate.networks = [self._first(own, candidate.hardware) for own in bounds]
+            self._bound(candidate)
 
     def _case(self, network: SizedNetwork, hardware: Hardware) -> Case:
         source = found_from(self.folder, network.network)
-        return Case.of(source, {**network.options, "hardware": _with_free_tiles(hardware)})  # type: ignore[typeddict-item]
+        return Case.of(source, {**network.options, "hardware": with_free_arrays(hardware)})  # type: ignore[typeddict-item]
 
     def _check(self, hardware: Hardware) -> None:
         """Raise SpecError for a hardware of which no chip can be made."""
@@ -189,13 +259,13 @@ class _Search:
         if hardware.counting is not None and hardware.counting.row_blocks == "first_fit":
             raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
 
-    def _open(self, candidate: _Candidate) -> None:
-        """Set up every network on a candidate, with the bound that takes no search."""
-        for case in self.cases:
-            own = case.on(_with_free_tiles(candidate.hardware))
-            problem = unlimited(own.problem(MAX_ARRAYS, advise=False))
-            candidate.networks.append(_OnCandidate(own, problem, float(problem.minimum)))
-        self._bound(candidate)
+    def _first(self, bounds: FirstBounds, hardware: Hardware) -> _OnCandidate:
+        """Return what is known of a network on a hardware before its modes are listed."""
+        try:
+            return _OnCandidate(bounds.least(hardware))
+        except TargetError as error:
+            words = f"{bounds.case.network.name}: {out_of_reach(error)}"
+            return _OnCandidate(bounds.once(hardware), impossible=words, miss=missed_by(error))
 
     def _bound(self, candidate: _Candidate) -> None:
         """Bound the cost of a candidate by what its networks take at least and at most."""
@@ -242,58 +312,66 @@ class _Search:
             (each for each in self.candidates if not each.decided),
             key=lambda each: (each.least, each.number),
         )
-        for first in range(0, len(order), _TOGETHER):
+        together = max(_TOGETHER, len(order) // _GROUPS)
+        starts = [0, *range(1, len(order), together)]  # the first alone: often no other one is searched then
+        for first, end in pairwise([*starts, len(order)]):
             best = self.best
             limit = math.inf if best is None else best.most
-            if order[first].least >= limit:  # and so those behind it
+            if first < len(order) and order[first].least >= limit:  # and so those behind it
                 return
-            for candidate in order[first : first + _TOGETHER]:
-                if not candidate.decided:
-                    self._search(candidate, work, limit)
-                if self.stop.out_of_time:
-                    return
+            self._search(order[first:end], work, limit)
+            if self.stop.out_of_time:
+                return
             self._decide()
 
     def _decide(self) -> None:
         """Drop the candidates whose bound reaches the best cost."""
         best = self.best
         for candidate in self.candidates:
-            candidate.is_dearer = best is not None and candidate is not best and candidate.least >= best.most
+            candidate.is_dropped = best is not None and candidate is not best and candidate.least >= best.most
         if self.on_progress is not None:
             done = sum(each.decided for each in self.candidates)
             self.on_progress(done, len(self.candidates), None if best is None else best.most, self.bound)
 
-    def _search(self, candidate: _Candidate, work: int, limit: float) -> None:
-        """Search the networks of a candidate with so much work, while it may still cost less than a limit."""
-        for network, own in zip(self.question.networks, candidate.networks, strict=True):
-            if own.decided:
-                continue
-            if self.stop.out_of_time or candidate.least >= limit or candidate.impossible:
-                return
-            self._improve(network, own, self.stop.nested(work))
-            self._bound(candidate)
+    def _search(self, candidates: Sequence[_Candidate], work: int, limit: float) -> None:
+        """Search the networks of candidates with so much work, while they may still cost less than a limit.
 
-    def _improve(self, network: SizedNetwork, own: _OnCandidate, stop: Work) -> None:
-        """Search the fewest arrays with which a network reaches its goal."""
-        request = Request(objective="arrays", seed=self.question.seed, target=network.wanted)
-        objective = objective_of(own.problem, request)
-        try:
-            answer = propose(objective, request, stop)
-        except TargetError as error:
-            if error.proven:
-                own.impossible = f"{own.case.network.name}: {_out_of_reach(error)}"
-                factor = error.bound / error.target
-                own.miss = max(factor, 1 / factor) if factor > 0 else math.inf
-        except LimitError as error:
-            own.impossible = f"{own.case.network.name}: {error}"
-        else:
-            found = checked_allocation(own.case, MAX_ARRAYS, objective, request, stop, answer)
+        One network after the other, each on all candidates at once: what is searched depends on the limit and
+        on the networks before, not on how many processes there are.
+        """
+        for place in range(len(self.cases)):
+            still = [each for each in candidates if not each.impossible and each.least < limit]
+            tasks = [
+                (each, self._task(each, place, work)) for each in still if not each.networks[place].decided
+            ]
+            results = self.results.of([task for _, task in tasks], self.stop)
+            for each, task in tasks:
+                if task in results:
+                    self._take(each, place, results[task])
+            if self.stop.out_of_time:
+                return
+
+    def _task(self, candidate: _Candidate, place: int, work: int) -> SizeTask:
+        network, sized = self.texts[place]
+        own, start = candidate.networks[place], ""
+        if own.found is not None:
+            bare = read_allocation(own.found).bare.model_dump(mode="json")
+            start = json.dumps({name: value for name, value in bare.items() if value})
+        hardware = with_free_arrays(candidate.hardware).model_copy(update={"set_values": None})
+        text = json.dumps(hardware.to_dict())
+        return SizeTask(network, sized, text, own.least, work, self.question.seed, start)
+
+    def _take(self, candidate: _Candidate, place: int, result: Result) -> None:
+        """Add what a search found to what is known of a candidate."""
+        own = candidate.networks[place]
+        own.least, own.impossible = max(own.least, result["least"]), result["impossible"]
+        own.miss = result["miss"]
+        if result["found"] is not None:
+            found = parse(_ALLOCATION, result["found"], "allocation")
             is_better = own.found is None or found.objective_value < own.found.objective_value
             own.found = found if is_better else own.found
-            unit = 1 if own.case.hardware.kinds is None else NM2_PER_UM2
-            own.least = max(own.least, math.ceil(found.lower_bound * unit * EXACTLY))
-        finally:
-            self.work_s += stop.counted_s or 0.0
+        self.work_s += result["work_s"]
+        self._bound(candidate)
 
     def _infeasible(self) -> RramallocError:
         """Return the error that says which goals hold which choices back, and which come nearest."""
@@ -322,8 +400,8 @@ class _Search:
         if self.question.stored == "one" and len(self.question.networks) > 1:
             warnings.append("the networks run in turn: writing their weights between them is not counted")
         chip = _chip_of(best, self.question.stored)
-        each = zip(self.question.networks, best.networks, strict=True)
-        networks = tuple(_network_on(network, own, chip) for network, own in each)
+        each = zip(self.question.networks, best.networks, self.cases, strict=True)
+        networks = tuple(_network_on(network, own, chip, case) for network, own, case in each)
         notes = [note for own in networks for note in own.allocation.warnings]
         return Sizing(
             rramalloc_version=__version__,
@@ -351,7 +429,9 @@ class _Search:
             dearest = max(array_area_nm2(own) or 1 for own in candidate.hardware.each_kind)
             taken /= dearest
         is_known = not math.isinf(candidate.most) and not candidate.impossible
-        why = "dearer" if candidate.is_dearer or all(each.decided for each in candidate.networks) else ""
+        why = DROPPED if candidate.is_dropped else ""
+        if all(each.decided for each in candidate.networks):
+            why = DEARER
         if candidate is best:
             why = CHOSEN
         elif candidate.impossible:
@@ -364,7 +444,13 @@ class _Search:
         )
 
 
-def _with_free_tiles(hardware: Hardware) -> Hardware:
+def _texts(network: SizedNetwork, case: Case) -> tuple[str, str]:
+    """Return a network and its goal as JSON, which tasks carry."""
+    sized = network.model_dump(mode="json", exclude={"network"}) | {"network": case.network.name}
+    return json.dumps(case.network.to_dict()), json.dumps(sized)
+
+
+def with_free_arrays(hardware: Hardware) -> Hardware:
     """Return the hardware with as many tiles and arrays as any network could use: they are looked for."""
     chip, kinds = hardware.chip, hardware.kinds
     if kinds is not None:
@@ -372,7 +458,7 @@ def _with_free_tiles(hardware: Hardware) -> Hardware:
         return hardware.model_copy(update={"kinds": free_kinds})
     if chip is None:
         return hardware
-    side = min(MAX_LINES, math.isqrt(MAX_ARRAYS // chip.arrays_per_tile))
+    side = min(MAX_LINES, math.isqrt(MOST_ARRAYS // chip.arrays_per_tile))
     free = chip.model_copy(update={"tiles": (side, side), "chips": (1, 1)})
     return hardware.model_copy(update={"chip": free})
 
@@ -421,14 +507,14 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
 
 
-def _network_on(network: SizedNetwork, own: _OnCandidate, chip: SizedChip) -> NetworkOnChip:
+def _network_on(network: SizedNetwork, own: _OnCandidate, chip: SizedChip, case: Case) -> NetworkOnChip:
     """Return what a network reaches on the chip."""
     found = own.found
     if found is None:
         raise ValueError("the chosen chip has an allocation of every network")
     (goal,) = network.goal
     most = chip.arrays if chip.hardware.chip is None else chip.hardware.chip.arrays
-    on_chip = {"hardware": chip.hardware, "warnings": own.case.on(chip.hardware).warnings(most)}
+    on_chip = {"hardware": chip.hardware, "warnings": case.on(chip.hardware).warnings(most)}
     if chip.hardware.kinds is None:
         on_chip["arrays"] = found.arrays.model_copy(update={"budget": most})
     reached = {
@@ -438,19 +524,12 @@ def _network_on(network: SizedNetwork, own: _OnCandidate, chip: SizedChip) -> Ne
         "target_throughput": found.throughput_per_s,
     }[goal]
     return NetworkOnChip(
-        name=own.case.network.name,
+        name=case.network.name,
         goal=network.goal,
         reaches=reached,
         arrays=found.arrays.used,
         allocation=found.model_copy(update=on_chip),
     )
-
-
-def _out_of_reach(error: TargetError) -> str:
-    """Return why a target is out of reach whatever the arrays, in words."""
-    held = f", {error.limit}" if error.limit else ""
-    what = f"the {error.goal} of {error.target:.10g} {error.unit} cannot be met"
-    return f"{what}, the bound is {error.bound:.10g}{held}"
 
 
 def _shown(choices: Mapping[str, Any]) -> str:

@@ -319,6 +319,11 @@ class SweepPoint(NamedTuple):
     inputs: int
 
     @property
+    def call(self) -> tuple[Any, ...]:
+        """The function that a worker calls, and what it is given."""
+        return "rramalloc.commands.sweep.compute:compute_row", __version__, tuple(self.case), *self[1:]
+
+    @property
     def key(self) -> str:
         """Hash of everything that the row depends on: two sweeps share a row if they share its key."""
         case = self.case

@@ -33,7 +33,7 @@ from rramalloc.commands.sweep.rows import (
     summarise,
 )
 from rramalloc.commands.sweep.spec import Grid, read_spec
-from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, computed_points
+from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, check_jobs, computed_points
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import (
@@ -45,9 +45,9 @@ from rramalloc.files import (
     remove_file,
     to_json,
 )
-from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
+from rramalloc.parquet import parquet_schema, write_parquet
 from rramalloc.progress import followed
-from rramalloc.records import brief, parse
+from rramalloc.records import parse
 from rramalloc.result import Result
 from rramalloc.search.cores import cores
 from rramalloc.store import Store
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MAX_JOBS = 4096  # processes
 DATABASE = "sweep.sqlite"
 ROWS_FILES: dict[RowsFormat, str] = {"csv": "rows.csv", "parquet": "rows.parquet"}
 _LOCK = ".lock"
@@ -181,13 +180,7 @@ def sweep(
         The workers are lost.
     """
     resolved, where, base = read_spec(spec)
-    if jobs is not None and (scheduler is not None or isinstance(jobs, bool) or not 1 <= jobs <= MAX_JOBS):
-        words = (
-            "is for workers on this machine, leave it out" if scheduler else f"must be from 1 to {MAX_JOBS}"
-        )
-        raise SpecError("jobs", f"{words}, got {brief(jobs)}")
-    if rows == "parquet":
-        require_parquet("rows")
+    check_jobs(jobs, scheduler)
     grid = Grid.read(resolved, where, base, allow_partial=allow_partial)
     document, path = SweepDocument.of(grid), os.fspath(folder)
     with held_folder(path) as store:

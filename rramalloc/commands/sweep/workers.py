@@ -20,20 +20,40 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessP
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rramalloc.commands.sweep.rows import Found, failure
-from rramalloc.commands.sweep.spec import SweepPoint
 from rramalloc.compiled import compilation
-from rramalloc.errors import WorkerError
+from rramalloc.errors import SpecError, WorkerError
 from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
-from rramalloc.version import __version__
+from rramalloc.records import brief, is_whole
 
+MAX_JOBS = 4096  # processes
 _WAIT_S = 0.2  # between two looks at the progress
 _CONNECT_S = 15  # to reach a scheduler, after which it counts as absent
 _LOOK_EVERY_S = 1.0  # between two looks at how many workers a cluster has
 _RESUME = "what is finished is kept: the same command goes on from there"
+
+
+def check_jobs(jobs: int | None, scheduler: str | None) -> None:
+    """Raise SpecError unless a number of processes is one that a machine has, without a scheduler."""
+    if jobs is not None and (scheduler is not None or not is_whole(jobs, 1, MAX_JOBS)):
+        words = f"must be from 1 to {MAX_JOBS}"
+        if scheduler:
+            words = "is for workers on this machine, leave it out"
+        raise SpecError("jobs", f"{words}, got {brief(jobs)}")
+
+
+class Point(Protocol):
+    """What a worker computes: hashable, of a sweep or of `size`."""
+
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """Name of a function ("module:function") and its arguments.
+
+        They are plain values, for schedulers and workers that lack the package.
+        """
 
 
 class Workers(Closing):
@@ -52,7 +72,7 @@ class Workers(Closing):
         """Return the points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
-    def submit(self, point: SweepPoint) -> Future[Found]:
+    def submit(self, point: Point) -> Future[Found]:
         """Return the future results of a point; they may raise `death`. Raises WorkerError."""
 
     def lost(self, error: BaseException) -> WorkerError:
@@ -60,30 +80,25 @@ class Workers(Closing):
         return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
 
 
-def compute(*arguments: Any) -> Found:
-    """Compute a point in a worker: the driver loads none of the code of searches."""
-    from rramalloc.commands.sweep.compute import compute_row
-
-    return compute_row(*arguments)
-
-
-def _arguments(point: SweepPoint) -> tuple[Any, ...]:
-    """Return the arguments of `compute`, plain values for schedulers and workers that lack the package."""
-    return __version__, tuple(point.case), *point[1:]
+def compute(function: str, *arguments: Any) -> Found:
+    """Call a function by its name in a worker: the driver loads none of the code of searches."""
+    found: Found = pkgutil.resolve_name(function)(*arguments)
+    return found
 
 
-def computed_points(
-    points: Iterator[SweepPoint], workers: Workers
-) -> Iterator[list[tuple[SweepPoint, Found]]]:
+T = TypeVar("T", bound=Point)
+
+
+def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tuple[T, Found]]]:
     """Yield points with their results as they are finished, an empty list from time to time.
 
     Points under way when a worker dies are tried again one at a time, so that only one that kills its workers
     becomes an error. Raises WorkerError.
     """
-    suspects: deque[SweepPoint] = deque()
-    alone: SweepPoint | None = None
-    deaths: Counter[SweepPoint] = Counter()
-    flying: dict[Future[Found], SweepPoint] = {}
+    suspects: deque[T] = deque()
+    alone: T | None = None
+    deaths: Counter[T] = Counter()
+    flying: dict[Future[Found], T] = {}
     while True:
         width = workers.width()
         if not flying:
@@ -94,7 +109,7 @@ def computed_points(
             flying[workers.submit(point)] = point
         if not flying:
             return
-        finished: list[tuple[SweepPoint, Found]] = []
+        finished: list[tuple[T, Found]] = []
         for future in wait(flying, _WAIT_S, FIRST_COMPLETED).done:
             point = flying.pop(future)
             try:
@@ -134,11 +149,11 @@ class LocalWorkers(Workers):
         """Return two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
-    def submit(self, point: SweepPoint) -> Future[Found]:
+    def submit(self, point: Point) -> Future[Found]:
         """Make the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
-                return self._pool.submit(compute, *_arguments(point))
+                return self._pool.submit(compute, *point.call)
             except BrokenProcessPool:
                 self._pool.shutdown()
                 self._pool = self._started()
@@ -147,7 +162,7 @@ class LocalWorkers(Workers):
                 except BrokenProcessPool:
                     words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
                     raise WorkerError(words) from None
-                return self._pool.submit(compute, *_arguments(point))
+                return self._pool.submit(compute, *point.call)
 
     def close(self) -> None:
         """End all processes, busy ones too."""
@@ -242,9 +257,9 @@ class ClusterWorkers(Workers):
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
-    def submit(self, point: SweepPoint) -> Future[Found]:
+    def submit(self, point: Point) -> Future[Found]:
         """Make the cluster compute a point."""
-        future: Future[Found] = self._executor.submit(operator.call, self._compute, *_arguments(point))
+        future: Future[Found] = self._executor.submit(operator.call, self._compute, *point.call)
         return future
 
     def close(self) -> None:
