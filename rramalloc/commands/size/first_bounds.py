@@ -18,11 +18,12 @@ from rramalloc.errors import TargetError
 from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.fewest import Target
 
 Ints = npt.NDArray[np.int64]
 
-_LONGER = 1 + 1e-9  # of a time: steps that exceed it by rounding are counted as within it
+_LONGER = 1 + SAME_SUM  # of a time: steps that exceed it by rounding are counted as within it
 
 
 @dataclass(frozen=True)
