@@ -73,8 +73,8 @@ def test_the_work_allowed_holds_at_every_budget(copies: float) -> None:
 
     3,000 stages at 5 copies each once took 9.9 s where 1 s was allowed, 10,000 stages 104 s.
     """
-    demand = np.full(800, 2, dtype=np.int64)
-    chain = Problem(long_chain(800), demand, int(copies * demand.sum()), Storage.of_copies(demand))
+    demand = np.full(3000, 2, dtype=np.int64)
+    chain = Problem(long_chain(3000), demand, int(copies * demand.sum()), Storage.of_copies(demand))
     work = Work(work=10, cores=1)
     auto.solve(chain, work, 0)
     assert 0 < work.spent_s <= 2 * 10 * SECONDS_PER_WORK
