@@ -240,6 +240,15 @@ COMMON: Mapping[str, str] = {
 """What a field means in every record that does not say it itself."""
 
 
+def on_config(config: MkDocsConfig) -> None:
+    """Add every page of results/ to its section of the navigation, by its title."""
+    (pages,) = (section["Results"] for section in config.nav or () if "Results" in section)
+    for path in sorted((ROOT / "results").glob("*.md")):
+        if path.name != "README.md":
+            title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+            pages.append({title: f"results/{path.name}"})
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Pages from outside of docs/."""
     from mkdocs.structure.files import File

@@ -33,6 +33,7 @@ CACHE = RESULTS.parent / ".cache" / "results"
 PACKAGE = RESULTS.parent / "rramalloc"
 WORKERS = 2
 BUDGET_MIN: Mapping[str, float] = {
+    "comparison": 6,
     "search": 18,
     "crosslayer": 4,
     "clocks": 10,
@@ -43,10 +44,15 @@ BUDGET_MIN: Mapping[str, float] = {
     "size": 4,
     "bits": 3,
     "sensitivity": 3,
+    "published": 2,
     "growth": 4,
     "reload": 4,
     "timing": 2,
     "evaluate": 2,
+    "importers": 6,
+    "peers": 12,
+    "peers_counts": 6,
+    "peers_tuned": 8,
     "verify": 1,
     "placement": 2,
 }

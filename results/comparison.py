@@ -1,322 +1,168 @@
-"""Every method on every shipped network, and published and peer allocations beside ours.
-
-python results/comparison.py [--networks N ...] [--limit CASES] [--fresh] [--page]
-
-Compares what results/comparison/comparison.csv lacks and appends it there, then writes the page and the
-figures beside it. All numbers are counted or simulated, none is measured: they are the same on every machine.
-"""
+"""Every method on every shipped network; all numbers are counted or simulated, none is measured."""
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 import statistics
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import pages
-from pages import RESULTS
+from pages import SEARCHED, Case, Study, markdown, seconds_text
 
 import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Marks, Panel, row_height
-from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison, Row
+from rramalloc.commands.compare.comparison import REFERENCE
+from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
 
-FOLDER = RESULTS / "comparison"
-CSV, PAGE = FOLDER / "comparison.csv", FOLDER / "README.md"
-METHODS_FIGURE, BARS_FIGURE = FOLDER / "methods.svg", FOLDER / "vgg16_2048.svg"
-COPIES_FIGURE, TIMELINE_FIGURE = (
-    FOLDER / "vgg16_2048_copies.svg",
-    FOLDER / "vgg16_2048_timeline.svg",
-)
-COLUMNS = ("crossbar", "fc", *SCALARS, "copies", "skipped")
-ALL = tuple(name for name in METHODS if method_named(name).compared)
-MODELLED = (REFERENCE, "published", "proportional")
+ALL = tuple(name for name in METHODS if method_named(name).covers(MappingOptions()))
+FIGURES = {
+    "methods": "comparison_methods.svg",
+    "vgg16 2048": "comparison_vgg16.svg",
+    "vgg16 2048 copies": "comparison_vgg16_copies.svg",
+    "vgg16 2048 timeline": "comparison_vgg16_timeline.svg",
+}
 
 
-class Case(NamedTuple):
-    """One comparison. arrays: as `compare` reads it; crossbar: wordlines and bitlines."""
+@dataclass(frozen=True)
+class Row:
+    """One method on one network, or why it has no allocation (`skipped`); steps, None then.
+
+    ratio: makespan over that of auto; work_s: counted, in seconds of a reference core; best, median, worst:
+    of all seeds; repaired: copies were taken away until the allocation fits; copies: in the order of layers.
+    """
 
     network: str
-    arrays: str
-    crossbar: int = 128
-    fc: str = "host"
-    methods: tuple[str, ...] = ALL
+    arrays: int
+    method: str
+    makespan: int | None
+    interval: int | None
+    used: int | None
+    ratio: float | None
+    work_s: float | None
+    lower_bound: float | None
+    gap: float | None
+    repaired: bool
+    best: int | None
+    median: int | None
+    worst: int | None
+    copies: str
+    skipped: str
 
     @property
     def label(self) -> str:
-        return f"{self.network} {self.crossbar} {self.arrays} {self.fc}"
+        return f"{self.network} {self.arrays}"
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A published figure. P: steps by the published method, W: by copies proportional to the windows."""
-
-    network: str
-    name: str
-    arrays: int
-    crossbar: int
-    P: int
-    W: int
-
-    @property
-    def case(self) -> Case:
-        return Case(self.network, str(self.arrays), self.crossbar, methods=MODELLED)
+Table = Mapping[str, Mapping[str, Row]]
+"""Rows by network and arrays, then by method."""
 
 
-@dataclass(frozen=True)
-class Peer:
-    """An allocation that a published tool gives, copies of the convolutions in file order.
-
-    budget: arrays it was to keep to; printed: arrays it says it uses, both in groups of `slices` arrays, one
-    for each bit slice of the weights; classifiers are stored once if fc is "crossbar".
-    """
-
-    tool: str
-    network: str
-    crossbar: int
-    fc: str
-    budget: int
-    printed: int | None
-    slices: int
-    copies: tuple[int, ...]
-
-    def cases(self, used: int) -> Iterator[Case]:
-        """Ours with as many arrays as the allocation uses, and with its budget."""
-        for arrays in dict.fromkeys((used, self.budget // self.slices)):
-            yield Case(self.network, str(arrays), self.crossbar, self.fc, (REFERENCE,))
+def cases() -> Iterator[Case]:
+    """Twice the fewest arrays of every network, and VGG-16 with 2048."""
+    yield from ((network, "x2") for network in shipped_names())
+    yield "vgg16", "2048"
 
 
-PUBLISHED = (
-    Figure("alexnet_todaes", "AlexNet", 1024, 128, 113, 117),
-    Figure("alexnet_todaes", "AlexNet", 2048, 128, 49, 49),
-    Figure("vgg11", "VGG-A", 2048, 128, 329, 330),
-    Figure("vgg11", "VGG-A", 4096, 128, 162, 245),
-    Figure("vgg19", "VGG-E", 4096, 256, 201, 295),
-    Figure("vgg19", "VGG-E", 8192, 128, 280, 318),
-    Figure("vgg19", "VGG-E", 8192, 256, 112, 112),
-    Figure("resnet18", "ResNet-18", 4096, 128, 79, 101),
-)
-"""docs/sources/model.md 9."""
-PEERS = (
-    Peer("TODAES", "alexnet_todaes", 128, "host", 2304, None, 1, (106, 21, 7, 6, 6)),
-    Peer("TODAES", "vgg11", 128, "host", 2304, None, 1, (200, 50, 13, 13, 4, 4, 1, 1)),
-    Peer("PIMCOMP balance", "resnet18", 128, "crossbar", 9216, 5334, 1,
-         (381, *[96] * 4, *[24] * 5, 6, 6, 6, 7, 6, *[2] * 5)),
-    Peer("PIMCOMP genetic", "resnet18", 128, "crossbar", 9216, 7416, 1,
-         (514, 131, 131, 130, 131, *[33] * 5, 9, 9, 9, 8, 9, *[3] * 5)),
-    Peer("PIMSYN annealing", "alexnet", 256, "crossbar", 12250, 12312, 8, (109, 27, 7, 6, 6)),
-    Peer("PIMSYN annealing", "vgg16", 256, "crossbar", 30000, 30136, 8,
-         (203, 196, 52, 50, 14, 13, 13, 3, 3, 3, 1, 1, 1)),
-)  # fmt: skip
-"""docs/sources/model.md 9 and published outputs of PIMCOMP and PIMSYN."""
+def run(network: str, arrays: str) -> list[Row]:
+    """Compare all methods."""
+    found = rramalloc.compare(network, arrays)
+    rows = [
+        Row(
+            network, row.arrays, row.method, row.makespan, row.interval, row.used, row.ratio, row.work_s,
+            row.lower_bound, row.gap, row.repaired, row.best, row.median, row.worst,
+            " ".join(map(str, row.copies.values())), "",
+        )
+        for row in found.rows
+    ]  # fmt: skip
+    none = (None,) * 7
+    rows += [
+        Row(network, left.arrays, left.method, *none, False, None, None, None, "", left.reason)
+        for left in found.skipped
+    ]
+    return rows
 
 
-def used_by(peer: Peer) -> int:
-    """Arrays that a peer's allocation uses, in its groups of slices, by our demand; classifiers once."""
-    layers = rramalloc.inspect(
-        peer.network, crossbar=f"{peer.crossbar}x{peer.crossbar}", fc=peer.fc  # type: ignore[arg-type]
-    ).layers  # fmt: skip
-    copies = [*peer.copies, *[1] * (len(layers) - len(peer.copies))]
-    return sum(d * layer.arrays_per_copy for d, layer in zip(copies, layers, strict=True))
-
-
-def cases() -> list[Case]:
-    """Everything that the page shows."""
-    wanted = [Case(network, "x2") for network in shipped_names()]
-    wanted += [Case("vgg16", "2048")]
-    wanted += [figure.case for figure in PUBLISHED]
-    wanted += [case for peer in PEERS for case in peer.cases(used_by(peer))]
-    return list(dict.fromkeys(wanted))
-
-
-Table = dict[tuple[str, int, str, int], dict[str, dict[str, str]]]
-"""Rows of the CSV by network, crossbar, fc and arrays, then by method."""
-
-
-def read_table() -> Table:
-    """What was compared so far."""
-    table: Table = {}
-    if CSV.exists():
-        with CSV.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                key = row["network"], int(row["crossbar"]), row["fc"], int(row["arrays"])
-                table.setdefault(key, {})[row["method"]] = row
+def table_of(rows: Sequence[Row]) -> Table:
+    """Rows that have an allocation."""
+    table: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if not row.skipped:
+            table.setdefault(row.label, {})[row.method] = row
     return table
 
 
-def key_of(case: Case) -> tuple[str, int, str, int]:
-    arrays = case.arrays
-    if arrays.startswith("x"):
-        size = f"{case.crossbar}x{case.crossbar}"
-        arrays = str(int(arrays[1:]) * rramalloc.inspect(case.network, crossbar=size, fc=case.fc).minimum)  # type: ignore[arg-type]
-    return case.network, case.crossbar, case.fc, int(arrays)
+def ratios_of(table: Table, method: str) -> list[float]:
+    """The ratios of a method on all networks."""
+    found = (rows[method].ratio for rows in table.values() if method in rows)
+    return [ratio for ratio in found if ratio is not None]
 
 
-def run_missing(chosen: argparse.Namespace) -> None:
-    """Compare what is not there, one case after the other, each appended when it is ready."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    if chosen.fresh:
-        CSV.unlink(missing_ok=True)
-    missing = []
-    for case in cases():
-        there = read_table().get(key_of(case), {})
-        methods = tuple(name for name in case.methods if name not in there)
-        if methods and (not chosen.networks or case.network in chosen.networks):
-            missing.append((case, methods))
-    for number, (case, methods) in enumerate(missing[: chosen.limit], start=1):
-        methods = tuple(name for name in methods if name not in read_table().get(key_of(case), {}))
-        if not methods:
-            continue
-        print(f"{number}/{len(missing)}  {case.label}", end="  ", flush=True)
-        found = rramalloc.compare(
-            case.network, case.arrays, crossbar=f"{case.crossbar}x{case.crossbar}",
-            fc=case.fc, methods=with_reference(methods),  # type: ignore[arg-type]
-        )  # fmt: skip
-        append(case, found, methods)
-        best = min(found.rows, key=lambda row: row.makespan)
-        print(f"{len(found.rows)} rows, best {best.makespan} by {best.method}", flush=True)
-
-
-def with_reference(methods: tuple[str, ...]) -> tuple[str, ...]:
-    """Ratios need the reference, even where it is there already."""
-    return methods if REFERENCE in methods else (REFERENCE, *methods)
-
-
-def append(case: Case, found: Comparison, methods: Sequence[str]) -> None:
-    """Add the rows of a case at the end of the CSV."""
-    fresh = not CSV.exists()
-    common = {"crossbar": case.crossbar, "fc": case.fc, "network": case.network}
-    with CSV.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        for row in found.rows:
-            if row.method in methods:
-                writer.writerow({name: getattr(row, name) for name in SCALARS} | common | copies_of(row))
-        for left in found.skipped:
-            row_of = {"arrays": left.arrays, "method": left.method, "skipped": left.reason}
-            writer.writerow(common | row_of)
-
-
-def copies_of(row: Row) -> dict[str, str]:
-    return {"copies": " ".join(map(str, row.copies.values()))}
-
-
-def shipped_table(table: Table) -> dict[str, dict[str, dict[str, str]]]:
-    """Rows of the shipped networks at twice the minimum, by label."""
-    keys = {case.label: key_of(case) for case in cases() if case.methods == ALL}
-    return {
-        f"{key[0]} {key[3]}": {name: table[key][name] for name in ALL if name in table[key]}
-        for key in keys.values()
-        if key in table
-    }
-
-
-def ratio_rows(shipped: dict[str, dict[str, dict[str, str]]]) -> Iterator[list[str]]:
+def ratio_rows(table: Table) -> Iterator[list[str]]:
+    """Yield a line for each network."""
     yield ["network, arrays", "auto", "bound", "gap", *(name for name in ALL if name != REFERENCE)]
-    for label, rows in shipped.items():
+    for label, rows in table.items():
         auto = rows[REFERENCE]
-        cells = [label, auto["makespan"], auto["lower_bound"], f"{float(auto['gap']):.1%}"]
+        cells = [label, f"{auto.makespan:,}", f"{auto.lower_bound:,.0f}", f"{auto.gap or 0:.1%}"]
         yield cells + [ratio_cell(rows.get(name)) for name in ALL if name != REFERENCE]
 
 
-def ratio_cell(row: dict[str, str] | None) -> str:
+def ratio_cell(row: Row | None) -> str:
     """Ratio, bold where the method is as fast as auto or faster, with a star where it was repaired."""
-    if row is None or row["skipped"]:
+    if row is None or row.ratio is None:
         return "-"
-    ratio = float(row["ratio"])
-    text = f"{ratio:.3f}" if ratio < 100 else f"{ratio:.0f}"
-    text = f"**{text}**" if ratio <= 1 else text
-    return f"{text}\\*" if row["repaired"] == "True" else text
+    text = f"{row.ratio:.3f}" if row.ratio < 100 else f"{row.ratio:.0f}"
+    text = f"**{text}**" if row.ratio <= 1 else text
+    return f"{text}\\*" if row.repaired else text
 
 
-def method_rows(shipped: dict[str, dict[str, dict[str, str]]]) -> Iterator[list[str]]:
+def method_rows(table: Table) -> Iterator[list[str]]:
+    """Yield a line for each method, auto first, then by the mean ratio."""
     yield ["method", "networks", "as fast as auto", "faster", "ratio, median", "mean", "largest", "repaired",
            "spread, largest", "work s, median"]  # fmt: skip
     lines = []
     for name in ALL:
-        runs = [row for rows in shipped.values() if (row := rows.get(name)) and not row["skipped"]]
-        if not runs:
+        runs = [rows[name] for rows in table.values() if name in rows]
+        ratios = ratios_of(table, name)
+        if not ratios:
             continue
-        ratios = [float(row["ratio"]) for row in runs]
-        spreads = [(int(row["worst"]) - int(row["best"])) / int(row["median"]) for row in runs]
-        counted = [float(row["work_s"]) for row in runs if row["work_s"]]
-        seconds = pages.seconds_text(statistics.median(counted)) if counted else "-"
+        spreads = [((run.worst or 0) - (run.best or 0)) / (run.median or 1) for run in runs]
+        counted = [run.work_s for run in runs if run.work_s]
         line = [
             name, str(len(runs)), str(ratios.count(1.0)), str(sum(ratio < 1 for ratio in ratios)),
             f"{statistics.median(ratios):.3f}", f"{statistics.geometric_mean(ratios):.3f}",
-            f"{max(ratios):.3f}", str(sum(row["repaired"] == "True" for row in runs)),
-            f"{max(spreads):.1%}" if method_named(name).seeded else "-", seconds,
+            f"{max(ratios):.3f}", str(sum(run.repaired for run in runs)),
+            f"{max(spreads):.1%}" if method_named(name).seeded else "-",
+            seconds_text(statistics.median(counted)) if counted else "-",
         ]  # fmt: skip
         lines.append((name != REFERENCE, statistics.geometric_mean(ratios), line))
     yield from (line for *_, line in sorted(lines))
 
 
-def published_rows(table: Table) -> Iterator[list[str]]:
-    yield ["network", "arrays", "lines", "P", "published", "W", "proportional",
-           "exact, P's kind", "exact, W's kind", "auto", "bound"]  # fmt: skip
-    for figure in PUBLISHED:
-        rows = table.get(key_of(figure.case), {})
-        if REFERENCE not in rows:
-            continue
-        steps = {name: cell(rows, name, "published") for name in MODELLED}
-        yield [
-            figure.name, str(figure.arrays), str(figure.crossbar), str(figure.P), steps["published"],
-            str(figure.W), steps["proportional"], cell(rows, "published", "makespan"),
-            cell(rows, "proportional", "makespan"), rows[REFERENCE]["makespan"],
-            rows[REFERENCE]["lower_bound"],
-        ]  # fmt: skip
+def figures(rows: Sequence[Row]) -> Mapping[str, Chart]:
+    """Draw the methods, and VGG-16 with 2048 arrays."""
+    compared = rramalloc.compare("vgg16", 2048)
+    allocation = rramalloc.optimize("vgg16", 2048)
+    drawn = (
+        of_methods(table_of(rows)),
+        compared.plot.methods(),
+        allocation.plot.copies(),
+        allocation.plot.timeline(),
+    )
+    return dict(zip(FIGURES.values(), drawn, strict=True))
 
 
-def cell(rows: dict[str, dict[str, str]], method: str, field: str) -> str:
-    return (rows.get(method) or {}).get(field) or "-"
-
-
-def dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def peer_rows(table: Table) -> Iterator[list[str]]:
-    yield ["allocation", "network", "lines", "budget", "printed", "used", "exact",
-           "auto, same arrays", "ratio", "auto, its budget", "ratio"]  # fmt: skip
-    for peer in PEERS:
-        used, steps = used_by(peer), makespan_of(peer)
-        budget = peer.budget // peer.slices
-        cells = [peer.tool, peer.network, str(peer.crossbar), str(peer.budget), dash(peer.printed)]
-        cells += [f"{used * peer.slices}{' (over)' if used > budget else ''}", str(steps)]
-        for arrays in (used, budget):
-            auto = table.get((peer.network, peer.crossbar, peer.fc, arrays), {}).get(REFERENCE)
-            cells += (
-                ["-", "-"] if auto is None else [auto["makespan"], f"{steps / int(auto['makespan']):.3f}"]
-            )
-        yield cells
-
-
-def makespan_of(peer: Peer) -> int:
-    """Exact makespan of a peer's allocation."""
-    size = f"{peer.crossbar}x{peer.crossbar}"
-    layers = rramalloc.inspect(peer.network, crossbar=size, fc=peer.fc).layers  # type: ignore[arg-type]
-    copies = {layer.name: d for layer, d in zip(layers, peer.copies, strict=False)}
-    timed = rramalloc.simulate(peer.network, copies, crossbar=size, fc=peer.fc)  # type: ignore[arg-type]
-    return timed.makespan
-
-
-def draw_methods(shipped: dict[str, dict[str, dict[str, str]]]) -> None:
-    """Ratio of every method on every network, its median as a bar; what is far off stands at the end."""
+def of_methods(table: Table) -> Chart:
+    """Draw the ratio of every method on every network, its median as a bar; what is far off stands at the "
+    "end."""
     end = 2.0
-    names = [line[0] for line in method_rows(shipped)][1:]
+    names = [line[0] for line in method_rows(table)][1:]
     points: dict[str, list[Any]] = {"ratio": [], "row": [], "colour": []}
     middles: dict[str, list[Any]] = {"ratio": [], "top": [], "bottom": []}
     far: dict[str, list[Any]] = {"end": [], "row": [], "words": []}
     for place, name in enumerate(names):
-        ratios = [
-            float(row["ratio"]) for rows in shipped.values() if (row := rows.get(name)) and row["ratio"]
-        ]
+        ratios = ratios_of(table, name)
         within = [ratio for ratio in ratios if ratio <= end]
         points["ratio"] += within
         points["row"] += [place] * len(within)
@@ -340,118 +186,68 @@ def draw_methods(shipped: dict[str, dict[str, dict[str, str]]]) -> None:
         "makespan / makespan of auto, one point a network, the black line is the median", 0.97, end * 1.12
     )
     panel = Panel(across, Axis.of_names(names), row_height(len(names)), layers)
-    Chart("Methods", (panel,), "Ratio of every method on every network.").save(METHODS_FIGURE)
+    return Chart("Methods", (panel,), "Ratio of every method on every network.")
 
 
-def draw_vgg16() -> None:
-    """The comparison on VGG-16 with 2048 arrays, and the allocation that auto gives there."""
-    rramalloc.compare("vgg16", 2048).plot.methods(save=BARS_FIGURE)
-    allocation = rramalloc.optimize("vgg16", 2048)
-    allocation.plot.copies(save=COPIES_FIGURE)
-    allocation.plot.timeline(save=TIMELINE_FIGURE)
+def beaten(table: Table) -> list[str]:
+    """Where a method is faster than auto."""
+    return [
+        f"{label}: {name} {row.makespan}, auto {rows[REFERENCE].makespan}"
+        for label, rows in table.items()
+        for name, row in rows.items()
+        if row.ratio is not None and row.ratio < 1
+    ]
 
 
-INTRODUCTION = """\
+def answer(rows: Sequence[Row]) -> str:
+    """Return the best of the other methods, and how often one is faster than auto."""
+    table = table_of(rows)
+    others = [name for name in ALL if name != REFERENCE and ratios_of(table, name)]
+    mean, best = min((statistics.geometric_mean(ratios_of(table, name)), name) for name in others)
+    return (
+        f"No other method is faster than `auto` in **{len(table) - len(beaten(table))} of {len(table)} "
+        f"cases**; the "
+        f"next best in the mean is `{best}`, {mean:.3f} times as slow."
+    )
+
+
+NOTES = """\
 Every method on every shipped network with twice the arrays it needs at least (crossbars of 128 x 128, plain
 weights, classifiers on the host), and on VGG-16 with 2048 arrays. Every allocation is simulated exactly.
 ratio: makespan over that of auto, in bold where it is not larger; a star where copies were taken away because
 what the method asked for does not fit. Methods with a seed show the median of 5 seeds. work: counted, in
-seconds of a reference core. All numbers, copies and reasons for what was skipped: `comparison.csv`. All
-of it is the same on every machine.
-
-Regenerate with `python results/comparison.py --fresh`; without `--fresh` it goes on where it stopped."""
-PUBLISHED_NOTES = """\
-P, W: published steps of the published method and of copies proportional to the windows
-(docs/sources/model.md 9),
-beside the published recurrence of what our methods `published` and `proportional` give for the same
-budget. exact: makespan of the allocations of `published` and `proportional` with the default handoff, which
-is a step a layer slower than the one of the published model.
-auto: its makespan, and the bound. lines: wordlines and bitlines. ResNet-18 is no chain: the published
-recurrence does not cover it."""
-PEER_NOTES = """\
-Allocations that others published or printed, timed by our simulator, beside auto with as many arrays as they
-use and with the budget they were given. budget, printed: theirs; used: by our demand with their layout.
-PIMCOMP and PIMSYN store the classifiers once, so do we here. PIMSYN (256 x 256, weights in 2-bit cells)
-gives each of the 8 slices of a weight an array of its own: its counts are 8 times those of plain 256 x 256
-arrays. Counted like this, both of its printed numbers come out of our demand, and both exceed the budget it
-was given. With the slices side by side in one array, our default, the same copies need {packed} arrays."""
+seconds of a reference core. All numbers, copies and reasons for what was skipped: `comparison.csv`. All of it
+is the same on every machine. [Published figures](published.md) and allocations have a page of their own."""
 
 
-def packed_words() -> str:
-    """Arrays of PIMSYN's allocations by our default layout of sliced weights."""
-    plain = rramalloc.load_hardware("plain")
-    document = plain.to_dict()
-    document["crossbar"] |= {"wordlines": 256, "bitlines": 256, "cell_bits": 2}
-    hardware = type(plain).model_validate_json(json.dumps(document))
-    found = []
-    for peer in PEERS:
-        if peer.slices > 1:
-            layers = rramalloc.inspect(peer.network, hardware=hardware, fc="crossbar").layers
-            copies = [*peer.copies, *[1] * (len(layers) - len(peer.copies))]
-            found.append(str(sum(d * layer.arrays_per_copy for d, layer in zip(copies, layers, strict=True))))
-    return " and ".join(found)
-
-
-def beaten(shipped: dict[str, dict[str, dict[str, str]]]) -> list[str]:
-    """Where a method is faster than auto."""
-    return [
-        f"{label}: {name} {row['makespan']}, auto {rows[REFERENCE]['makespan']}"
-        for label, rows in shipped.items()
-        for name, row in rows.items()
-        if row["ratio"] and float(row["ratio"]) < 1
-    ]
-
-
-def write_page() -> None:
-    """Write the page and the figures from what was compared so far."""
-    table = read_table()
-    shipped = {label: rows for label, rows in shipped_table(table).items() if REFERENCE in rows}
-    if not shipped:
-        sys.exit(f"{CSV.name} has no rows")
-    lines = ["# Comparison", "", INTRODUCTION, ""]
-    missing = [case.label for case in cases() if set(case.methods) - set(table.get(key_of(case), {}))]
-    lines += (
-        [f"**Incomplete: {len(missing)} of {len(cases())} comparisons are missing.**", ""] if missing else []
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is compared, a table of methods, one of networks, and the figures."""
+    table = table_of(rows)
+    faster = beaten(table)
+    yield from (
+        NOTES,
+        "",
+        f"Cases in which a method is faster than auto: {len(faster)}{':' if faster else '.'}",
+        "",
     )
-    faster = beaten(shipped)
-    lines += [f"Cases in which a method is faster than auto: {len(faster)}{':' if faster else '.'}", ""]
-    lines += [*(f"- {item}" for item in faster), ""] if faster else []
-    lines += [
-        "## Methods",
-        "",
-        *pages.markdown(method_rows(shipped)),
-        f"![ratios]({METHODS_FIGURE.name})",
-        "",
-    ]
-    lines += ["mean: geometric. spread: largest minus smallest makespan of the seeds, over the median.", ""]
-    lines += ["## Networks", "", *pages.markdown(ratio_rows(shipped))]
-    lines += ["## VGG-16 with 2048 arrays", ""]
-    for figure in (BARS_FIGURE, COPIES_FIGURE, TIMELINE_FIGURE):
-        lines += [f"![{figure.stem.replace('_', ' ')}]({figure.name})", ""]
-    lines += ["## Published figures", "", PUBLISHED_NOTES, "", *pages.markdown(published_rows(table))]
-    lines += ["## Peer allocations", "", PEER_NOTES.format(packed=packed_words()), ""]
-    lines += pages.markdown(peer_rows(table))
-    PAGE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    draw_methods(shipped)
-    draw_vgg16()
+    yield from [*(f"- {item}" for item in faster), ""] if faster else []
+    yield from ("## Methods", "", *markdown(method_rows(table)))
+    yield "mean: geometric. spread: largest minus smallest makespan of the seeds, over the median."
+    yield from ("", f"![ratios]({FIGURES['methods']})", "", "## Networks", "", *markdown(ratio_rows(table)))
+    yield from ("## VGG-16 with 2048 arrays", "")
+    for name, figure in FIGURES.items():
+        if name != "methods":
+            yield from (f"![{name}]({figure})", "")
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compare all methods and write results/comparison/.")
-    parser.add_argument("--networks", nargs="+", choices=shipped_names(), default=(), metavar="NAME")
-    parser.add_argument("--limit", type=int, help="comparisons at most")
-    parser.add_argument("--fresh", action="store_true", help="compare again what is there already")
-    parser.add_argument("--page", action="store_true", help="compare nothing, write the page")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Compare what is missing and write the page."""
-    chosen = arguments()
-    if not chosen.page:
-        run_missing(chosen)
-    write_page()
-
-
-if __name__ == "__main__":
-    main()
+STUDY = Study(
+    title="Methods compared",
+    question="How good are published methods and simple rules beside the search, timed exactly?",
+    row=Row,
+    cases=list(cases()),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=(*SEARCHED, "commands/compare"),
+    figures=figures,
+)

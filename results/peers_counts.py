@@ -1,25 +1,24 @@
-"""Arrays of an export as it counts them and as its tool does, for every shipped network.
+"""Arrays of an export as it counts them and as its tool does.
 
-Writes results/peers_counts.csv and a table of results/peers.md, which peers.py writes.
-
-Each export is run to the end by the one command of its README, from a checkout, with nothing changed by hand.
+RRAMALLOC_PEERS names the folder with the archives of the tools (tests/peers/tools.py). Each export is run to
+the end by the one command of its README, from a checkout, with nothing changed by hand.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import runpy
 import subprocess
 import tempfile
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from pages import markdown
-from peers_simulators import ROOT, _report
+from pages import TIMED, Study, markdown
+from peers_simulators import build, missing, report_of
 
 from rramalloc.api import inspect, optimize
 from rramalloc.commands.export.export import export
@@ -27,10 +26,7 @@ from rramalloc.commands.tune.simulators import TOOLS
 from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 
-CSV = ROOT / "results" / "peers_counts.csv"
-NETWORKS = tuple(sorted(path.stem for path in (ROOT / "networks").glob("*.json")))
-
-
+NETWORKS = ("alexnet", "vgg16", "tiny_yolov2", "resnet18", "squeezenet", "mobilenet_v1", "vit_b16")
 _REFUSED = "refused: "
 
 
@@ -50,7 +46,8 @@ CASES = {
 }
 
 
-class Count(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One export. predicted, counted: arrays, 0 if it was not run; note: why, if not."""
 
     tool: str
@@ -60,39 +57,13 @@ class Count(NamedTuple):
     note: str = ""
 
 
-def measure() -> None:
-    """Run what is not in the file."""
-    done = {(count.tool, count.network) for count in counts()}
-    with tempfile.TemporaryDirectory() as built:
-        for tool, case in CASES.items():
-            build = ("--build", built) if tool == "NeuroSim" else ()
-            for network in NETWORKS:
-                if (tool, network) not in done:
-                    _append(_tried(tool, network, case, *build))
+def run(tool: str, network: str) -> list[Row]:
+    """Export an allocation and run it in the tool."""
+    built = ("--build", str(build("neurosim").parent / "neurosim-built")) if tool == "NeuroSim" else ()
+    return [_tried(tool, network, CASES[tool], *built)]
 
 
-def counts() -> list[Count]:
-    """What was run so far."""
-    if not CSV.exists():
-        return []
-    with CSV.open(encoding="utf-8", newline="") as file:
-        return [
-            Count(
-                cells["tool"], cells["network"], int(cells["predicted"]), int(cells["counted"]), cells["note"]
-            )
-            for cells in csv.DictReader(file)
-        ]
-
-
-def _append(count: Count) -> None:
-    new = not CSV.exists()
-    with CSV.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerows([*([Count._fields] if new else []), count])
-    print(*count, flush=True)
-
-
-def _tried(tool: str, network: str, case: Case, *options: str) -> Count:
+def _tried(tool: str, network: str, case: Case, *options: str) -> Row:
     target = tool.lower()
     try:
         export(network, {}, target, hardware=case.hardware)  # what the tool cannot express at all
@@ -107,14 +78,14 @@ def _tried(tool: str, network: str, case: Case, *options: str) -> Count:
         with tempfile.TemporaryDirectory() as made:
             export(network, allocation, target).save(made)
             predicted = _predicted(Path(made))
-            report = _report(Path(made), target, *case.options, *options)
+            report = report_of(Path(made), target, *case.options, *options)
     except UnsupportedError as error:
-        return Count(tool, network, 0, 0, _REFUSED + _general(error.reason))
+        return Row(tool, network, 0, 0, _REFUSED + _general(error.reason))
     except subprocess.TimeoutExpired:
-        return Count(tool, network, predicted, 0, "no answer in time")
+        return Row(tool, network, predicted, 0, "no answer in time")
     except (RramallocError, RuntimeError) as error:
-        return Count(tool, network, 0, 0, str(error).splitlines()[0])
-    return Count(tool, network, predicted, int(report["arrays"]))
+        return Row(tool, network, 0, 0, str(error).splitlines()[0])
+    return Row(tool, network, predicted, int(report["arrays"]))
 
 
 def _general(reason: str) -> str:
@@ -134,32 +105,47 @@ def _predicted(folder: Path) -> int:
     return int(arrays) if isinstance(arrays, int) else sum(arrays)
 
 
-def table() -> list[str]:
-    """The part of the page."""
-    by_case = {(count.tool, count.network): count for count in counts()}
-    rows, notes = [["network", *CASES]], dict[str, list[str]]()
-    for tool in CASES:
-        for network in NETWORKS:
-            count = by_case.get((tool, network))
-            if count is not None and count.note:
-                notes.setdefault(count.note, []).append(network)
-    rows += [[network, *(_cell(by_case.get((tool, network))) for tool in CASES)] for network in NETWORKS]
-    run = [count for count in by_case.values() if count.counted]
-    equal = sum(count.predicted == count.counted for count in run)
-    text = (
-        f"{len(run)} exports of an allocation ran to the end, each by the one command of its README from an "
-        f"unchanged checkout. Arrays as the export counts them and as the tool does are equal in {equal} of "
-        f"them; `run.py` stops where they differ, layer by layer."
-    )
-    lines = [*textwrap.wrap(text, 110), "", *markdown(rows)]
-    return [*lines, *(f"- {why} ({', '.join(networks)})" for why, networks in notes.items()), ""]
+def answer(rows: Sequence[Row]) -> str:
+    """Return how many exports are counted alike."""
+    done = [row for row in rows if row.counted]
+    equal = sum(row.predicted == row.counted for row in done)
+    return f"**{equal} of {len(done)} exports that ran to the end hold as many arrays as the export says**."
 
 
-def _cell(count: Count | None) -> str:
-    if count is None or not count.counted:
-        return "refused" if count is not None and count.note.startswith(_REFUSED) else "not run"
-    return (
-        f"{count.predicted}"
-        if count.predicted == count.counted
-        else f"{count.predicted}, not {count.counted}"
+def body(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table, and what was refused."""
+    by_case = {(row.tool, row.network): row for row in rows}
+    yield (
+        "Each by the one command of its README from an unchanged checkout; `run.py` stops where counts "
+        "differ, layer by "
+        "layer. NeuroSim is V1.4."
     )
+    yield ""
+    cells = [[network, *(_cell(by_case.get((tool, network))) for tool in CASES)] for network in NETWORKS]
+    yield from markdown([["network", *CASES], *cells])
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note:
+            notes.setdefault(row.note, []).append(row.network)
+    yield from (f"- {why} ({', '.join(networks)})" for why, networks in notes.items())
+
+
+def _cell(row: Row | None) -> str:
+    if row is None or not row.counted:
+        return "refused" if row is not None and row.note.startswith(_REFUSED) else "not run"
+    return f"{row.predicted:,}" if row.predicted == row.counted else f"{row.predicted:,}, not {row.counted:,}"
+
+
+STUDY = Study(
+    title="Arrays as the tools count them",
+    question=(
+        "Do exported allocations run in their tools, and do these count the arrays that the export says?"
+    ),
+    row=Row,
+    cases=list(product(CASES, NETWORKS)),
+    measure=run,
+    answer=answer,
+    body=body,
+    decided_by=(*TIMED, "commands/export"),
+    missing=missing,
+)

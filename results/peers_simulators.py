@@ -1,4 +1,4 @@
-"""Runs for results/peers.py in PIMSYN, MNSIM and NeuroSim, each through the run.py of an export.
+"""Runs for peers.py in PIMSYN, MNSIM and NeuroSim, each through the run.py of an export.
 
 The figure is the one that run.py prints: PIMSYN's time of its most efficient design, MNSIM's latency, and
 NeuroSim's pipeline cycle per image. Arrays are counted by the tools.
@@ -7,6 +7,7 @@ NeuroSim's pipeline cycle per image. Arrays are counted by the tools.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,12 @@ LIMIT_S = 900
 """Of one run of a tool."""
 
 ROOT = Path(__file__).resolve().parents[1]
+ARCHIVES = "RRAMALLOC_PEERS"
+
+
+def missing() -> str:
+    """Return what is not there."""
+    return "" if os.environ.get(ARCHIVES) else f"{ARCHIVES} does not name the archives of the tools"
 
 
 def build(tool: str) -> Path:
@@ -64,10 +71,10 @@ def run_export(
     """What run.py of this export prints besides its layers."""
     with tempfile.TemporaryDirectory() as folder:
         export(network, dict(copies), target, hardware=hardware).save(folder)
-        return _report(Path(folder), target, *options)
+        return report_of(Path(folder), target, *options)
 
 
-def _report(folder: Path, target: str, *options: str) -> dict[str, float]:
+def report_of(folder: Path, target: str, *options: str) -> dict[str, float]:
     command = [sys.executable, str(folder / "run.py"), str(build(target)), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode != 0:
@@ -97,25 +104,18 @@ def our_copies(
 
 # MNSIM ------------------------------------------------------------------------------------------------------
 
-MNSIM_NETWORKS = ("alexnet", "vgg16", "resnet18", "vgg11", "vgg19", "resnet50")
 MNSIM_BUDGETS = {"twice the convolutions": 2, "four times the convolutions": 4}
 """MNSIM chooses no copies: its own allocation is one of each layer, on fewer arrays."""
 
 
-def mnsim(run: Run, network: str) -> None:
-    """One copy each, its default, and ours on 2 and 4 times the arrays of the convolutions."""
+def mnsim(run: Run, network: str, budget: str) -> None:
+    """One copy each, its default, and ours on so many times the arrays of the convolutions."""
     plain = load_hardware("plain").with_crossbar(256, 256)  # an array for each processing element
-    least = inspect(network, hardware=plain, mapping="whole_kernel").minimum
-    for budget, factor in MNSIM_BUDGETS.items():
-        run("MNSIM", network, budget, "its own", partial(_mnsim, network, {}))
-        for allocation, objective in OURS.items():
-            run(
-                "MNSIM", network, budget, allocation,
-                lambda objective=objective, factor=factor: _mnsim(
-                    network, our_copies(network, factor * least, plain, objective, "whole_kernel")
-                ),
-                limit=factor * least,
-            )  # fmt: skip
+    arrays = MNSIM_BUDGETS[budget] * inspect(network, hardware=plain, mapping="whole_kernel").minimum
+    run("MNSIM", network, budget, "its own", partial(_mnsim, network, {}))
+    for allocation, objective in OURS.items():
+        copies = our_copies(network, arrays, plain, objective, "whole_kernel")
+        run("MNSIM", network, budget, allocation, partial(_mnsim, network, copies), limit=arrays)
 
 
 def _mnsim(network: str, copies: Mapping[str, int]) -> Outcome:
@@ -125,13 +125,12 @@ def _mnsim(network: str, copies: Mapping[str, int]) -> Outcome:
 
 # NeuroSim ---------------------------------------------------------------------------------------------------
 
-NEUROSIM_NETWORKS = ("alexnet", "alexnet_todaes", "vgg11", "tiny_yolov2", "vgg16", "vgg19")
 NEUROSIM_BUDGETS = {"speedUpDegree 8": 8, "speedUpDegree 4": 4}
 
 
-def neurosim(run: Run, network: str, budget: str, folder: Path) -> None:
+def neurosim(run: Run, network: str, budget: str) -> None:
     """Its rule `pipelineSpeedUp`, and ours in as much area as NeuroSim reports of that."""
-    degree = NEUROSIM_BUDGETS[budget]
+    degree, folder = NEUROSIM_BUDGETS[budget], build("neurosim").parent / "neurosim-built"
     own = run("NeuroSim", network, budget, "its own", partial(_neurosim_own, network, degree, folder))
     if own.value is None:
         return
@@ -149,7 +148,7 @@ def _neurosim_own(network: str, degree: int, folder: Path) -> Outcome:
         settings = json.loads((Path(made) / "settings.json").read_text())
         settings["parameters"]["speedUpDegree"] = degree
         (Path(made) / "settings.json").write_text(json.dumps(settings))
-        return _neurosim_outcome(_report(Path(made), "neurosim", "--own", "--build", str(folder)))
+        return _neurosim_outcome(report_of(Path(made), "neurosim", "--own", "--build", str(folder)))
 
 
 def _neurosim_ours(
@@ -194,33 +193,25 @@ def _neurosim_outcome(report: Mapping[str, float]) -> Outcome:
 
 # PIMSYN -----------------------------------------------------------------------------------------------------
 
-PIMSYN_NETWORKS = ("alexnet", "resnet18", "squeezenet", "vgg16", "inception_v1", "shufflenet")
 PIMSYN_BUDGETS = {"20 times the least": 20, "60 times the least": 60}
 PIMSYN_RUNS, GENES, CANDIDATES = 3, 2, 3
 """Runs with seeds of their own; allocations of the annealing that are evaluated, and designs of each."""
 
 
-def pimsyn(run: Run, network: str, repeat: int) -> None:
+def pimsyn(run: Run, network: str, budget: str) -> None:
     """The best of its annealing's candidates, and ours on as many arrays with as many designs."""
     hardware = TOOLS["pimsyn"].hardware()
     source = load(network)
     graph = StageGraph.build(source)
     least = dict(zip(graph.names, demands(source, graph.stages, hardware), strict=True))
-    for budget, factor in PIMSYN_BUDGETS.items():
-        arrays = factor * sum(least.values())
-        run(
-            "PIMSYN", network, budget, "its own",
-            partial(_pimsyn, network, {}, hardware, GENES, repeat, "--own", str(arrays)), repeat=repeat,
-        )  # fmt: skip
+    arrays = PIMSYN_BUDGETS[budget] * sum(least.values())
+    for repeat in range(1, PIMSYN_RUNS + 1):
+        own = partial(_pimsyn, network, {}, hardware, GENES, repeat, "--own", str(arrays))
+        run("PIMSYN", network, budget, "its own", own, repeat=repeat)
         for allocation, objective in OURS.items():
-            run(
-                "PIMSYN", network, budget, allocation,
-                lambda objective=objective, arrays=arrays: _pimsyn(
-                    network, our_copies(network, arrays, hardware, objective), hardware, CANDIDATES * GENES,
-                    repeat,
-                ),
-                repeat=repeat, limit=arrays,
-            )  # fmt: skip
+            copies = our_copies(network, arrays, hardware, objective)
+            ours = partial(_pimsyn, network, copies, hardware, CANDIDATES * GENES, repeat)
+            run("PIMSYN", network, budget, allocation, ours, repeat=repeat, limit=arrays)
 
 
 def _pimsyn(
@@ -229,19 +220,3 @@ def _pimsyn(
     words = ("--genes", str(genes), "--seed", str(seed), *options)
     report = run_export(network, copies, "pimsyn", hardware, *words)
     return Outcome(int(report["arrays"]), report["latency_ns"])
-
-
-def measure(run: Run, tools: set[str]) -> None:
-    """All runs of these tools that are asked for."""
-    if "MNSIM" in tools:
-        for network in MNSIM_NETWORKS:
-            mnsim(run, network)
-    if "NeuroSim" in tools:
-        with tempfile.TemporaryDirectory() as folder:
-            for budget in NEUROSIM_BUDGETS:
-                for network in NEUROSIM_NETWORKS:
-                    neurosim(run, network, budget, Path(folder))
-    if "PIMSYN" in tools:
-        for repeat in range(1, PIMSYN_RUNS + 1):
-            for network in PIMSYN_NETWORKS:
-                pimsyn(run, network, repeat)

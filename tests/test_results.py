@@ -125,6 +125,7 @@ def test_a_page_grows_old_with_code_but_not_with_words(
 
 def test_every_page_is_listed_and_its_code_is_there(everything: ModuleType) -> None:
     assert sum(everything.BUDGET_MIN.values()) <= 120
+    assert {path.stem for path in RESULTS.glob("*.md")} - {"README"} <= {*everything.BUDGET_MIN}
     for name in everything.BUDGET_MIN:
         study = everything.study_of(name)
         assert study.cases
