@@ -204,10 +204,10 @@ def answer(rows: Sequence[Row]) -> str:
     table = table_of(rows)
     others = [name for name in ALL if name != REFERENCE and ratios_of(table, name)]
     mean, best = min((statistics.geometric_mean(ratios_of(table, name)), name) for name in others)
+    faster = len(table) - len(beaten(table))
     return (
-        f"No other method is faster than `auto` in **{len(table) - len(beaten(table))} of {len(table)} "
-        f"cases**; the "
-        f"next best in the mean is `{best}`, {mean:.3f} times as slow."
+        f"**No other method is faster than `auto` in {faster} of {len(table)} cases**; the next best in the "
+        f"mean is `{best}`, {mean:.3f} times as slow."
     )
 
 
