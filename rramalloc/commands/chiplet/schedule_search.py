@@ -1,10 +1,10 @@
-"""Search for a schedule of low cost, and a lower bound: greedy construction, then perturbed local search.
+"""Search for a schedule of low cost, and a lower bound: greedy construction, then ruin and recreate.
 
-Three moves take turns. *Relocate* gives one operator the best of all its options in the best of all groups
-that may hold it. *Perturb* takes the operators of a group, or some that are near each other, out of the
-schedule and inserts them again, greedily or at random. *Reorder* brings the groups into another order.
-Source of the objective: docs/sources/companions.md 2; iterated local search: Lourenco, Martin and Stuetzle,
-Handbook of Metaheuristics (2003), doi 10.1007/0-306-48056-5_11.
+The operators of a group, or some that are near each other, are taken out of the schedule and inserted again
+one by one, in random order, each with the best of all its options in the best of all groups that may hold it.
+Source of the objective: docs/sources/companions.md 2; ruin and recreate: Schrimpf et al., J. Comput. Phys.
+159(2), 2000, doi 10.1006/jcph.1999.6413; blinks: Christiaens and Vanden Berghe, Transportation Science 54(2),
+2020, doi 10.1287/trsc.2019.0914.
 
 The bound relaxes a problem of pairwise costs: every operator has a cost for each option, every edge one for
 each pair of options. A *bucket pass* takes the operators from last to first. It adds the least cost of an
@@ -123,18 +123,11 @@ def nearest(
 
 
 _NS_PER_ENTRY = 20.0  # time of a reference core for a look at one cost
-_NS_PER_LOOK = 50_000.0
-"""Time of a reference core for a look at an edge or a group."""
-_REORDERED_EVERY = 8
-"""Perturbations after which groups are reordered, and reorderings without gain that end a first descent."""
-_KICKED = 6
-"""Operators that a perturbation changes at most."""
-_P_GROUP = 0.3
-"""Share of perturbations that take a whole group."""
-_P_REBUILT = 0.5
-"""Share of perturbations that insert greedily rather than at random."""
-_ACCEPTED = 0.001
-"""Relative cost above the best up to which a schedule is accepted as the next one to change."""
+_NS_PER_LOOK = 50_000.0  # time of a reference core for a look at an edge or a group
+_MOST_RUINED = 6  # operators that are taken out at most, unless they are a group
+_P_GROUP = 0.3  # share of ruins that take a whole group
+_P_BLINK = 0.03  # share of groups that an insertion overlooks: the best place is not always the way on
+_ACCEPTED = 0.001  # relative cost above the best up to which a schedule is the next one to ruin
 ScheduleProgress = Callable[[float, float], None]
 """Called with the cost of the best schedule and the lower bound."""
 
@@ -184,7 +177,7 @@ class ScheduleSearch:
         """Put operators in order where each adds least; alone: each in a group of its own."""
         schedule = GroupSchedule([], [-1] * len(self.problem.names))
         for v in self.problem.order:
-            self._insert(schedule, v, self._edges(schedule, v), alone=alone)
+            self._insert(schedule, v, alone=alone)
         return schedule
 
     def random_schedule(self) -> GroupSchedule:
@@ -213,47 +206,33 @@ class ScheduleSearch:
         bound: no schedule costs less, so the search ends when one costs no more.
         """
         end_s = self.spent_s + work_s
-        current = min((self._settled(start, end_s) for start in starts), key=self.total)
-        best, least, kicks = current.copy(), self.total(current), 0
-        while self._goes_on(end_s) and least > bound * (1 + SAME_SUM):
+        current = best = min(starts, key=self.total)
+        cost = least = self.total(best)
+        while self.spent_s < end_s and not self.stop.out_of_time and least > bound * (1 + SAME_SUM):
             if on_progress is not None:
                 on_progress(least, bound)
-            kicks += 1
-            other = current.copy()
-            self._descend(other, self._perturb(other), end_s)
-            if kicks % _REORDERED_EVERY == 0:
-                self._reorder(other)
-            reached = self.total(other)
+            other, saved = current.copy(), 0.0
+            ruined = self._near(other)
+            for v in ruined:
+                saved += self._take_out(other, v)
+            order = self.random.permutation(len(ruined)).tolist()
+            reached = cost - saved + sum(self._insert(other, ruined[at], blinks=_P_BLINK) for at in order)
             if reached < least * (1 - SAME_SUM):
-                best, least = other.copy(), reached
+                reached = self.total(other)
+                best, least = other, reached
             if reached <= least * (1 + _ACCEPTED):
-                current = other
+                current, cost = other, reached
         return best
 
-    def _settled(self, start: GroupSchedule, end_s: float) -> GroupSchedule:
-        """Descend until relocations lower the cost in no order of groups that is tried."""
-        schedule = start.copy()
-        self._descend(schedule, list(range(len(start.chosen))), end_s)
-        total, stale = self.total(schedule), 0
-        while stale < _REORDERED_EVERY and self._goes_on(end_s):
-            self._reorder(schedule)
-            self._descend(schedule, list(range(len(schedule.chosen))), end_s)
-            now = self.total(schedule)
-            stale = 0 if now < total * (1 - SAME_SUM) else stale + 1
-            total = now
-        return schedule
-
-    def _descend(self, schedule: GroupSchedule, touched: list[int], end_s: float) -> None:
-        """Relocate operators, and those near one that was moved, until none can be moved for less."""
-        waiting = [touched[place] for place in self.random.permutation(len(touched)).tolist()]
-        known = set(waiting)
-        while waiting and self._goes_on(end_s):
-            v = waiting.pop()
-            known.discard(v)
-            for u in self._relocate(schedule, v):
-                if u not in known:
-                    known.add(u)
-                    waiting.insert(0, u)
+    def _take_out(self, schedule: GroupSchedule, v: int) -> float:
+        """Take an operator out of the schedule; return what that saves."""
+        option, cost = schedule.chosen[v], self.problem.options[v].cost
+        others = [u for u in schedule.groups[schedule.place(v)] if u != v]
+        alone = max(0.0, float(cost[option]) - self._top(schedule, others))
+        saved = float(self._edges(schedule, v)[option]) + alone
+        schedule.remove(v)
+        schedule.chosen[v] = -1
+        return saved
 
     def _edges(self, schedule: GroupSchedule, v: int) -> Floats:
         """Return the cost of the edges of an operator for each of its options."""
@@ -274,30 +253,21 @@ class ScheduleSearch:
         conflicts: Ints = shared[self.problem.options[v].place] > 0
         return conflicts
 
-    def _relocate(self, schedule: GroupSchedule, v: int) -> list[int]:
-        """Move an operator where it costs least, if that is less; returns those that may move then."""
-        saved, before = schedule.copy(), schedule.chosen[v]
-        edges, cost = self._edges(schedule, v), self.problem.options[v].cost
-        others = [u for u in schedule.groups[schedule.place(v)] if u != v]
-        now = float(edges[before]) + max(0.0, float(cost[before]) - self._top(schedule, others))
-        schedule.remove(v)
-        least = self._insert(schedule, v, edges, alone=False)
-        if least < now * (1 - SAME_SUM):
-            mates = schedule.groups[schedule.place(v)]
-            return [*sorted(self._before[v] | self._after[v]), *others, *(u for u in mates if u != v)]
-        schedule.groups, schedule.chosen = saved.groups, saved.chosen
-        return []
+    def _insert(self, schedule: GroupSchedule, v: int, *, alone: bool = False, blinks: float = 0.0) -> float:
+        """Put an operator where it costs least; return what it adds.
 
-    def _insert(self, schedule: GroupSchedule, v: int, edges: Floats, *, alone: bool) -> float:
-        """Put an operator where it costs least, given what its edges cost; returns what it adds."""
-        groups, cost = schedule.groups, self.problem.options[v].cost
+        alone: in a group of its own; blinks: share of groups that are overlooked, where a group of its own
+        stands anywhere that the edges allow, so that other groups can be joined later.
+        """
+        groups, edges, cost = schedule.groups, self._edges(schedule, v), self.problem.options[v].cost
         low, high = self._range(schedule, v)
         values = edges + cost
         chosen = int(values.argmin())
         least, target = float(values[chosen]), -1
         for number in range(low, high) if not alone else ():
-            top = self._top(schedule, groups[number])
-            joined = edges + np.maximum(cost - top, 0)
+            if blinks and self.random.random() < blinks:
+                continue
+            joined = edges + np.maximum(cost - self._top(schedule, groups[number]), 0)
             self._count(len(joined))
             if joined.min() >= least:
                 continue
@@ -309,7 +279,7 @@ class ScheduleSearch:
         if target >= 0:
             groups[target].append(v)
         else:
-            groups.insert(low, [v])
+            groups.insert(low + int(self.random.integers(max(1, high - low + 1))) if blinks else low, [v])
         return least
 
     def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
@@ -325,48 +295,13 @@ class ScheduleSearch:
     def _top(self, schedule: GroupSchedule, group: Sequence[int]) -> float:
         return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
 
-    def _reorder(self, schedule: GroupSchedule) -> None:
-        """Put the groups into another order that respects the edges: other groups can be joined then."""
-        group_of = {v: number for number, group in enumerate(schedule.groups) for v in group}
-        needs = [{group_of[u] for v in group for u in self._before[v]} for group in schedule.groups]
-        done: set[int] = set()
-        ordered: list[list[int]] = []
-        left = list(range(len(needs)))
-        while left:
-            ready = [number for number in left if needs[number] <= done]
-            number = ready[int(self.random.integers(len(ready)))]
-            ordered.append(schedule.groups[number])
-            done.add(number)
-            left.remove(number)
-        schedule.groups[:] = ordered
-
-    def _perturb(self, schedule: GroupSchedule) -> list[int]:
-        """Change some operators that are near each other; returns those that may move then."""
-        near = self._near(schedule)
-        touched = dict.fromkeys(near)
-        for v in near:
-            mates = schedule.groups[schedule.place(v)]
-            touched |= dict.fromkeys((*mates, *sorted(self._before[v] | self._after[v])))
-            schedule.remove(v)
-        anew = self.random.random() < _P_REBUILT
-        for v in near:
-            schedule.chosen[v] = -1
-        for v in near:
-            if anew:
-                self._insert(schedule, v, self._edges(schedule, v), alone=False)
-            else:
-                low = self._range(schedule, v)[0]
-                schedule.groups.insert(low, [v])
-                schedule.chosen[v] = int(self.random.integers(len(self._every[v])))
-        return list(touched)
-
     def _near(self, schedule: GroupSchedule) -> list[int]:
         """Return the operators of one group, or some around one, or any where these are too few."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:
             return [group[place] for place in self.random.permutation(len(group)).tolist()]
-        count, near = 1 + int(self.random.integers(_KICKED)), [first]
+        count, near = 1 + int(self.random.integers(_MOST_RUINED)), [first]
         for v in near:
             near += [u for u in sorted(self._before[v] | self._after[v]) if u not in near]
             if len(near) >= count:
@@ -374,9 +309,6 @@ class ScheduleSearch:
         if len(near) < count:  # no edge leads further: operators that only share units may move together
             near += [u for u in self.random.permutation(len(schedule.chosen)).tolist() if u not in near]
         return near[:count]
-
-    def _goes_on(self, end_s: float) -> bool:
-        return self.spent_s < end_s and not self.stop.out_of_time
 
     def _count(self, entries: int) -> None:
         self.spent_s += 1e-9 * (_NS_PER_LOOK + _NS_PER_ENTRY * entries)
