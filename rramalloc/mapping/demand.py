@@ -188,7 +188,8 @@ class Storage:
         """Return the arrays that store the weights of copies, by their number."""
         if self.demand is None:
             return self.of(stage, mode).count
-        if not mode.weight_bits and not mode.kind:  # the layer's own bits on the first kind: `demand` holds
+        # Without a hardware `demand` is of the modes at hand, with one of the layer's bits on the first kind.
+        if self.hardware is None or not (mode.weight_bits or mode.kind):
             return count_of_copies(int(self.demand[stage]))
         (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
         return count_of_copies(demands(network, [node], hardware.each_kind[mode.kind], self.options)[0])

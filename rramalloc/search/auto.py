@@ -21,7 +21,7 @@ from rramalloc.search.bound.provers import has_boxes, prover_of
 from rramalloc.search.bound.turns import LowerSide, ProofTurn
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import Menu, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
 from rramalloc.search.work import Work
@@ -211,6 +211,7 @@ class AutoSearch:
         if self.stop.out_of_time:
             return None
         climb_s = 0.0 if self.warm_start.copies is not None else _CLIMB_SHARE * self.allowed_s
+        self._try_kinds()
         self._try_plain()
         if self.stop.out_of_time:
             return None
@@ -253,6 +254,20 @@ class AutoSearch:
     def _report(self) -> None:
         """Note incumbent and bound where one of them is new."""
         self.stop.report(self.spent_s, self.best.makespan, self.bound)
+
+    def _try_kinds(self) -> None:
+        """Begin with the answers of the same search on every kind of arrays alone, which several never miss.
+
+        Their work is not taken from that for all kinds.
+        """
+        if self.target or self.problem.is_limited:
+            return
+        for _, alone in on_each_kind(self.problem):
+            share = self.stop.nested(self.stop.work)
+            found = solve(alone, share, self.seed).choice
+            self.stop.charge(share.spent_s)
+            self._begun_s += share.spent_s
+            self._keep(self.problem.choice(found.copies, found.modes))
 
     def _try_plain(self) -> None:
         """Begin with the answer of the same search without modes, so that modes never make it slower.

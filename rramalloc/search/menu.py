@@ -30,6 +30,7 @@ from rramalloc.search.kernels.limits import Axes
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.resources import (
+    ONE_KIND,
     Axis,
     Option,
     Prices,
@@ -335,7 +336,9 @@ def _shortened(problem: Problem, each: StageModes) -> StageModes:
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
     """Return the modes of a stage with up to `most` arrays, without limits of time."""
     if problem.alternatives is None or not problem.alternatives.each[stage]:
-        return _listed_in(problem, stage, most, PLAIN)
+        kind = problem.graph.modes[stage].kind
+        listed = _listed_in(problem, stage, most, PLAIN._replace(kind=kind))
+        return listed.with_columns(kind=kind) if kind else listed
     each = [
         _listed_in(problem, stage, most, own.mode).with_columns(**own._asdict())
         for own in problem.alternatives.each[stage]
@@ -408,6 +411,46 @@ def with_least_cost(problem: Problem) -> Problem:
     if len(problem.resources.weights) > 1:
         Menu.of(problem)  # raises where the cheapest modes fit, but no choice keeps to the limits of kinds
     return problem
+
+
+def on_each_kind(problem: Problem) -> Iterator[tuple[int, Problem]]:
+    """Yield the kinds of arrays of which each alone holds every layer, and the problem with it.
+
+    Nothing where there are not several.
+    """
+    kinds = [] if problem.alternatives is None else problem.alternatives.kinds
+    for kind in kinds if len(kinds) > 1 else ():
+        try:
+            yield kind, _on_kind(problem, kind)
+        except BudgetError:
+            continue
+
+
+def _on_kind(problem: Problem, kind: int) -> Problem:
+    """Return the problem with arrays of one kind alone, of copies alone where nothing else is left to choose.
+
+    Raises BudgetError where they do not hold every layer.
+    """
+    if problem.alternatives is None:
+        raise AssertionError("there are several kinds")
+    alternatives, limits = problem.alternatives.of_kind(kind), problem.resources
+    if problem.chooses_blocks or not problem.storage.is_chosen_freely or max(map(len, alternatives.each)) > 1:
+        return with_least_cost(replace(problem, alternatives=alternatives, start=None))
+    each = zip(problem.graph.modes, alternatives.each, strict=True)
+    alone = problem.in_modes(tuple(own[0].mode.in_block(mode.block) if own else mode for mode, own in each))
+    demand = problem.storage.stored(alone.graph.modes, np.ones_like(problem.demand))
+    most = [problem.budget // limits.weights[kind]]
+    most += [axis.limit // axis.per_array[kind] for axis in limits.axes if axis.per_array[kind]]
+    return replace(
+        alone,
+        demand=demand,
+        budget=min(most),
+        storage=replace(Storage.of_copies(demand), weights=(1,) * len(limits.weights)),
+        alternatives=None,
+        resources=ONE_KIND,
+        once=None,
+        start=None,
+    )
 
 
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:

@@ -75,6 +75,16 @@ class Alternatives:
             for number in range(max(1, *map(len, self.each)))
         ]
 
+    @property
+    def kinds(self) -> list[int]:
+        """Numbers of the kinds of arrays that some stage may have."""
+        return sorted({own.kind for some in self.each for own in some})
+
+    def of_kind(self, kind: int) -> Alternatives:
+        """Return the alternatives on arrays of one kind."""
+        each = tuple(tuple(own for own in some if own.kind == kind) for some in self.each)
+        return replace(self, each=each)
+
     def of(self, stage: int) -> tuple[Mode, ...]:
         """Return the modes of one window that a stage may have."""
         return tuple(own.mode for own in self.each[stage]) or (PLAIN,)
