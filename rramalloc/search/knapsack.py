@@ -66,18 +66,12 @@ class Options(NamedTuple):
         return beyond
 
 
-class Dual(NamedTuple):
-    """Prices of the limits, float64, and the cost that no choice within the limits undercuts by them."""
-
-    prices: Floats
-    bound: float
-
-
-def dual(options: Options) -> Dual:
+def dual(options: Options) -> tuple[Floats, float]:
     """Return prices at which the cheapest options about keep to the limits, and the best bound on the way.
 
-    One price after the other is raised, by bisection, until its limit holds, several times where there are
-    several: block coordinate ascent of the Lagrangian dual, of which every value is a bound.
+    Prices: float64, one a limit; bound: a cost that no choice within the limits undercuts. One price after
+    the other is raised, by bisection, until its limit holds, several times where there are several: block
+    coordinate ascent of the Lagrangian dual, of which every value is a bound.
     """
     limits, bound = np.flatnonzero(options.room >= 0).tolist(), -math.inf  # the others hold at no price
     prices = np.zeros(len(options.room))
@@ -103,7 +97,7 @@ def dual(options: Options) -> Dual:
                     high = middle
             prices[limit] = high if exceeds(limit, low) else low
             bound = max(bound, _value(options, prices))
-    return Dual(prices, max(bound, _value(options, 0 * prices)))
+    return prices, max(bound, _value(options, 0 * prices))
 
 
 def _value(options: Options, prices: Floats) -> float:

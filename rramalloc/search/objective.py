@@ -85,7 +85,7 @@ class Quantity(ABC):
 class Objective(Quantity):
     """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
 
-    by_methods: bool = False
+    by_methods = False
 
     @property
     def most_at_once(self) -> int:
@@ -742,7 +742,7 @@ class LeastEdp(LeastEnergy):
     """Energy times latency."""
 
     name, label = "edp", "energy * latency"
-    unit: Unit = "pJ ns"
+    unit = "pJ ns"
 
     @override
     def least(self, arrays: int, latency_ns: float) -> float:
@@ -756,7 +756,7 @@ class Area(Quantity):
     """Area of the arrays in use, and of the fewest tiles that hold them."""
 
     name, label = "area", "area"
-    unit: Unit = "um2"
+    unit = "um2"
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)

@@ -172,7 +172,7 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
         return [], 2**60
     least = int(table.costs[chosen].sum())
     places: list[int] = (chosen - table.first[:-1]).tolist()
-    return places, least if exact else min(least, _rounded_up(dual(table).bound))
+    return places, least if exact else min(least, _rounded_up(dual(table)[1]))
 
 
 def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[Prices, int]:
