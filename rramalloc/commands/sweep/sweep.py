@@ -45,7 +45,7 @@ from rramalloc.files import (
     remove_file,
     to_json,
 )
-from rramalloc.parquet import parquet_schema, write_parquet
+from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
 from rramalloc.progress import followed
 from rramalloc.records import parse
 from rramalloc.result import Result
@@ -181,6 +181,8 @@ def sweep(
     """
     resolved, where, base = read_spec(spec)
     check_jobs(jobs, scheduler)
+    if rows == "parquet":
+        require_parquet("rows")
     grid = Grid.read(resolved, where, base, allow_partial=allow_partial)
     document, path = SweepDocument.of(grid), os.fspath(folder)
     with held_folder(path) as store:
