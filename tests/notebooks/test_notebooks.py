@@ -39,11 +39,17 @@ print(json.dumps({
 """
 SIZE_A_CHIP = """
 import json
+areas = [own["energy.area_um2"] for own in arrays]
 print(json.dumps({
     "designs": designs.values.tolist(),
-    "best": chip.name,
-    "points": [[point.area_um2, point.edp, point.lower_bound] for point in front.points],
-    "half": [half.area_um2, half.edp],
+    "cost": sizing.cost,
+    "status": sizing.status,
+    "candidates": [[own.cost_at_least, own.arrays[0] * area, own.why]
+                   for own, area in zip(sizing.candidates, areas, strict=True)],
+    "chip": [chip.arrays, chip.hardware.energy.area_um2, chip.area_um2],
+    "allocation": sizing.networks[0].allocation.throughput_per_s,
+    "points": [[point.area_um2, point.latency_ns, point.lower_bound] for point in front.points],
+    "half": [half.area_um2, half.latency_ns],
 }))
 """
 
@@ -119,16 +125,22 @@ def test_design_space(kernel: Any, tmp_path: Path) -> None:
 
 
 def test_size_a_chip(kernel: Any, tmp_path: Path) -> None:
-    """The design of least EDP is the one whose front is shown, up to its own area."""
+    """The chip has the least area of all candidates, whose areas are those of their arrays."""
     executed, found = outcome("size_a_chip", SIZE_A_CHIP, tmp_path, kernel)
-    least = min(found["designs"], key=lambda design: design[6])
-    assert found["best"] == f"{least[0]:.0f}x{least[0]:.0f}, {least[1]:.0f} columns an ADC"
-    for _, _, arrays, used, latency_us, energy_uj, edp, bound in found["designs"]:
-        assert used <= arrays
-        assert bound <= edp == pytest.approx(latency_us * energy_uj)
-    areas, edps, bounds = zip(*found["points"], strict=True)
+    arrays, of_one, area = found["chip"]
+    assert found["cost"] == area == pytest.approx(arrays * of_one)
+    assert found["status"] == "proven"
+    assert found["allocation"] >= 10_000
+    for least, of_arrays, why in found["candidates"]:
+        assert least == pytest.approx(of_arrays)
+        assert why == "chosen" if least == found["cost"] else least > found["cost"]
+    for rate, _, _, _, mm2, bound_mm2, _ in found["designs"]:
+        assert bound_mm2 <= mm2
+        assert mm2 == pytest.approx(area / 1e6) if rate == 10_000 else True
+    assert [row[4] for row in found["designs"]] == sorted(row[4] for row in found["designs"])
+    areas, latencies, bounds = zip(*found["points"], strict=True)
     assert list(areas) == sorted(areas)
-    assert list(edps) == sorted(edps, reverse=True)
-    assert all(bound <= edp for bound, edp in zip(bounds, edps, strict=True))
-    assert found["half"][1] <= 2 * edps[-1]
-    assert pictures(executed) == 1
+    assert list(latencies) == sorted(latencies, reverse=True)
+    assert all(bound <= latency for bound, latency in zip(bounds, latencies, strict=True))
+    assert found["half"][1] <= 2 * latencies[-1]
+    assert pictures(executed) == 2
