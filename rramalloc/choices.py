@@ -30,9 +30,12 @@ ComparedObjective = Literal["latency", "energy", "edp"]
 """Quantity by which `compare` judges methods."""
 ExplainedObjective = Literal["latency", "interval"]
 """Quantity that `explain` calls faster."""
-FrontObjective = Literal["makespan", "interval", "latency_ns", "energy", "edp", "area"]
-"""Quantity that `pareto` puts against arrays, or against another quantity."""
-FrontAgainst = Literal["arrays", "interval", "latency_ns", "energy", "edp", "area"]
+FrontObjective = Literal["makespan", "latency", "latency_ns", "interval", "energy", "edp", "area"]
+"""Quantity that `pareto` puts against arrays, or against another quantity.
+
+latency: as of `optimize`, in ns where the length of a step depends on the allocation, else in steps.
+"""
+FrontAgainst = Literal["arrays", "latency", "latency_ns", "interval", "energy", "edp", "area"]
 """Quantity that `pareto` puts an objective against."""
 NodeNames = Literal["module", "onnx"]
 """Source of the names of ONNX nodes: PyTorch's modules where the file has them, or its own names."""

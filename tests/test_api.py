@@ -77,7 +77,7 @@ def same_with_document(name: str, argument: str, given: Any) -> bool:
     arguments = {key: value for key, value in values.items() if key in taken} | {"work": 0}
     arguments |= {"hardware": machine()} | {"methods": ["none"], "seeds": 1, "evaluations": 2}
     if name == "export":
-        arguments |= {"target": "json"}
+        arguments |= {"to": "json"}
     if name == "evaluate":
         arguments |= {"chip": machine()}
     if name == "chiplet_cost":

@@ -803,6 +803,7 @@ OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
 QUANTITIES: dict[str, type[Quantity]] = {
     "arrays": FewestArrays,
     "makespan": Makespan,
+    "latency": Latency,
     "latency_ns": LatencyNs,
     "interval": Interval,
     "energy": LeastEnergy,

@@ -63,7 +63,7 @@ def export(
         return
     if output is not None and not check:
         check_target(output, (network, allocation, placement, cast("str | None", shared["hardware"])))
-    made = run_export(**passed(given, run_export), target=to)
+    made = run_export(**passed(given, run_export))
     if check:
         _print_remarks(made, quiet=quiet)
         return

@@ -19,7 +19,7 @@ from rramalloc.network.network import Network
 def export(
     network: NetworkLike,
     allocation: AllocationLike,
-    target: str | ExportTarget,
+    to: str | ExportTarget,
     *,
     placement: PlacementLike | None = None,
     **given: Unpack[AllocationArguments],
@@ -34,7 +34,7 @@ def export(
         A Network, a file, or the name of a shipped network.
     allocation
         An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
-    target
+    to
         The tool, or "csv", "json", or a function of yours from a Subject to a Bundle (docs/plugin.md).
     placement
         A Placement or its file, of the allocation, for csv and json; it says hardware and mapping unless they
@@ -53,7 +53,7 @@ def export(
         FileError, SpecError, MisplacedError, UnknownNameError, PluginError.
     """
     source = network_of(network, given)
-    return export_subject(subject_of(source, allocation, placement, given), target)
+    return export_subject(subject_of(source, allocation, placement, given), to)
 
 
 def export_check(

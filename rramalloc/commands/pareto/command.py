@@ -49,7 +49,8 @@ def pareto(
     from rramalloc.commands.pareto.pareto import pareto as run_pareto
     from rramalloc.search.work import Work
 
-    drawn = figure is not None and against == "arrays" and objective in ("makespan", "interval", "latency_ns")
+    of_time = objective in ("makespan", "latency", "latency_ns", "interval")
+    drawn = figure is not None and against == "arrays" and of_time
     given["baselines"] = DEFAULT_BASELINES if drawn else ()
     if baselines is not None:
         given["baselines"] = tuple(name.strip() for name in baselines.split(",") if name.strip())

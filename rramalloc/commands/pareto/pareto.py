@@ -67,8 +67,8 @@ def pareto(
         512} of kinds. Points of kinds are of the area where the hardware gives it for every kind, else of the
         arrays in total.
     objective
-        "makespan" or "interval" in steps, "latency_ns", which needs [timing], or "energy", "edp" or "area",
-        which need [energy].
+        "makespan" in steps, "latency" or "interval" as of `optimize`, "latency_ns", which needs [timing], or
+        "energy", "edp" or "area", which need [energy].
     against
         "arrays", or another of these.
     baselines
@@ -103,7 +103,7 @@ def pareto(
     """
     check_known("objective", objective, FRONT_OBJECTIVES)
     check_known("against", against, FRONT_AGAINST)
-    if against == objective:
+    if against.removesuffix("_ns") == objective.removesuffix("_ns"):
         raise SpecError("against", f"is the objective itself, {objective!r}: put it against another quantity")
     for method in baselines:
         check_known("method", method, method_names())
@@ -129,7 +129,7 @@ def pareto(
         asked = [Request(method=method, seed=seed) for method in baselines if not several]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError(
-                "baselines", "are put beside fronts of arrays and makespan, interval or latency_ns"
+                "baselines", "are put beside fronts of arrays and a time"
             )
         left_out = [_NO_BASELINES] if several and baselines else []
         beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()

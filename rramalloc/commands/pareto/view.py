@@ -28,7 +28,7 @@ from rramalloc.commands.pareto.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, quantity, share
 from rramalloc.view.view import FIGURE, Detail, Fact, View, table, thinned
 
-_QUANTITY = {name: name for name in ("makespan", "interval", "energy", "area", "arrays")}
+_QUANTITY = {name: name for name in ("makespan", "latency", "interval", "energy", "area", "arrays")}
 _QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,21 @@ def test_latency_is_in_ns_and_needs_timing() -> None:
         assert point.lower_bound <= point.value
     with pytest.raises(SpecError, match="timing"):
         rramalloc.pareto("alexnet", arrays=700, objective="latency_ns")
+
+
+@pytest.mark.parametrize(("hardware", "same"), [("plain", "makespan"), ("isaac-todaes", "latency_ns")])
+def test_latency_is_what_optimize_calls_so(hardware: str, same: Any) -> None:
+    """Steps where all steps are as long, ns where memory access lengthens some."""
+    front, other = (
+        rramalloc.pareto("alexnet", arrays=400, objective=name, hardware=hardware, work=5)
+        for name in ("latency", same)
+    )
+    assert front.unit == other.unit
+    assert [(point.arrays, point.value) for point in front.points] == [
+        (point.arrays, point.value) for point in other.points
+    ]
+    with pytest.raises(SpecError, match="is the objective itself"):
+        rramalloc.pareto("alexnet", 400, objective="latency", against="latency_ns", hardware=hardware)
 
 
 def test_a_point_with_modes_can_be_saved_and_simulated(tmp_path: Path) -> None:
