@@ -155,12 +155,18 @@ def quoted(method: str) -> str:
     return f'"{one_line(method, LONGEST_NAME)}"'
 
 
+def _seconds(value_s: float) -> str:
+    """Return a time in the unit that reads best."""
+    return duration(1e9 * value_s)
+
+
 def _rate(per_s: float) -> str:
     return f"{rounded(per_s)} inputs/s"
 
 
 _CONTINUOUS: Mapping[str, Callable[[float], str]] = {
     "ns": duration,
+    "s": _seconds,
     "pJ": energy,
     "um2": area,
     "pJ ns": edp,

@@ -12,13 +12,15 @@ from rramalloc.units import quantity
 if TYPE_CHECKING:
     from rramalloc.chart import Chart
 
-_COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?P<optional>\??)")
+_COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?:\[(?P<unit>.+)\])?(?P<optional>\??)")
 _THOUSANDTHS = "thousandths"
 """Style of numbers that are compared with each other: three digits behind the point."""
-_UNITS = {"ns": "ns", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
+_UNITS = {"ns": "ns", "s": "s", "per_s": "inputs/s", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
 _UNITS |= dict.fromkeys(("utilisation", "share", "gap", "saving"), "share")
-_UNITS |= dict.fromkeys(("ratio", "s"), _THOUSANDTHS)
+_UNITS["ratio"] = _THOUSANDTHS
 """Unit or style of a field by the last part of its name."""
+_COUNTS = ("steps", "ticks", "cycles", "arrays")
+"""Units that cells leave out: the heading, or a fact beside the table, says what is counted."""
 NONE = "-"
 """What stands where a value is not known."""
 
@@ -70,23 +72,25 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table: the heading names a quantity, and the cells carry its unit.
 
     field: of the records, and the column's name in CSV; value: what makes a cell of a record, where that is
-    no field; optional: left out of CSV, too, where no record has a value.
+    no field; optional: left out of CSV, too, where no record has a value; given: the unit, where the name of
+    the field does not end with it.
     """
 
     heading: str
     field: str
     value: Callable[[Any], Any] | None = None
     optional: bool = False
+    given: str = ""
 
     def of(self, record: Any) -> Any:
         """Return the cell of a record."""
         return getattr(record, self.field) if self.value is None else self.value(record)
 
     def words(self, value: Any, *, grouped: bool = False) -> str:
-        """Return a cell as a table shows it, in the unit that the name of its field ends with."""
+        """Return a cell as a table shows it."""
         if value is None:
             return NONE
         if isinstance(value, bool):
@@ -98,8 +102,11 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """Unit of the column's numbers, by the last part of the name of its field."""
-        return _UNITS.get(self.field.rpartition("_")[2], "")
+        """Unit of the column's numbers: the one given, or by the last part of the name of its field."""
+        if self.given:
+            return "" if self.given in _COUNTS else self.given
+        ending = "per_s" if self.field.endswith("_per_s") else self.field.rpartition("_")[2]
+        return _UNITS.get(ending, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +160,19 @@ def table(
 ) -> Table:
     """Return a table whose columns stand in one text with commas between them.
 
-    "layer=name, arrays, block?, energy_pj" has four columns: a heading, where it does not follow from the
-    field, the field of the records, and a question mark behind one that may have no values at all. values:
+    "layer=name, value[ns], block?, energy_pj" has four columns: a heading, where it does not follow from the
+    field, the field of the records, its unit, where the name does not end with it, and a question mark behind
+    one that may have no values at all. values:
     what makes the cells of a field that the records do not have.
     """
     read = [
-        Column(m["heading"] or _heading(m["field"]), m["field"], values.get(m["field"]), bool(m["optional"]))
+        Column(
+            m["heading"] or _heading(m["field"]),
+            m["field"],
+            values.get(m["field"]),
+            bool(m["optional"]),
+            m["unit"] or "",
+        )
         for m in map(_COLUMN.fullmatch, columns.split(", "))
         if m
     ]
@@ -167,7 +181,7 @@ def table(
 
 def _heading(field: str) -> str:
     """Return the words of a field without its unit, which cells have: "weight bits", "energy"."""
-    return re.sub("_(pj|um2|ns)$", "", field).replace("_", " ")
+    return re.sub("_(pj|um2|ns|per_s|s)$", "", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

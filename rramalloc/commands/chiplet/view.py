@@ -12,7 +12,6 @@ from rramalloc.units import counted, plain_quantity, quantity, share
 from rramalloc.view.charts import Bars, stacked_bars
 from rramalloc.view.view import FIGURE, Detail, Fact, View, table
 
-_TERMS = "communication, routing, cost"
 _SPARE = "routing communication compute"
 _SEQUENTIAL = ", sequential: one group after the other, with the transfers between them"
 _PIPELINED = ", all stages at the same time, without transfers between tiles: what `optimize` counts"
@@ -20,8 +19,10 @@ _PIPELINED = ", all stages at the same time, without transfers between tiles: wh
 
 def cost_view(cost: ChipletCost) -> View:
     """Return the view: stacked terms of the groups, operators, edges, and sums."""
-    edges = table("Edges", cost.edges, f"from=source, to, {_TERMS}", spare=_SPARE)
-    operators = table("Operators", cost.rows(), f"group, operator, compute, {_TERMS}", spare=_SPARE)
+    edges = table("Edges", cost.edges, f"from=source, to, {_terms(cost)}", spare=_SPARE)
+    operators = table(
+        "Operators", cost.rows(), f"group, operator, compute[{cost.unit}], {_terms(cost)}", spare=_SPARE
+    )
     facts = [
         Fact("groups", cost.computed, cost.unit, f"in {len(cost.groups)} groups"),
         Fact("between", sum(cost.between), cost.unit),
@@ -40,15 +41,21 @@ def cost_view(cost: ChipletCost) -> View:
     )
 
 
+def _terms(cost: ChipletCost) -> str:
+    return ", ".join(f"{name}[{cost.unit}]" for name in ("communication", "routing", "cost"))
+
+
 def schedule_view(schedule: ChipletSchedule) -> View:
     """Return the view: where every operator runs, the bound, other schedules, and the terms of the cost."""
     operators = table(
         "Strategies and submeshes",
         schedule.rows(),
-        f"group, operator, strategy, units, first, compute, {_TERMS}",
+        f"group, operator, strategy, units, first, compute[{schedule.cost.unit}], {_terms(schedule.cost)}",
         spare=f"first {_SPARE}",
     )
-    others = table("Other schedules", schedule.baselines, "schedule=name, total, ratio", shown=0)
+    others = table(
+        "Other schedules", schedule.baselines, f"schedule=name, total[{schedule.cost.unit}], ratio", shown=0
+    )
     return View.of(
         schedule,
         kind="Chiplet schedule",

@@ -91,7 +91,7 @@ def _facts(comparison: Comparison) -> Iterator[Fact]:
     if any(row.repaired for row in comparison.rows):
         yield Fact("repaired", "copies were taken away until the allocation fits")
     if any(row.work_s is not None for row in comparison.rows):
-        yield Fact("work s", "work counted on a reference core, the same on every machine")
+        yield Fact("work", "counted on a reference core, the same on every machine")
 
 
 def _best(comparison: Comparison) -> str:

@@ -128,9 +128,7 @@ def pareto(
         several = case.hardware.kinds is not None
         asked = [Request(method=method, seed=seed) for method in baselines if not several]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
-            raise SpecError(
-                "baselines", "are put beside fronts of arrays and a time"
-            )
+            raise SpecError("baselines", "are put beside fronts of arrays and a time")
         left_out = [_NO_BASELINES] if several and baselines else []
         beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()
     return ParetoFront(

@@ -39,11 +39,13 @@ def front_view(front: ParetoFront) -> View:
     points = table(
         "Points of the front",
         front.points,
-        "against=against_value?, arrays, kinds?, makespan, interval, latency_ns, energy_pj?, EDP=edp?, "
-        "area_um2?, value, lower_bound, gap",
+        f"against=against_value[{front.against_unit}]?, arrays, kinds?, makespan, interval, latency_ns, "
+        f"energy_pj?, EDP=edp?, area_um2?, value[{front.unit}], lower_bound[{front.unit}], gap",
         spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
     )
-    baselines = table("Baselines", front.baselines, "method, budget, arrays, makespan, value", shown=0)
+    baselines = table(
+        "Baselines", front.baselines, f"method, budget, arrays, makespan, value[{front.unit}]", shown=0
+    )
     many = len(front.points)
     objective = f"{front.objective} in {front.unit}{against}, up to {front.budget} arrays"
     return View.of(

@@ -34,10 +34,12 @@ _BOUND = Key("least cost possible", RED)
 
 def sizing_view(sizing: Sizing) -> View:
     """Return the view: the costs of candidates, what the networks reach, and all candidates."""
+    unit = sizing.cost_unit
     candidates = table(
         "Candidates",
         sizing.candidates,
-        "choices=text, arrays=arrays_at_most, at least=cost_at_least, cost=cost_at_most, why",
+        f"choices=text, arrays=arrays_at_most, at least=cost_at_least[{unit}], "
+        f"cost=cost_at_most[{unit}], why",
     )
     reached = "network=name, goal=wanted, reached=reaches, arrays"
     names = ", ".join(network.name for network in sizing.networks)
