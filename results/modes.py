@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from pages import SEARCHED, Study, by_budget, markdown
 
@@ -18,7 +17,7 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import method_named, method_names
 from rramalloc.search import auto, repair
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 
@@ -45,7 +44,6 @@ class Row:
     modes: int
     modes_bound: int
     modes_s: float
-    counted_s: float
     baseline: int
     baseline_method: str
 
@@ -66,7 +64,7 @@ def problem_of(network: str, crossbar: int, factor: float) -> Problem:
     return Case(net, hardware, options).problem(int(minimum * factor + 1e-9))
 
 
-def clocked(call: Callable[[], Any]) -> tuple[Any, float]:
+def clocked(call: Callable[[], Answer]) -> tuple[Answer, float]:
     """Return a result and the processor seconds that it took."""
     begun = time.process_time()
     result = call()
@@ -88,10 +86,10 @@ def run(network: str, crossbar: int, factor: float) -> list[Row]:
     best = min(reached, key=lambda name: reached[name])
     row = Row(
         network=network, crossbar=crossbar, factor=factor, arrays=problem.budget,
-        plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=plain.lower_bound,
+        plain=makespan_of(problem.graph, plain.choice.copies), plain_bound=round(plain.lower_bound),
         plain_s=round(plain_s, 2),
         modes=makespan_of(problem.in_modes(modes.choice.modes).graph, modes.choice.copies),
-        modes_bound=modes.lower_bound, modes_s=round(modes_s, 2), counted_s=round(modes.work_s or 0.0, 2),
+        modes_bound=round(modes.lower_bound), modes_s=round(modes_s, 2),
         baseline=reached[best], baseline_method=best,
     )  # fmt: skip
     return [row]
