@@ -15,7 +15,9 @@ import ast
 import hashlib
 import importlib
 import json
+import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -194,8 +196,15 @@ def _measure(name: str, missing: Sequence[Case], kept: Kept, *, workers: int) ->
 
 
 def _in_results() -> None:
-    """Let a worker find the scripts beside this one."""
+    """Let a worker find the scripts beside this one, and end when the run that started it was killed."""
     sys.path.insert(0, str(RESULTS))
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def write_list() -> None:
