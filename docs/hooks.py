@@ -229,6 +229,8 @@ COMMON: Mapping[str, str] = {
     "units": "units of a chip or of a chiplet",
     "used": "arrays used",
     "utilisation": "share of the cells of its arrays that hold weights",
+    "by_kind": "arrays of every kind by name; absent with one kind",
+    "area_bound_um2": "least area with which it is possible, where kinds are counted by area",
     "value": "value of the objective",
     "waits_for": "stage whose pixel the segment waits for",
     "warnings": "what was assumed, approximated or ignored",

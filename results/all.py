@@ -6,6 +6,7 @@ A case that is measured is kept in .cache/results/, so that a run that was stopp
 the code that decides a page has changed, the page is measured anew. Pages are written when all their cases
 are there, then results/README.md, which lists them. --quick: the first case of each page, written below
 .cache/results/quick/. --stale: list pages that are older than the code that decides them; measure nothing.
+Pages that need files or packages that are not there say so, and are left out.
 """
 
 from __future__ import annotations
