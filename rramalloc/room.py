@@ -33,7 +33,7 @@ class Room:
     order
         Its place among all rooms, and among the pages of the documentation.
     title
-        Title of its page `docs/NAME.md`; "" if it has none of its own.
+        Title of its page in `docs/`, which has its name; "" if it has none of its own.
     command
         Attribute: function of the command, or Typer application of several; "" without one.
     calls

@@ -180,16 +180,33 @@ def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> None:
-    """All go into one copy of the source, compiled code and all; a limit of cores then changes answers."""
+    """All go into one copy of the source, compiled code and all; a limit of cores then changes answers.
+
+    A command touches nothing but its folder, its page and its tests, and what one program writes.
+    """
     root = DOCS.parent
     shutil.copytree(root / "rramalloc", tmp_path / "rramalloc")
+    (tmp_path / "networks").symlink_to(root / "networks")
+    for name in ("mkdocs.yml", "docs/generate.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(root / name, tmp_path / name)
     guide = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     patches = re.findall(r"^```diff\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
-    assert len(patches) == 4
+    assert len(patches) == 5
+    touched = re.findall(r"^\+\+\+ b/(.*)", patches[0], re.MULTILINE)
+    homes = ("rramalloc/commands/reuse/", "tests/commands/reuse/", "docs/reuse.md")
+    assert [path for path in touched if not path.startswith(homes)] == []
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for patch in patches:
         subprocess.run(["git", "apply"], cwd=tmp_path, input=patch, text=True, check=True)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/allocation/test_cores.py"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, root / "tests")))}
+    page = "from pages import follow; from pathlib import Path; "
+    page += "assert follow(Path('docs/reuse.md').read_text(), Path(), Path('docs')) == 1"
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/allocation/test_cores.py"]
+    tests += ["tests/commands/reuse"]
+    for words in (["docs/generate.py"], ["-c", page], tests):
+        run = [sys.executable, *words]
+        done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "import reuse as reuse" in (tmp_path / "rramalloc" / "__init__.pyi").read_text()
+    assert "      - Use of weights: reuse.md\n" in (tmp_path / "mkdocs.yml").read_text()
