@@ -87,7 +87,7 @@ MISSING = {
         ("tune", "alexnet", "--arrays", "200", "--simulator", "neurosim"),
     ),
     "reload": (("optimize", "alexnet", "--arrays", "200", "--reload"),),
-    "sweep": (("report", "."),),
+    "sweep": (("report", "."), ("size", "alexnet", "--target", "300")),
 }
 """Commands that need a room that is absent."""
 

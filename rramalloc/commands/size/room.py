@@ -19,4 +19,5 @@ ROOM = Room(
     views={
         "size": "view:sizing_view",
     },
+    needs=("sweep",),
 )
