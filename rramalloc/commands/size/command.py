@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import typer
+
 from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
+from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver
+from rramalloc.cli.output import deliver, note
 from rramalloc.cli.parameters import Format, Help, Value, described
-from rramalloc.errors import SpecError
+from rramalloc.errors import InfeasibleError, SpecError
 
 _EVERY_S = 10.0  # between two lines of progress in a file
 SIZE: Help = {
@@ -90,22 +93,28 @@ def size(
         "minimise": minimise,
         "seed": seed,
         "work": work,
-        "most_candidates store scheduler jobs": most_candidates,
+        "most_candidates": most_candidates,
     }
     from rramalloc.commands.size.size import progress_words
     from rramalloc.commands.size.size import size as run_size
     from rramalloc.search.work import Work
 
     stop = Work(work=DEFAULT_WORK, time_limit_s=time_limit_s)
-    with LiveLine(quiet=quiet, every_s=_EVERY_S) as line, interruptible(stop):
-        sizing = run_size(
-            _question(network, of_network, of_question),
-            store=store,
-            scheduler=scheduler,
-            jobs=jobs,
-            stop=stop,
-            on_progress=lambda *state: line.show(progress_words(*state)),
-        )
+    try:
+        with LiveLine(quiet=quiet, every_s=_EVERY_S) as line, interruptible(stop):
+            sizing = run_size(
+                _question(network, of_network, of_question),
+                store=store,
+                scheduler=scheduler,
+                jobs=jobs,
+                stop=stop,
+                on_progress=lambda *state: line.show(progress_words(*state)),
+            )
+    except InfeasibleError:
+        if stop.interrupted:
+            note("interrupted: no chip was found yet")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise
     deliver(sizing, given, "cost")
     end(stop, line, quiet=quiet)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from commands.size.test_size import CROSSBARS, HARDWARE, TIED, network
 from laws.kinds import hardware as two_kinds
+from program import run
 
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.commands.size import results
 from rramalloc.commands.size.first_bounds import FirstBounds
 from rramalloc.commands.size.question import SizedNetwork
+from rramalloc.commands.size.task import Result, SizeTask
 from rramalloc.errors import SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.network.network import Network
@@ -107,3 +110,24 @@ def test_an_interrupted_search_has_the_best_so_far(tmp_path: Path) -> None:
     assert found.status == "bounded"
     assert found.lower_bound <= found.cost
     assert _bytes(MANY, store=store) == _bytes(MANY)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_ctrl_c_on_a_terminal(found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first search of a candidate, or before any: exit code 130."""
+    whole = results.result_of
+
+    def interrupted(task: SizeTask, stop: Work) -> Result:
+        signal.raise_signal(signal.SIGINT)
+        nothing: Result = {"found": None, "least": task.least, "impossible": "", "miss": 1.0, "work_s": 0.0}
+        return whole(task, Work(work=task.work)) if found else nothing
+
+    monkeypatch.setattr(results, "result_of", interrupted)
+    choices = ("--choose", "crossbar=64x64,128x128", "--minimise", "arrays", "--hardware", "plain")
+    ended = run("size", "alexnet", "--target", "900", *choices, "-o", tmp_path / "chip.toml")
+    assert ended.code == 130
+    assert ("this is the best found so far" if found else "no chip was found yet") in ended.err
+    assert (tmp_path / "chip.toml").exists() == found
+    few = run("size", "alexnet", "--target", "900", *choices, "--most-candidates", "1")
+    assert few.code == 1
+    assert "the limit is 1" in few.err
