@@ -8,7 +8,7 @@ exact timing like any other.
 A compiled dynamic program from the last layer to the first decides whether a target can be met. It keeps the
 most promising states of every layer; where all of them fit, a target that it does not meet is out of reach.
 The layers chosen so far ask the others for a short list of demands: pixel `ask` of the layer before must be
-there by step `due`. A state that asks for less, with fewer arrays and shorter tails, dominates. The
+there by step `deadline`. A state that asks for less, with fewer arrays and shorter tails, dominates. The
 recurrence is written as
 
     PreOp_i = G_{i-1}(last_i(d_i))
@@ -70,7 +70,7 @@ class Demands(NamedTuple):
     """Demands of the layers behind: pixel asks[r] by step dues[r], for the first `size` of them."""
 
     asks: Any
-    dues: Any
+    deadlines: Any
     size: int
 
 
@@ -99,7 +99,7 @@ def least_box(goal: Any, room: int, rest: int, demands: Any, free: int, box: Any
     for _ in range(_ROUNDS):
         before = arrays
         for r in range(demands.size):
-            if not _reach(layers, demands.asks[r], demands.dues[r], free, box):
+            if not _reach(layers, demands.asks[r], demands.deadlines[r], free, box):
                 return -1
         arrays = _narrow(demand, room, free, low, high)
         if arrays < 0:
@@ -148,11 +148,11 @@ def _least_wait(layers: Any, j: int, low: Any, high: Any, wait: Any) -> int:
 
 
 @compiled_part
-def _reach(layers: Any, ask: int, due: int, free: int, box: Any) -> bool:
-    """Raise the low end of the first `free` layers to have pixel `ask` of the last of them by step `due`."""
+def _reach(layers: Any, ask: int, deadline: int, free: int, box: Any) -> bool:
+    """Raise the low end of the first `free` layers so that the last has pixel `ask` by `deadline`."""
     low, high, wait = box.low, box.high, box.wait
     for j in range(free - 1, -1, -1):
-        left = due + 1 - wait[j]
+        left = deadline + 1 - wait[j]
         if left < 1:
             return False
         low[j] = max(low[j], ceil_div(ask, left))
@@ -164,41 +164,41 @@ def _reach(layers: Any, ask: int, due: int, free: int, box: Any) -> bool:
 
 
 @compiled_part
-def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: Any, new_dues: Any) -> int:
+def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: Any, new_deadlines: Any) -> int:
     """Demands on layer i - 1 once layer i has these copies, given those on layer i; -1 if unmet.
 
     The first is for the start of layer i, the others for its batches that the layers behind ask for.
     """
-    layers, asks, dues, count = goal.layers, demands.asks, demands.dues, demands.size
+    layers, asks, deadlines, count = goal.layers, demands.asks, demands.deadlines, demands.size
     wait = goal.target - rest - ceil_div(layers[i, 5], copies)
     for r in range(count):
-        wait = min(wait, dues[r] + 1 - ceil_div(asks[r], copies))
+        wait = min(wait, deadlines[r] + 1 - ceil_div(asks[r], copies))
     if wait < 0:
         return -1
     if i == 0:
         return 0
-    new_asks[0], new_dues[0] = last_pixel_needed(layers, i, copies), wait
+    new_asks[0], new_deadlines[0] = last_pixel_needed(layers, i, copies), wait
     least = 1
     for r in range(count):
         ask = last_pixel_needed(layers, i, ceil_div(asks[r], copies) * copies)
-        least = _add(new_asks, new_dues, least, ask, dues[r])
+        least = _add(new_asks, new_deadlines, least, ask, deadlines[r])
     return least
 
 
 @compiled_inline
-def _add(asks: Any, dues: Any, count: int, ask: int, due: int) -> int:
+def _add(asks: Any, deadlines: Any, count: int, ask: int, deadline: int) -> int:
     """Add a demand unless another one implies it, and drop those that it implies; how many there are."""
     implied = False
     for m in range(count):
-        implied = implied or (asks[m] >= ask and dues[m] <= due)
+        implied = implied or (asks[m] >= ask and deadlines[m] <= deadline)
     if implied:
         return count
     kept = 0
     for m in range(count):
-        if asks[m] > ask or dues[m] < due:
-            asks[kept], dues[kept] = asks[m], dues[m]
+        if asks[m] > ask or deadlines[m] < deadline:
+            asks[kept], deadlines[kept] = asks[m], deadlines[m]
             kept += 1
-    asks[kept], dues[kept] = ask, due
+    asks[kept], deadlines[kept] = ask, deadline
     return kept + 1
 
 
@@ -219,7 +219,7 @@ def extend(
     for s in range(span.begin, len(states.least)):
         _copy_box(box, whole)
         left = budget - states.arrays[s]
-        demands = Demands(states.asks[s], states.dues[s], states.asked[s])
+        demands = Demands(states.asks[s], states.deadlines[s], states.asked[s])
         goes_on = s == span.begin and span.copies > 0
         if not goes_on:
             work += (i + 1) * (i + 1 + demands.size)
@@ -230,13 +230,13 @@ def extend(
                 return to, work, len(states.least), 0
             if work > span.pause:
                 return to, work, s, d
-            count = _asked(goal, i, d, states.rest[s], demands, out.asks[to], out.dues[to])
+            count = _asked(goal, i, d, states.rest[s], demands, out.asks[to], out.deadlines[to])
             if count < 0:
                 continue
             out.rest[to] = states.rest[s] + ceil_div(layers[i, 6], d)
             _copy_box(smaller, box)
             work += (i + 1) * (i + 1 + count)
-            asked = Demands(out.asks[to], out.dues[to], count)
+            asked = Demands(out.asks[to], out.deadlines[to], count)
             least = least_box(goal, left - d * demand[i], out.rest[to], asked, i, smaller)
             if least < 0:
                 continue
@@ -265,14 +265,14 @@ def keep_undominated(states: Any, order: Any, look: int) -> int:
     order: states by rising arrays. A state dominates if it takes no more arrays, has no longer tails and
     the other asks for all that it asks for. Returns the number kept.
     """
-    _, arrays, rest, _, asks, dues, count = states
+    _, arrays, rest, _, asks, deadlines, count = states
     kept = 0
     for b in order:
         dominated = False
         for at in range(kept - 1, max(-1, kept - 1 - look), -1):
             a = order[at]
             if rest[a] <= rest[b] and arrays[a] <= arrays[b]:
-                dominated = _implied(asks[a], dues[a], count[a], asks[b], dues[b], count[b])
+                dominated = _implied(asks[a], deadlines[a], count[a], asks[b], deadlines[b], count[b])
                 if dominated:
                     break
         if not dominated:
@@ -282,12 +282,14 @@ def keep_undominated(states: Any, order: Any, look: int) -> int:
 
 
 @compiled_inline
-def _implied(asks: Any, dues: Any, count: int, other_asks: Any, other_dues: Any, other_count: int) -> bool:
-    """Whether who meets the other demands meets these."""
+def _implied(
+    asks: Any, deadlines: Any, count: int, other_asks: Any, other_deadlines: Any, other_count: int
+) -> bool:
+    """Return True if meeting the other demands meets these too."""
     for r in range(count):
         met = False
         for t in range(other_count):
-            if other_asks[t] >= asks[r] and other_dues[t] <= dues[r]:
+            if other_asks[t] >= asks[r] and other_deadlines[t] <= deadlines[r]:
                 met = True
                 break
         if not met:
@@ -326,7 +328,7 @@ def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
         return chain.steps(found.copies[chain.stages]) * problem.step_ns(found.copies, found.modes)
 
     model = _PublishedSteps(chain, Incumbent(problem, delay_ns), stop)
-    model.incumbent.offer(problem.choice(problem.smallest))
+    model.incumbent.propose(problem.choice(problem.smallest))
     bound_ns = StepSearch.of(problem, model, stop.work).run(model.incumbent)
     words = (
         f"{duration(model.incumbent.value)} by the published recurrence, "
@@ -355,7 +357,7 @@ class _PublishedSteps:
         search = _TargetSearch(self.chain, relaxed, self.stop.nested(work))
         search.run()
         self.stop.charge(search.stop.spent_s + cost.STEP_PIECE)
-        self.incumbent.offer(self.incumbent.problem.choice(search.whole))
+        self.incumbent.propose(self.incumbent.problem.choice(search.whole))
         return StepBound(search.bound * step_ns, search.bound)
 
 
@@ -367,7 +369,7 @@ class _States(NamedTuple):
     rest: Ints
     least: Ints
     asks: Ints
-    dues: Ints
+    deadlines: Ints
     asked: Ints
 
     @classmethod

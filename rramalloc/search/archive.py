@@ -37,7 +37,7 @@ NO_SLOTS = Slots(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0
 
 
 @compiled_part
-def would_keep(slots: Any, arrays: int, makespan: int) -> bool:
+def would_update(slots: Any, arrays: int, makespan: int) -> bool:
     """Whether an allocation is the fastest of its slot, or as fast with fewer arrays."""
     slot = (arrays - slots.lowest) // slots.width
     if slot >= len(slots.makespan):
@@ -47,9 +47,9 @@ def would_keep(slots: Any, arrays: int, makespan: int) -> bool:
 
 
 @compiled_part
-def keep(slots: Any, arrays: int, makespan: int, copies: Any) -> None:
+def update(slots: Any, arrays: int, makespan: int, copies: Any) -> None:
     """Keep an allocation that fits if it is the fastest of its slot."""
-    if would_keep(slots, arrays, makespan):
+    if would_update(slots, arrays, makespan):
         slot = (arrays - slots.lowest) // slots.width
         slots.makespan[slot], slots.arrays[slot] = makespan, arrays
         for i in range(len(copies)):
@@ -129,7 +129,7 @@ class Archive:
         copies: Copies = self.slots.copies[step.slot].astype(np.int64)
         return copies
 
-    def offer(self, copies: Copies, makespan: int) -> None:
+    def propose(self, copies: Copies, makespan: int) -> None:
         """Keep an allocation that fits if it is the fastest of its slot."""
         arrays = self.problem.arrays(copies)
         slot, slots = self.slot_of(arrays), self.slots

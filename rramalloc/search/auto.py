@@ -203,10 +203,10 @@ class AutoSearch:
             starts.append(menu.state(problem.choice(self.warm_start.copies)))
         given = problem.start_within
         if given is not None:
-            self._keep(given)
+            self._update(given)
             starts.append(menu.state(given))
         for start in starts:
-            self._keep(menu.choice(problem, start))
+            self._update(menu.choice(problem, start))
         self._report()
         if self.stop.out_of_time:
             return None
@@ -219,13 +219,13 @@ class AutoSearch:
         # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
         self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
         for corner in corners:
-            self._keep(corner)
+            self._update(corner)
         starts += [menu.state(corner) for corner in corners]
         self.improver.begin_at(starts, climb_s)
         if self.course.plain:  # the first targets of a proof over modes are parts of the makespan
             for found in self.improver.run_starts(self._improving):
                 self.stop.charge(self._improving.taken())
-                self._keep(found)
+                self._update(found)
         self._report()
         self._improved_s = self.spent_s
         return prover
@@ -235,7 +235,7 @@ class AutoSearch:
         self.stop.charge(seconds)
         self._turn_s = seconds
         for found in (improved, *proved.found):
-            self._keep(found)
+            self._update(found)
         self.bound = max(self.bound, min(proved.bound, self.best.makespan))
         self._report()
         gap = self.best.makespan - self._improved_bound
@@ -243,7 +243,7 @@ class AutoSearch:
         if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
             self._improved_s, self._improved_bound = self.spent_s, self.bound
 
-    def _keep(self, found: Choice) -> None:
+    def _update(self, found: Choice) -> None:
         """Make it the incumbent if it is better and keeps to the budgets."""
         if found.key < self.best.key and self.problem.holds(found.copies, found.modes):
             # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
@@ -282,7 +282,7 @@ class AutoSearch:
             plain = solve_to_target(copies, alone, self.seed, self.target)
             self.stop.charge(alone.spent_s)
             self._begun_s += alone.spent_s
-            self._keep(self.problem.choice(plain.choice.copies, plain.choice.modes))
+            self._update(self.problem.choice(plain.choice.copies, plain.choice.modes))
 
     @property
     def spent_s(self) -> float:

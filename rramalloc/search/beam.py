@@ -9,7 +9,16 @@ import numpy as np
 
 from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
-from rramalloc.search.kernels.beam import PARTS, Aim, Beam, BeamModes, Cells, Dues, Trace, beam_search
+from rramalloc.search.kernels.beam import (
+    PARTS,
+    Aim,
+    Beam,
+    BeamModes,
+    Cells,
+    PixelDeadlines,
+    Trace,
+    beam_search,
+)
 from rramalloc.search.kernels.moves import MenuTables, Scratch, State
 from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.work import Work
@@ -89,15 +98,15 @@ def _modes_of(stage: StageModes, menu: Menu, at: int, most_length: int, near: fl
     """Block, copies, cost in arrays, batches of the modes of stage `at`, by rising cost."""
     number = menu.numbers[at]
     own = stage.take((number[stage.row] >= 0) & (stage.length <= most_length))
-    priced, wanted = own.priced(menu.axes, menu.prices), np.zeros(len(own), dtype=np.bool_)
+    priced, mask = own.priced(menu.axes, menu.prices), np.zeros(len(own), dtype=np.bool_)
     tall = own.each.tall
     order = np.lexsort((priced, own.length))
     until = np.searchsorted(own.length[order], own.length, side="right") - 1
     for height in np.unique(tall):
         fewest = np.minimum.accumulate(np.where(tall <= height, priced, 2**60)[order])
-        wanted |= (tall == height) & (priced <= (1 + near) * fewest[until])
+        mask |= (tall == height) & (priced <= (1 + near) * fewest[until])
     columns = (number[own.row], own.low, priced, own.batches)
-    block, low, arrays, batches = (column[wanted] for column in columns)
+    block, low, arrays, batches = (column[mask] for column in columns)
     return np.stack([block, low, arrays, batches], axis=1)[np.lexsort((block, batches, arrays))]
 
 
@@ -126,7 +135,7 @@ def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
         oldest=oldest,
         pixels=np.zeros(int(area.max()), dtype=np.int64),
         late=np.zeros(2 * PARTS, dtype=np.int64),
-        dues=Dues(*np.zeros((5, int(area.sum())), dtype=np.int64)),
+        pixel_deadlines=PixelDeadlines(*np.zeros((5, int(area.sum())), dtype=np.int64)),
         cells=Cells(*np.zeros((4, cells), dtype=np.int64)),
         trace=Trace(*(np.zeros(size, dtype=np.int64) for size in [(n, width)] * 4 + [n])),
         reach=_REACH,

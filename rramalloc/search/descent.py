@@ -55,9 +55,9 @@ class Descent:
     menu: Menu
     stop: Work
 
-    def keep(self, found: Choice, incumbent: Incumbent, most_s: float) -> None:
+    def update(self, found: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Offer an allocation, and what a descent from it finds where it is nearly the best."""
-        reached = incumbent.offer(found)
+        reached = incumbent.propose(found)
         if reached < incumbent.value * _WORTH_DESCENT or self._is_cheap:
             self.improve(found, incumbent, most_s)
 
@@ -76,7 +76,7 @@ class Descent:
                 if self.stop.out_of_time or self.stop.spent_s >= end_s:
                     return
                 self.stop.charge(self.seconds(found, current))
-                reached = incumbent.offer(found)
+                reached = incumbent.propose(found)
                 if reached < least and self.problem.holds(found.copies, found.modes):
                     best, least = found, reached
             if best is None:

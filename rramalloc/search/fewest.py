@@ -226,7 +226,7 @@ class _FewestByStep:
             return StepBound(least)
         self.stop.charge(share.spent_s)
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
-        self.incumbent.offer(found)
+        self.incumbent.propose(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
         return StepBound(max(least, answer.lower_bound) if exact else least)
 

@@ -96,7 +96,7 @@ class Tasks:
             improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION, rebalancing=0.0)
             each_s = self.effort.improve_s / 2
             improved = improver.run(self._timed(archive, step), archive.bound(step), each_s, account)
-            archive.offer(improved.copies, improved.makespan)
+            archive.propose(improved.copies, improved.makespan)
             step = archive.at(step.until)
             faster = archive.faster(step)
             if faster is None:
@@ -105,7 +105,7 @@ class Tasks:
             if least < step.makespan:
                 target, start = least + seed % (step.makespan - least), self._timed(archive, faster)
                 fewer = improver.fewer_arrays(start, target, step.arrays, each_s, account)
-                archive.offer(fewer.copies, fewer.makespan)
+                archive.propose(fewer.copies, fewer.makespan)
         return Done()
 
     def bound(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
@@ -134,7 +134,7 @@ class Tasks:
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)
                 elif outcome is Outcome.FOUND:
-                    archive.offer(copies, makespan_of(self.problem.graph, copies))
+                    archive.propose(copies, makespan_of(self.problem.graph, copies))
                 if outcome is not Outcome.UNDECIDED:
                     succeeded += 1
                     break
@@ -150,7 +150,7 @@ class Tasks:
             warm_start = WarmStart(archive.copies(step), archive.bound(step), archive.slots)
             within, seed = self._within(step.until), self._seed(step.until)
             answer = solve_to_target(within, share, seed, 0, menu=self.menu, warm_start=warm_start)
-            archive.offer(answer.choice.copies, answer.choice.makespan)
+            archive.propose(answer.choice.copies, answer.choice.makespan)
             archive.raise_bound(step.until, int(answer.lower_bound))
             account.charge(share.spent_s)
         return Done()
@@ -503,7 +503,7 @@ class _FrontSearch:
         for length in menu.lengths.tolist():
             copies = menu.cheapest(length)[0].copies
             if self.problem.fits(copies):
-                self.archive.offer(copies, makespan_of(self.problem.graph, copies))
+                self.archive.propose(copies, makespan_of(self.problem.graph, copies))
         tasks = Tasks.of_round(0, menu, bounder, self.stop, self._effort(0), self.seed)
         self._do(tasks.search, self._first_budgets())
         while self._left_s > 0 and self._open():

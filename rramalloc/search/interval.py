@@ -98,14 +98,14 @@ class Intervals:
         """Offer the allocation with the shortest step for an interval; return a bound of its step."""
         self.stop.charge(cost.INTERVAL_STAGE * len(self.problem.demand))
         cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
-        self.incumbent.offer(cheapest)
+        self.incumbent.propose(cheapest)
         least_ns = self.shortest_step_ns(longest)
         if self.incumbent.value <= longest * least_ns * (1 + SAME_PRODUCT):  # the bound is attained
             return least_ns
         limited = limited_to(self.problem, longest)
         if step_time_of(self.problem).shared:
             fed = least_access(limited, self.stop.nested(self.stop.work))
-            self.incumbent.offer(fed.choice)
+            self.incumbent.propose(fed.choice)
             return max(least_ns, fed.lower_bound)
         return max(least_ns, self._least_longest_access(limited, least_ns))
 
@@ -124,7 +124,7 @@ class Intervals:
                 continue
             high = middle
             menu = Menu.of(fed)
-            self.incumbent.offer(menu.choice(fed, menu.cheapest(2**60)[0]))
+            self.incumbent.propose(menu.choice(fed, menu.cheapest(2**60)[0]))
         return float(steps[low])
 
 
@@ -169,7 +169,7 @@ class ArraysForInterval(Intervals):
         blocks = tuple(own.mode(row) for own, row in zip(self.menu.stages, rows, strict=True))
         copies = [int(own.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
         found = self.problem.choice(np.array(copies), blocks)
-        self.incumbent.offer(found)
+        self.incumbent.propose(found)
         if math.isfinite(self.value(found)):  # of copies alone always: the fewest have the least access too
             return fewest
         low, high = fewest, self.problem.budget + 1
@@ -179,7 +179,7 @@ class ArraysForInterval(Intervals):
             share = self.stop.nested(self.stop.work)
             least = least_access(fitting, share)
             self.stop.charge(share.spent_s)
-            self.incumbent.offer(least.choice)
+            self.incumbent.propose(least.choice)
             if least.lower_bound * length > self._most_ns:
                 low = middle + 1
             else:

@@ -234,7 +234,7 @@ class Latency(TimeObjective):
                 share = stop.nested(stop.work)
                 answer = objective.solve(share, seed)
                 bound_ns += times * answer.lower_bound
-                model.keep(self.problem.choice(answer.choice.copies, answer.choice.modes))
+                model.update(self.problem.choice(answer.choice.copies, answer.choice.modes))
                 model.elsewhere_s += share.spent_s
         bound_ns = max(bound_ns, model.run())
         stop.charge(model.elsewhere_s)
@@ -322,9 +322,9 @@ class _LatencyByStep:
         incumbent = Incumbent(problem, value)
         descent = Descent(problem, menu, stop)
         model = cls(problem, incumbent, descent, stop, seed, most_interval_ns, inputs)
-        model.keep(menu.choice(problem, menu.smallest))
+        model.update(menu.choice(problem, menu.smallest))
         if (given := problem.start_within) is not None:
-            model.keep(given)
+            model.update(given)
         return model
 
     def run(self) -> float:
@@ -333,9 +333,9 @@ class _LatencyByStep:
             return step_time_of(self.problem).compute_ns
         return StepSearch.of(self.problem, self, self.stop.work).run(self.incumbent)
 
-    def keep(self, found: Choice) -> None:
+    def update(self, found: Choice) -> None:
         """Offer an allocation, and what a descent from it finds."""
-        self.descent.keep(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the steps of a bound that takes no search, times the length of a step."""
@@ -346,7 +346,7 @@ class _LatencyByStep:
             menu = Menu.of(within)
             state, _ = menu.cheapest(menu.smallest_interval(within))
             for start in (state, menu.smallest):
-                self.incumbent.offer(menu.choice(self.problem, start))
+                self.incumbent.propose(menu.choice(self.problem, start))
         least = quick_bound(within, self.stop)
         if self.inputs > 1:
             least += (self.inputs - 1) * Menu.of(within).smallest_interval(within)
@@ -362,7 +362,7 @@ class _LatencyByStep:
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         if self.problem.holds(found.copies, found.modes):
-            self.keep(found)
+            self.update(found)
         least = round(answer.lower_bound)
         return StepBound(least * step_ns, least)
 
@@ -415,7 +415,7 @@ class Interval(TimeObjective):
         reached_ns = incumbent.value * (1 + SAME_SUM)
         model = _LatencyByStep.of(problem, stop, seed, reached_ns)
         if incumbent.best is not None:
-            model.keep(incumbent.best)
+            model.update(incumbent.best)
         latency_ns = model.run()
         words = (
             f"interval bound {duration(bound_ns)} over all step times, by trying every interval; "
@@ -649,10 +649,10 @@ class RangedByArrays(Objective):
         model = _ByArrays(self, incumbent, descent, stop, seed)
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
-            model.keep(menu.choice(self.problem, start))
+            model.update(menu.choice(self.problem, start))
         for given in (self.problem.start_within, *self.starts(stop), *starts):
             if given is not None:
-                model.keep(given)
+                model.update(given)
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
             search, most = LimitSearch(model, incumbent, stop.work), self.problem.budget
@@ -687,9 +687,9 @@ class _ByArrays:
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         return found
 
-    def keep(self, found: Choice) -> None:
+    def update(self, found: Choice) -> None:
         """Keep an allocation and those that a descent from it finds."""
-        self.incumbent.offer(found)
+        self.incumbent.propose(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
 

@@ -74,7 +74,7 @@ class Incumbent:
     value: float = math.inf
     best: Choice | None = None
 
-    def offer(self, found: Choice) -> float:
+    def propose(self, found: Choice) -> float:
         """Keep an allocation that is better and keeps to the budgets; return its value."""
         value = self.value_of(found)
         better = value < self.value * (1 - SAME_PRODUCT)
@@ -271,16 +271,16 @@ class StepSearch:
         every = [self._piece(Piece(low, high)) for low, high in pairwise([0.0, *edges])]
         return [each for each in every if each is not None]
 
-    def _piece(self, wanted: Piece) -> Piece | None:
+    def _piece(self, asked: Piece) -> Piece | None:
         """Return a piece that ends at the longest step in it, with its bound; None if it holds no step."""
-        first, last = self.lengths.possible(wanted.low, wanted.high)
+        first, last = self.lengths.possible(asked.low, asked.high)
         if first > last * (1 + SAME_PRODUCT):
             return None
         if self.model.stop.out_of_time:  # no bound of its own
-            return replace(wanted, high=last)
-        steps = max(int(wanted.time), self.lengths.least_interval(last))
+            return replace(asked, high=last)
+        steps = max(int(asked.time), self.lengths.least_interval(last))
         bounds = [self.model.bound(relaxed, first, steps) for relaxed in self._relaxations(last)]
-        return replace(wanted, high=last, bound=max(*bounds, wanted.bound)) if bounds else None
+        return replace(asked, high=last, bound=max(*bounds, asked.bound)) if bounds else None
 
     def parts(self, piece: Piece) -> Sequence[Piece]:
         """Search a piece, then cut it in the middle; one that is too narrow is searched with more work."""
@@ -340,7 +340,7 @@ class LimitModel(Protocol):
         """Search for the least time within a limit, for `work` units of work, which are charged."""
         ...
 
-    def keep(self, found: Choice) -> None:
+    def update(self, found: Choice) -> None:
         """Offer the incumbent an allocation, or a better one near it."""
         ...
 
@@ -361,7 +361,7 @@ class LimitSearch:
         problem = self.incumbent.problem
         found, bound = self.model.fastest(high, work)
         if found is not None and problem.holds(found.copies, found.modes):
-            self.model.keep(found)
+            self.model.update(found)
         return self._piece(low, high, work, max(bound, time))
 
     def _piece(self, low: int, high: int, work: int, time: float) -> Piece:

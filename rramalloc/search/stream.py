@@ -53,12 +53,12 @@ class _ByInterval:
         answer = solve_makespan(within, share, self.seed)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         menu = Menu.of(within)
-        self.incumbent.offer(menu.choice(problem, menu.cheapest(longest)[0]))
+        self.incumbent.propose(menu.choice(problem, menu.cheapest(longest)[0]))
         return FasterThan(problem.choice(answer.choice.copies, answer.choice.modes), answer.lower_bound)
 
-    def keep(self, found: Choice) -> None:
+    def update(self, found: Choice) -> None:
         """Keep an allocation and those that a descent from it finds, where it is nearly the best."""
-        self.descent.keep(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
 
 def steps_of(found: Choice, inputs: int) -> int:
@@ -81,7 +81,7 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
     lengths = menu.intervals(problem)
     model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
     for start in (menu.smallest, menu.cheapest(menu.smallest_interval(problem))[0]):
-        incumbent.offer(menu.choice(problem, start))
+        incumbent.propose(menu.choice(problem, start))
     bound = model.floor(0, 1)
     if not stop.out_of_time:
         search, last = LimitSearch(model, incumbent, stop.work), len(lengths) - 1

@@ -144,7 +144,7 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
         inside = ((case.allocations >= box[0]) & (case.allocations <= box[1])).all(axis=1)
         best = int(case.makespans[inside].min())
         for target, width in product({max(1, best - 1), best}, (1, 4, 300)):
-            left = bounder.shrunk(target, box)
+            left = bounder.propagated(target, box)
             if left is None:
                 assert target < best
                 continue
@@ -168,7 +168,7 @@ def test_diagrams_of_single_allocations_are_exact(
     bounder = Bounder(case.problem)
     exact = diagram.Diagram(bounder, int(case.problem.graph.windows.max()))
     for target in {makespan_of_row, max(1, makespan_of_row - 1)}:
-        left = bounder.shrunk(target, (row, row))
+        left = bounder.propagated(target, (row, row))
         refuted = left is None or exact.refute(target, left, 1, math.inf, Work())
         assert refuted == (target < makespan_of_row)
 
@@ -179,7 +179,7 @@ def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
     """The bound rests on the multipliers as numbers, not on the solver that found them."""
     bounder = Bounder(case.problem)
     target = int(case.makespans.max())
-    left = bounder.shrunk(target, bounder.widest)
+    left = bounder.propagated(target, bounder.widest)
     assert left is not None
 
     class Distorted(path_program.LinearProgram):

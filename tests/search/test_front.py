@@ -70,7 +70,7 @@ def test_archive_keeps_the_fastest_for_every_number_of_arrays(case: Enumerated, 
     rows = data.draw(st.permutations(range(min(len(case.allocations), 60))))
     parts = [Archive(case.problem), Archive(case.problem)]
     for place, row in enumerate(rows):
-        parts[place % 2].offer(case.allocations[row], int(case.makespans[row]))
+        parts[place % 2].propose(case.allocations[row], int(case.makespans[row]))
     whole = parts[0].copy()
     whole.merge(parts[1])
     arrays = case.allocations[rows] @ case.problem.demand

@@ -21,7 +21,7 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.search.archive import Archive, Slots, keep
+from rramalloc.search.archive import Archive, Slots, update
 from rramalloc.search.beam import BeamSearch
 from rramalloc.search.bound.box_prover import Diagrams, Tightener
 from rramalloc.search.bound.boxes import Bounder
@@ -63,7 +63,7 @@ RETIME, TIME_ALL, UNDO, ACCEPT = map(
 )
 DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
 DROPS, RAISED = called(climb.drops_on_chain), called(climb.raised)
-NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(keep)
+NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(update)
 DRAW, POTENTIALS, CHEAPEST = map(called, (draws.draw, cuts.potentials, prices._cheapest))
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
@@ -513,7 +513,7 @@ def test_a_diagram_gives_up() -> None:
     problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
     bounder = Bounder(problem)
     target = bounder.root_bound(Work()) + 20
-    left = bounder.shrunk(target, bounder.widest)
+    left = bounder.propagated(target, bounder.widest)
     assert left is not None
     whole, short = Work(), Work()
     Diagram(bounder, 64).refute(target, left, 100, math.inf, whole)

@@ -94,7 +94,7 @@ class Tightener:
         bound, copies, rounds = 1, None, 0
         for rounds in range(1, _TIGHTEN_ROUNDS + 1):
             stop.charge(self.bounder.node_seconds)
-            left = self.bounder.shrunk(target, box, near)
+            left = self.bounder.propagated(target, box, near)
             if left is None:
                 return Tight(target + 1, None, copies, rounds)
             near, before = left.price, width(left.box)
@@ -162,7 +162,7 @@ class Diagrams:
         """Return target + 1 if a decision diagram proves the target infeasible, else the old bound."""
         bounder, begun_s = self.tightener.bounder, stop.spent_s
         stop.charge(bounder.sweep_seconds)
-        left = bounder.shrunk(target, self.tightener.box(target))
+        left = bounder.propagated(target, self.tightener.box(target))
         if left is None:
             self.seconds += bounder.sweep_seconds
             return target + 1

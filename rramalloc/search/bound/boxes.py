@@ -51,7 +51,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shrunk:
+class PropagatedBox:
     """A box after propagation: times of its stages, and least ticks from their finish to the end.
 
     price: number of the price per array that bound best, to begin with in parts of the box.
@@ -147,24 +147,24 @@ class Bounder:
 
     def box(self, target: int) -> Box | None:
         """Smallest box known to hold every allocation that meets the target; None if there is none."""
-        left = self.shrunk(target, self.widest)
+        left = self.propagated(target, self.widest)
         return None if left is None else left.box
 
-    def shrunk(self, target: int, box: Box, near: int = -1) -> Shrunk | None:
+    def propagated(self, target: int, box: Box, near: int = -1) -> PropagatedBox | None:
         """Return the box after propagation; None if nothing in it meets the target.
 
         near: number of a price near which to look, -1 to try all.
         """
         return self._propagated(target, box, self.intervals, near)
 
-    def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> Shrunk | None:
+    def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> PropagatedBox | None:
         low, high = box[0].copy(), box[1].copy()
         times = Times.of(self._stages, self._tables.total)
         boxes = self._boxes(low, high, near, 0)
         outcome, _, price = self._ask(target, boxes, 0, low, times, intervals, (low, high))
         if outcome == NO_ALLOCATION:
             return None
-        return Shrunk((low, high), times, target - times.latest[self._tables.first[1:] - 1], price)
+        return PropagatedBox((low, high), times, target - times.latest[self._tables.first[1:] - 1], price)
 
     def _rules(self, intervals: int) -> Rules:
         problem = self.problem
@@ -182,7 +182,7 @@ class Bounder:
         """Ticks per array of a price by its number."""
         return price_of(target, self.problem.budget, number)
 
-    def ways_to_end(self, prices: Floats, left: Shrunk) -> WaysToEnd:
+    def ways_to_end(self, prices: Floats, left: PropagatedBox) -> WaysToEnd:
         """Return the least time from every stage of a box to the end, at prices in ticks per array."""
         pricing = Pricing.of(self._stages, len(self._reach.producer), self.intervals)
         pricing.rest[:] = left.rest
@@ -193,7 +193,7 @@ class Bounder:
         low, high, size = pricing.intervals[:3]
         return WaysToEnd(low, high, size, ahead, after)
 
-    def latest(self, left: Shrunk, stage: int, windows: Copies) -> Copies:
+    def latest(self, left: PropagatedBox, stage: int, windows: Copies) -> Copies:
         """Latest finish of windows of a stage with which a box can meet its target."""
         points = self._tables.points[self._tables.first[stage] : self._tables.first[stage + 1]]
         after = np.searchsorted(points, windows)
@@ -290,7 +290,7 @@ class Bounder:
         return Outcome(outcome), int(nodes), found
 
     def _boxes(self, low: Copies, high: Copies, near: int, most_nodes: int) -> OpenBoxes:
-        """Return a box to begin with. near: as of `shrunk`."""
+        """Return a box to begin with. near: as of `propagated`."""
         return OpenBoxes.of(self.problem.graph.windows, low, high, near, most_nodes)
 
     def _ask(

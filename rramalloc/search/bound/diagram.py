@@ -22,7 +22,7 @@ import numpy as np
 from rramalloc.mapping.modes import BlockGrid
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
-from rramalloc.search.bound.boxes import Bounder, Shrunk, WaysToEnd
+from rramalloc.search.bound.boxes import Bounder, PropagatedBox, WaysToEnd
 from rramalloc.search.kernels import diagram as kernels
 from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
 from rramalloc.search.kernels.prices import with_slack
@@ -71,7 +71,7 @@ class Diagram:
     bounder: Bounder
     most_points: int
 
-    def refute(self, target: int, left: Shrunk, width: int, most_s: float, stop: Work) -> bool:
+    def refute(self, target: int, left: PropagatedBox, width: int, most_s: float, stop: Work) -> bool:
         """Whether no allocation in what propagation left of a box meets the target.
 
         width: states of a layer at most; most_s: seconds after which it gives up, counted, as it does when
@@ -222,7 +222,7 @@ class _Walk:
 
     diagram: Diagram
     target: int
-    left: Shrunk
+    left: PropagatedBox
     width: int
     seconds: float = 0.0
     _slack: int = 0

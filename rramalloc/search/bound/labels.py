@@ -39,7 +39,7 @@ from rramalloc.search.kernels.mode_tables import (
     price_labels,
     separate_waits,
 )
-from rramalloc.search.kernels.prices import Offer
+from rramalloc.search.kernels.prices import ArrayPrice
 from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import priced_limit
@@ -184,7 +184,7 @@ class Labelling:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Left:
+class TightenResult:
     """Result of tightening a target. bound: no allocation that meets the target takes fewer steps.
 
     rows: the modes that may still meet it, None if none can; weights: of every label in the relaxation;
@@ -197,9 +197,9 @@ class Left:
     labelling: Labelling | None
 
 
-def _refuted(bound: float) -> Left:
+def _refuted(bound: float) -> TightenResult:
     """Return the result for a target up to this bound that no mode can meet."""
-    return Left(bound, None, None, None)
+    return TightenResult(bound, None, None, None)
 
 
 @dataclass(eq=False)
@@ -262,17 +262,19 @@ class ModeBounder:
             rows = tuple(own[taken[i][own] <= least[i] + spare] for i, own in enumerate(rows))
         return rows
 
-    def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Left:
+    def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> TightenResult:
         """Apply prices and relaxation until they remove few modes more, or the time is up."""
-        *_, left = (Left(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
+        *_, left = (TightenResult(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
         return left
 
-    def tightening(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Iterator[Left]:
+    def tightening(
+        self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS
+    ) -> Iterator[TightenResult]:
         """Yield the result of `tighten` after each round."""
         with suppress(OutOfTime):
             yield from self._rounds(rows, target, stop, rounds)
 
-    def _rounds(self, rows: Rows, target: int, stop: Work, rounds: int) -> Iterator[Left]:
+    def _rounds(self, rows: Rows, target: int, stop: Work, rounds: int) -> Iterator[TightenResult]:
         bound, weights = 1.0, None
         for turn in range(rounds):
             left = self.within_budget(rows, target)
@@ -290,7 +292,7 @@ class ModeBounder:
             if not kept.all():
                 rows = self._rows_of(labelling, kept)
                 if sum(map(len, rows)) < _TIGHT_ENOUGH * before and turn + 1 < rounds:
-                    yield Left(bound, rows, weights, labelling)
+                    yield TightenResult(bound, rows, weights, labelling)
                     continue
                 left = self.within_budget(rows, target)
                 if left is None:
@@ -304,7 +306,7 @@ class ModeBounder:
                 yield _refuted(max(bound, target))
                 return
             rows = self._rows_of(labelling, kept)
-            yield Left(bound, rows, weights, labelling)
+            yield TightenResult(bound, rows, weights, labelling)
             if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
                 return
 
@@ -424,8 +426,8 @@ class ModeBounder:
             spare, price = budget - int(least.sum()), 0.0
             while True:
                 stop.check()
-                offer = Offer(target, price, spare)
-                price_labels(self.pairs, labelling.waits, size, labelling.runs, arrays, offer, times, kept)
+                propose = ArrayPrice(target, price, spare)
+                price_labels(self.pairs, labelling.waits, size, labelling.runs, arrays, propose, times, kept)
                 if not kept.any(axis=1).all():
                     return None
                 if price > _DEAREST * self.stages * target / budget or spare == 0:

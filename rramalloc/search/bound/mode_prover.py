@@ -11,7 +11,7 @@ import numpy as np
 
 from rramalloc.search import cost
 from rramalloc.search.bound.box_prover import FINEST
-from rramalloc.search.bound.labels import TIGHT_ROUNDS, Left, ModeBounder, Rows
+from rramalloc.search.bound.labels import TIGHT_ROUNDS, ModeBounder, Rows, TightenResult
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
@@ -30,8 +30,8 @@ class _Tightening:
     """A target whose rounds may be spread over turns. left: after the last round; round_s: it took."""
 
     target: int
-    rounds: Iterator[Left]
-    left: Left
+    rounds: Iterator[TightenResult]
+    left: TightenResult
     round_s: float = 0.0
 
     def next_round(self, stop: Work) -> bool:
@@ -101,7 +101,7 @@ class ModeProver:
         if self._under_way is None:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
-            everything = Left(1.0, rows, None, None)
+            everything = TightenResult(1.0, rows, None, None)
             self._under_way = _Tightening(
                 target, self._bounder.tightening(rows, target, stop, rounds), everything
             )
@@ -206,7 +206,7 @@ class ModeProver:
                 return True
         return True
 
-    def _split(self, left: Left) -> list[Rows]:
+    def _split(self, left: TightenResult) -> list[Rows]:
         """Cut a box at the weighted mean of the stage whose arrays, or sensitivities, are most undecided."""
         rows, labelling, weights = left.rows, left.labelling, left.weights
         if rows is None or labelling is None or weights is None:

@@ -44,7 +44,7 @@ look, and all of them take less than a second."""
 
 
 @dataclass(eq=False)
-class Recent(Generic[Key]):
+class RecentCuts(Generic[Key]):
     """Keys of inequalities, those on which none of the last solutions rested forgotten."""
 
     _last: dict[Key, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rramalloc.ndarrays import Floats, Ints
-from rramalloc.search.bound.path_program import Recent
+from rramalloc.search.bound.path_program import RecentCuts
 from rramalloc.search.kernels import paths as kernels
 from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import LabelledModes
@@ -30,7 +30,7 @@ class Paths:
     """The paths of one graph. useful: those that held up the last bounds, which are tried first next time."""
 
     graph: StageGraph
-    useful: Recent[Path] = field(default_factory=Recent)
+    useful: RecentCuts[Path] = field(default_factory=RecentCuts)
 
     def __post_init__(self) -> None:
         self._edges = edges = self.graph.flat_extents

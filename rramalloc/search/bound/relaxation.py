@@ -18,7 +18,7 @@ from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Box
 from rramalloc.search.bound.lookups import Reach, clock_of, reach
-from rramalloc.search.bound.path_program import PathProgram, Recent, Row
+from rramalloc.search.bound.path_program import PathProgram, RecentCuts, Row
 from rramalloc.search.kernels import cuts
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import intervals_of
@@ -97,7 +97,7 @@ class Relaxation:
     """Relaxations of the boxes of one problem; cuts that mattered are tried first the next time."""
 
     problem: Problem
-    _useful: Recent[_Cut] = field(default_factory=Recent)
+    _useful: RecentCuts[_Cut] = field(default_factory=RecentCuts)
 
     def solve(self, box: Box, start: Copies, rest: Copies, target: int, stop: Work) -> Relaxed:
         """Bound the allocations of `box` whose makespan is at most `target`. Raises OutOfTime.
@@ -162,9 +162,9 @@ class _Model(PathProgram):
         first = {_Cut(kind, int(pair)) for pair in direct for kind in ("wait", "tail")}
         self._add([(cut, None) for cut in sorted(first | owner._useful.keys)])
 
-    def _add(self, wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]]) -> bool:
+    def _add(self, added: list[tuple[_Cut, tuple[Floats, Floats] | None]]) -> bool:
         rows: list[Row] = []
-        for cut, potentials in wanted:
+        for cut, potentials in added:
             row = self._row(cut, potentials)
             if row is not None:
                 self.cuts[self.program.rows + len(rows)] = cut
@@ -208,15 +208,15 @@ class _Model(PathProgram):
         cuts.separate(
             self.windows, owner.reach, owner.corners, self.labels, self.solution, self.target_ticks, violated
         )
-        wanted: list[tuple[_Cut, tuple[Floats, Floats] | None]] = [
+        added: list[tuple[_Cut, tuple[Floats, Floats] | None]] = [
             (_Cut("wait", pair), (violated.a[pair], violated.b[pair]))
             for pair in self.worst(violated.wait, n)
         ]
-        wanted += [(_Cut("tail", pair), None) for pair in self.worst(violated.tail, n)]
-        wanted += [
+        added += [(_Cut("tail", pair), None) for pair in self.worst(violated.tail, n)]
+        added += [
             (_Cut("middle", pair, int(violated.most[pair])), None) for pair in self.worst(violated.middle, n)
         ]
-        return self._add(wanted)
+        return self._add(added)
 
     def result(self) -> Relaxed:
         """Return the bound that the multipliers prove, and the labels that may still meet the target."""

@@ -23,7 +23,7 @@ from rramalloc.compiled import compiled, compiled_inline, compiled_part
 from rramalloc.search.cost import BATCH_NS, BEAM_MODE_NS
 from rramalloc.search.kernels.deadlines import set_deadlines
 from rramalloc.search.kernels.limits import batches_of
-from rramalloc.search.kernels.moves import show, show_all
+from rramalloc.search.kernels.moves import write_shape, write_shapes
 from rramalloc.search.kernels.schedule import time_all
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, needed_pixels, run_stage
 
@@ -57,7 +57,7 @@ class Aim(NamedTuple):
     unit: int
 
 
-class Dues(NamedTuple):
+class PixelDeadlines(NamedTuple):
     """Pixels that stages to come need, one row each, int64: of which stage, where, until when, in which part.
 
     time: latest finish of the batch that computes the pixel; part: the last pixel of a stage is a part of its
@@ -118,7 +118,7 @@ class Beam(NamedTuple):
     oldest: Any
     pixels: Any
     late: Any
-    dues: Any
+    pixel_deadlines: Any
     cells: Any
     trace: Any
     reach: int
@@ -141,12 +141,18 @@ def _note(edges: Any, guide: Any, scratch: Any, at: int, p: int, pixels: Any) ->
 
 
 @compiled_part
-def _add_dues(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, count: int) -> int:
-    """Add to the dues, so far `count`, what stages after k need of stage p; the new count.
+def _add_deadlines(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, count: int) -> int:
+    """Append the deadlines that stages after k set for stage p; return the new length.
 
     Left out is what another pixel, below or to the right, implies.
     """
-    pixels, dues, height, width, needed = beam.pixels, beam.dues, edges.height[p], edges.width[p], False
+    pixels, pixel_deadlines, height, width, needed = (
+        beam.pixels,
+        beam.pixel_deadlines,
+        edges.height[p],
+        edges.width[p],
+        False,
+    )
     for at in range(scratch.deadlines.pointer[p], scratch.deadlines.pointer[p + 1]):
         if scratch.deadlines.user[at] > k:
             if not needed:
@@ -165,8 +171,12 @@ def _add_dues(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, c
             if x + 1 < width:
                 implied = min(implied, pixels[pixel + 1])
             if pixels[pixel] < implied:
-                dues.stage[count], dues.row[count], dues.column[count] = p, y, x
-                dues.time[count], dues.part[count] = pixels[pixel], part
+                pixel_deadlines.stage[count], pixel_deadlines.row[count], pixel_deadlines.column[count] = (
+                    p,
+                    y,
+                    x,
+                )
+                pixel_deadlines.time[count], pixel_deadlines.part[count] = pixels[pixel], part
                 count += 1
                 part = _SECOND_HALF if 2 * y >= height else _FIRST_HALF  # of the one before it
             else:
@@ -176,19 +186,19 @@ def _add_dues(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: Any, c
 
 @compiled_inline
 def _raise_late(beam: Any, low: int, high: int, at: int) -> None:
-    """Raise the latenesses late[at] ... by those of dues `low` ... `high` - 1."""
-    shapes, copies, dues, late = beam.shapes, beam.state.copies, beam.dues, beam.late
+    """Raise the latenesses late[at] ... by those of deadlines `low` ... `high` - 1."""
+    shapes, copies, pixel_deadlines, late = beam.shapes, beam.state.copies, beam.pixel_deadlines, beam.late
     p: Any = np.int64(-1)
-    for due in range(low, high):
-        if dues.stage[due] != p:
-            p = dues.stage[due]
+    for entry in range(low, high):
+        if pixel_deadlines.stage[entry] != p:
+            p = pixel_deadlines.stage[entry]
             per_tall, per_wide, inverse = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p], 1.0 / copies[p]
             above, beside, columns = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
             begin, period = beam.begin[p], beam.ticks[p]
-        block = np.int64((dues.row[due] + above) * per_tall) * columns
-        block += np.int64((dues.column[due] + beside) * per_wide)
-        time = beam.starts[begin + np.int64((block + 0.5) * inverse)] + period - dues.time[due]
-        part = at + dues.part[due]
+        block = np.int64((pixel_deadlines.row[entry] + above) * per_tall) * columns
+        block += np.int64((pixel_deadlines.column[entry] + beside) * per_wide)
+        time = beam.starts[begin + np.int64((block + 0.5) * inverse)] + period - pixel_deadlines.time[entry]
+        part = at + pixel_deadlines.part[entry]
         if time > late[part]:
             late[part] = time
 
@@ -197,12 +207,12 @@ def _raise_late(beam: Any, low: int, high: int, at: int) -> None:
 def _choose(menu: Any, modes: Any, k: int, row: int, begin: int, beam: Any) -> None:
     """Give stage k a mode in the state that is looked at."""
     beam.state.block[k], beam.state.copies[k], beam.begin[k] = modes.block[row], modes.copies[row], begin
-    show(menu.blocks, menu.clock, beam.state, k, beam.shapes, beam.ticks)
+    write_shape(menu.blocks, menu.clock, beam.state, k, beam.shapes, beam.ticks)
 
 
 @compiled_part
 def _load(menu: Any, modes: Any, k: int, state: int, beam: Any) -> None:
-    """Look at a state of stage k - 1: what stage k and later ones read of it."""
+    """Load the modes of state `state` of stage k - 1, as far back as stage k or a later one reads."""
     trace = beam.trace
     for i in range(k - 1, beam.oldest[k] - 1, -1):
         _choose(menu, modes, i, trace.mode[i, state], trace.begin[i, state], beam)
@@ -234,14 +244,20 @@ def _cell(beam: Any, unit: int) -> int:
 def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: int, beam: Any) -> float:
     """Try all modes of stage k after every state of the stage before, into the cells; nanoseconds.
 
-    old, new: dues of earlier stages alone, and with those of stage k.
+    old, new: deadlines of earlier stages alone, and with those of stage k.
     """
-    cells, late, dues, trace = beam.cells, beam.late, beam.dues, beam.trace
+    cells, late, pixel_deadlines, trace = beam.cells, beam.late, beam.pixel_deadlines, beam.trace
     for cell in range(len(cells.used)):
         cells.used[cell] = NO_ALLOCATION
     limit, work, tried = aim.target, 0, 0
-    if new > old and dues.row[old] == edges.height[k] - 1 and dues.column[old] == edges.width[k] - 1:
-        limit = min(limit, dues.time[old] + beam.reach * aim.unit)  # no state that ends later is kept
+    if (
+        new > old
+        and pixel_deadlines.row[old] == edges.height[k] - 1
+        and pixel_deadlines.column[old] == edges.width[k] - 1
+    ):
+        limit = min(
+            limit, pixel_deadlines.time[old] + beam.reach * aim.unit
+        )  # no state that ends later is kept
     spare = beam.place[k] + trace.used.shape[1] * beam.longest[k]
     per_batch = 1 + edges.pointer[k + 1] - edges.pointer[k]
     for state in range(trace.states[k - 1] if k else 1):
@@ -272,7 +288,7 @@ def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: 
 
 
 @compiled_part
-def _keep(beam: Any, k: int) -> None:
+def _keep_undominated(beam: Any, k: int) -> None:
     """Keep the states of the cells that no other makes useless, as many as there is room for."""
     cells, trace, side, kept = beam.cells, beam.trace, 2 * beam.reach + 1, 0
     steps = side * side, side, 1
@@ -317,7 +333,7 @@ def beam_search(
     NO_ALLOCATION if none is found, and nanoseconds counted.
     """
     n, trace, shapes, ticks = len(current.block), beam.trace, scratch.shapes, scratch.ticks
-    show_all(menu.blocks, menu.clock, current, shapes, ticks)
+    write_shapes(menu.blocks, menu.clock, current, shapes, ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, scratch.schedule)
     needs, deadlines = scratch.schedule.needs, scratch.deadlines
     set_deadlines(edges, shapes, ticks, current.copies, needs, aim.target, deadlines)
@@ -325,10 +341,10 @@ def beam_search(
     for k in range(n):
         old = 0
         for p in range(beam.oldest[k + 1], k):
-            old = _add_dues(edges, current, scratch, p, k, beam, old)
-        new = _add_dues(edges, current, scratch, k, k, beam, old)
+            old = _add_deadlines(edges, current, scratch, p, k, beam, old)
+        new = _add_deadlines(edges, current, scratch, k, k, beam, old)
         spent_ns += _expand(edges, menu, modes, aim, k, old, new, beam)
-        _keep(beam, k)
+        _keep_undominated(beam, k)
         if trace.states[k] == 0:
             return NO_ALLOCATION, spent_ns
         spent_ns += _time_kept(edges, menu, modes, aim.target, k, beam)

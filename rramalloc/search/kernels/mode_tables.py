@@ -349,7 +349,7 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
 
 @compiled
 def price_labels(
-    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, offer: Any, times: Any, kept: Any
+    pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, array_price: Any, times: Any, kept: Any
 ) -> None:
     """Remove labels (kept becomes False) that must miss the target at the price of an `Offer`.
 
@@ -361,10 +361,10 @@ def price_labels(
         for m in range(size[i]):
             fewest = min(fewest, arrays[i, m])
         for m in range(size[i]):
-            times.paid[i, m] = offer.price * (arrays[i, m] - fewest)
+            times.paid[i, m] = array_price.price * (arrays[i, m] - fewest)
     _forward(pairs, waits, size, runs, times)
     _backward(pairs, waits, size, runs, times)
-    limit = with_slack(offer.target) + offer.price * offer.spare
+    limit = with_slack(array_price.target) + array_price.price * array_price.spare
     for i in range(len(size)):
         for m in range(size[i]):
             way = max(times.before[i, m] + times.ahead[i, m], times.done[i, m] + times.after[i, m])

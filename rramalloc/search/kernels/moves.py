@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
-from rramalloc.search.archive import keep, would_keep
+from rramalloc.search.archive import update, would_update
 from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
@@ -284,24 +284,24 @@ def _dearer(menu: Any, current: Any, new: Any, i: int) -> float:
 
 
 @compiled_part
-def _keep(slots: Any, used: int, makespan: int, copies: Any) -> None:
+def _archive(slots: Any, used: int, makespan: int, copies: Any) -> None:
     """Keep an allocation in the archive if it is the fastest of its slot."""
-    if would_keep(slots, used, makespan):
-        keep(slots, used, makespan, copies)
+    if would_update(slots, used, makespan):
+        update(slots, used, makespan, copies)
 
 
 @compiled_part
-def show(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
+def write_shape(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
     """Give stage i its block and ticks in the form that timing reads."""
     set_shape(blocks, state.block[i], i, shapes)
     ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
 
 
 @compiled_part
-def show_all(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
+def write_shapes(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
     """Give all stages their blocks and ticks."""
     for i in range(len(state.block)):
-        show(blocks, clock, state, i, shapes, ticks)
+        write_shape(blocks, clock, state, i, shapes, ticks)
 
 
 @compiled_part
@@ -344,7 +344,7 @@ def _anneal(
     """
     shapes, ticks, schedule, deadlines = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
     new, target, n = scratch.state, run.target, len(current.block)
-    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    write_shapes(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     _, work = time_all(edges, shapes, ticks, current.copies, schedule)
     set_deadlines(edges, shapes, ticks, current.copies, schedule.needs, target, deadlines)
     used, axes = used_by(menu.blocks, current), menu.axes
@@ -371,14 +371,14 @@ def _anneal(
         dearer = float(added) if len(axes.limit) == 0 else _dearer(menu, current, new, i)
         met = dearer <= 2.0 * draw(rng) * heat
         if met:
-            show(menu.blocks, menu.clock, new, i, shapes, ticks)
+            write_shape(menu.blocks, menu.clock, new, i, shapes, ticks)
             # One stage is timed against the deadlines of its consumers: exact, and far cheaper than the
             # network.
             met, batches = meets(edges, shapes, ticks, new.copies, target, i, schedule, deadlines)
             work += batches
         if not met:
             new.block[i], new.copies[i] = current.block[i], current.copies[i]
-            show(menu.blocks, menu.clock, new, i, shapes, ticks)
+            write_shape(menu.blocks, menu.clock, new, i, shapes, ticks)
             continue
         scratch.changed[i] = True
         makespan, batches = retime(
@@ -394,7 +394,7 @@ def _anneal(
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used, cost = used + added, cost + dearer
         # The archive takes every state on the way, whether it fits the budget of this run or not.
-        _keep(menu.slots, used, makespan, current.copies)
+        _archive(menu.slots, used, makespan, current.copies)
         fits = _fits(menu, used, current)
         if cost < least or fits:
             least = cost
@@ -409,7 +409,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
     The makespan is above the target where more copies do not help; arrays may pass the budget.
     """
     blocks, n, ticks, before = menu.blocks, len(current.block), scratch.ticks, scratch.state.copies
-    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    write_shapes(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     makespan, work = time_all(edges, scratch.shapes, ticks, current.copies, scratch.schedule)
     batches = scratch.counts
     for i in range(n):
@@ -436,7 +436,7 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
 
 
 @compiled_part
-def _wanted(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> int:
+def _cheapest_for_room(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> int:
     """Write the cheapest mode of every stage for its room + `extra` and return the arrays they take."""
     used = 0
     for i in range(len(room)):
@@ -460,10 +460,10 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
     shortest, work = NEVER, 0
     for turn in range(run.rounds):
-        show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+        write_shapes(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
         makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
         used = used_by(menu.blocks, current)
-        _keep(menu.slots, used, makespan, current.copies)
+        _archive(menu.slots, used, makespan, current.copies)
         if makespan < shortest and _fits(menu, used, current):
             shortest = makespan
             _save(current, best)
@@ -480,11 +480,11 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
-            if _wanted(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
+            if _cheapest_for_room(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
                 high = middle
             else:
                 low = middle + 1
-        if _wanted(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
+        if _cheapest_for_room(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
             break
         _save(wanted, current)
     return shortest, BATCH_NS * work
@@ -501,13 +501,13 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
     blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
     starts, first, n = scratch.schedule.starts, scratch.first, len(current.block)
     enters, leaves = scratch.counts, scratch.leaves
-    show_all(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
+    write_shapes(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
     while work < run.most_work:
         makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
         work += _WORK_PER_CLIMB * first[n]
-        _keep(menu.slots, used, makespan, current.copies)
+        _archive(menu.slots, used, makespan, current.copies)
         if makespan < shortest and _fits(menu, used, current):
             shortest = makespan
             _save(current, best)
@@ -538,7 +538,7 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
             break
         used += stairs.arrays[step] - arrays_of_mode(blocks, current.block[chosen], current.copies[chosen])
         current.block[chosen], current.copies[chosen] = stairs.block[step], stairs.copies[step]
-        show(menu.blocks, menu.clock, current, chosen, shapes, ticks)
+        write_shape(menu.blocks, menu.clock, current, chosen, shapes, ticks)
     return makespan, BATCH_NS * work
 
 

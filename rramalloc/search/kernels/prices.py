@@ -31,7 +31,7 @@ _SLACK = 1e-6  # a bound must pass a target by this: sums of rounded numbers may
 _EXACT = 2.0**16  # targets up to this many ticks have that slack, longer ones in proportion
 
 
-class Offer(NamedTuple):
+class ArrayPrice(NamedTuple):
     """A price in ticks per array beyond the least, for all of `spare` arrays; target: makespan."""
 
     target: int
@@ -166,7 +166,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
 
 
 @compiled_part
-def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> bool:
+def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> bool:
     """Whether the target is still possible when every array beyond low has a price in ticks.
 
     after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
@@ -175,9 +175,9 @@ def price_paths(rules: Any, offer: Any, low: Any, high: Any, times: Any, paths: 
     """
     windows, reach = rules.graph.windows, rules.reach
     pointer, producer, offset, need, gaps, user, _ = reach
-    price, bought = offer.price, offer.price * offer.spare
+    price, bought = array_price.price, array_price.price * array_price.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
-    limit = with_slack(offer.target)
+    limit = with_slack(array_price.target)
     _priced_forward(rules, price, low, high, times, paths, runs)
     for i in range(len(windows)):
         after[i] = 0.0
@@ -344,7 +344,7 @@ def ways_to_end(rules: Any, price: float, lowest: Any, highest: Any, pricing: An
 
 
 @compiled_inline
-def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any, pricing: Any) -> float:
+def cut_intervals(rules: Any, array_price: Any, lowest: Any, highest: Any, start: Any, pricing: Any) -> float:
     """Cut intervals off both ends of every box at one price per array; the bound the price gives.
 
     start[i]: least start of stage i. If the bound of the makespan is above the target, no allocation in the
@@ -352,11 +352,11 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
     """
     windows, intervals, paths = rules.graph.windows, pricing.intervals, pricing.ways
     low, high, count, _, paid, _ = intervals
-    _fill_intervals(rules, offer.price, lowest, highest, intervals)
+    _fill_intervals(rules, array_price.price, lowest, highest, intervals)
     before, done, ahead, after = paths
     _from_input(windows, rules.reach, intervals, start, paths)
     _from_target(windows, rules.reach, intervals, pricing.rest, paths)
-    bound, bought = 0.0, offer.price * offer.spare
+    bound, bought = 0.0, array_price.price * array_price.spare
     for i in range(len(windows)):
         least = _FAR
         for m in range(count[i]):
@@ -365,7 +365,7 @@ def cut_intervals(rules: Any, offer: Any, lowest: Any, highest: Any, start: Any,
             before[i, m] = way
             least = min(least, way)
         bound = max(bound, least - bought)
-    limit = with_slack(offer.target)
+    limit = with_slack(array_price.target)
     if bound > limit:
         return bound
     for i in range(len(windows)):

@@ -22,7 +22,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled_inline, compiled_part
 from rramalloc.search.kernels.clock import ticks_of
-from rramalloc.search.kernels.prices import Offer, cut_intervals, price_paths, with_slack
+from rramalloc.search.kernels.prices import ArrayPrice, cut_intervals, price_paths, with_slack
 
 _PASSES = 12  # over the rules of time; a box that is not at the fixed point is wider, so still valid
 _ROUNDS = 4  # of times and prices in turn; fewer leave a wider box, which is still valid
@@ -128,14 +128,14 @@ def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> No
             last = min((window // most + 1) * most, windows[i]) - 1 if fixed else window
             for edge in range(pointer[i], pointer[i + 1]):
                 p = producer[edge]
-                wanted = need[offset[edge] + last]
-                if wanted < 0:
+                needed = need[offset[edge] + last]
+                if needed < 0:
                     continue
                 if fixed:
-                    at = _last_at_most(points, first[p], first[p + 1], wanted)
+                    at = _last_at_most(points, first[p], first[p + 1], needed)
                 else:
                     at = needed_at[edge_first[edge] + r - first[i]]
-                ready = _finish_of(checkpoints, times, p, at, wanted, high) + lag[edge]
+                ready = _finish_of(checkpoints, times, p, at, needed, high) + lag[edge]
                 bound = max(bound, ready + ticks)
             finish[r] = bound
 
@@ -317,14 +317,14 @@ def _tighten_prices(rules: Any, target: int, near: int, low: Any, high: Any, tim
         if spare == 0:
             return best
         # By weak duality every price >= 0 gives a valid bound; the prices differ only in strength.
-        offer = Offer(target, price, spare)
-        if not price_paths(rules, offer, low, high, times, pricing.paths, pricing.runs):
+        array_price = ArrayPrice(target, price, spare)
+        if not price_paths(rules, array_price, low, high, times, pricing.paths, pricing.runs):
             return -1
         spare = share_budget(demand, budget, low, high)
         if spare < 0:
             return -1
         if rules.intervals:
-            bound = cut_intervals(rules, Offer(target, price, spare), low, high, times.start, pricing)
+            bound = cut_intervals(rules, ArrayPrice(target, price, spare), low, high, times.start, pricing)
             if bound > with_slack(target):
                 return -1
             if bound > highest:
