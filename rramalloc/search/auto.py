@@ -267,7 +267,7 @@ class AutoSearch:
             found = solve(alone, share, self.seed).choice
             self.stop.charge(share.spent_s)
             self._begun_s += share.spent_s
-            self._keep(self.problem.choice(found.copies, found.modes))
+            self._update(self.problem.choice(found.copies, found.modes))
 
     def _try_plain(self) -> None:
         """Begin with the answer of the same search without modes, so that modes never make it slower.
