@@ -38,7 +38,7 @@ NO_SLOTS = Slots(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0
 
 @compiled_part
 def would_update(slots: Any, arrays: int, makespan: int) -> bool:
-    """Whether an allocation is the fastest of its slot, or as fast with fewer arrays."""
+    """Return True if an allocation is faster than that of its slot, or as fast with fewer arrays."""
     slot = (arrays - slots.lowest) // slots.width
     if slot >= len(slots.makespan):
         return False
@@ -104,13 +104,13 @@ class Archive:
         ]
 
     def top(self, slot: int) -> int:
-        """Largest budget of a slot."""
+        """Return the largest budget of a slot."""
         if slot + 1 == len(self.bounds):
             return self.problem.budget
         return self.slots.lowest + (slot + 1) * self.slots.width - 1
 
     def slot_of(self, arrays: int) -> int:
-        """Slot of a budget or of the arrays an allocation uses."""
+        """Return the slot of a budget, or of the arrays that an allocation uses."""
         return min((arrays - self.slots.lowest) // self.slots.width, len(self.bounds) - 1)
 
     def at(self, budget: int) -> FrontStep:
@@ -142,7 +142,7 @@ class Archive:
         return int(self.bounds[self.slot_of(step.until)])
 
     def gap(self, step: FrontStep) -> float:
-        """Distance of a step's makespan from its bound, relative to the makespan."""
+        """Return the gap of a step: makespan minus lower bound, relative to the makespan."""
         return (step.makespan - self.bound(step)) / step.makespan
 
     def raise_bound(self, arrays: int, bound: int) -> None:

@@ -100,7 +100,7 @@ def solve_to_target(
     menu: Menu | None = None,
     warm_start: WarmStart = COLD_START,
 ) -> Answer:
-    """As `solve`, but end as soon as an allocation takes at most `target` steps, or none can; 0 for none.
+    """Solve until an allocation takes at most `target` steps or none can be as fast; 0: no target.
 
     menu: the modes that are allowed, all of them if left out.
     """
@@ -302,12 +302,12 @@ class AutoSearch:
         return self.spent_s - self._improved_s >= least_s
 
     def _done(self) -> bool:
-        """Whether the search ends here."""
+        """Return True if the search is to end."""
         spent_s = self.spent_s / self.course.share
         return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
 
     def words(self) -> str:
-        """Words for the proof of the bound, and for the reason why the search ended."""
+        """Return the proof of the bound and the reason why the search ended, in words."""
         why = self.stop.reason(self.best.makespan, self.bound) or (
             "bounded, stopped when more work brought hardly more"
             if self._stalled

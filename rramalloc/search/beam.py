@@ -59,7 +59,7 @@ class BeamSearch:
         return _working_memory(self.edges, self._longest)
 
     def run(self, guide: State, target: int, most: int, stop: Work) -> int:
-        """Fewest arrays found, at most `most`, that meet a target, written over the guide.
+        """Write the best allocation found that meets a target over the guide; return its arrays.
 
         What prices add counts as arrays. NO_ALLOCATION if there is none: then the guide stays.
         """
@@ -95,7 +95,7 @@ def _modes(menu: Menu, most_length: int, near: float) -> tuple[BeamModes, Ints]:
 
 
 def _modes_of(stage: StageModes, menu: Menu, at: int, most_length: int, near: float) -> Ints:
-    """Block, copies, cost in arrays, batches of the modes of stage `at`, by rising cost."""
+    """Return block, copies, cost in arrays and batches of the modes of stage `at`, by rising cost."""
     number = menu.numbers[at]
     own = stage.take((number[stage.row] >= 0) & (stage.length <= most_length))
     priced, mask = own.priced(menu.axes, menu.prices), np.zeros(len(own), dtype=np.bool_)

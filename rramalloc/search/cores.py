@@ -6,6 +6,6 @@ import os
 
 
 def cores(allowed: int | None = None) -> int:
-    """Cores available to this process, at most `allowed` (None: all of them)."""
+    """Return the number of cores available to this process, at most `allowed` (None: all of them)."""
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return there if allowed is None else min(allowed, there)

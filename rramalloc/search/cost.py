@@ -5,7 +5,7 @@ cost is about what the operation takes on one core; errors of a half move the en
 proof. Compiled code keeps the costs that it uses in its cache on disk: touch its file when they change.
 """
 
-_NS = 1e-9
+_NS = 1e-9  # seconds
 
 # Timing of allocations
 BATCH_NS = 4.0  # one batch of a stage, in compiled code, which counts in ns

@@ -29,8 +29,8 @@ _MOST_STEPS = 200
 _WORTH_DESCENT = 1.2
 """Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
 _CHEAP_LOOK = 0.02
-"""Part of the work allowed up to which a look at all neighbours is cheap: then any allocation is improved,
-and no other block is left out."""
+"""Share of the work allowed up to which evaluating all neighbours is cheap: then any allocation is improved,
+and all blocks are tried."""
 _OTHER_MODES = 12
 """Modes with other blocks of a stage that are tried, those with the fewest arrays."""
 _SECONDS_PER_LOOK = 0.01
@@ -56,7 +56,7 @@ class Descent:
     stop: Work
 
     def update(self, found: Choice, incumbent: Incumbent, most_s: float) -> None:
-        """Offer an allocation, and what a descent from it finds where it is nearly the best."""
+        """Propose an allocation and, if it is nearly as good as the incumbent, what a descent finds."""
         reached = incumbent.propose(found)
         if reached < incumbent.value * _WORTH_DESCENT or self._is_cheap:
             self.improve(found, incumbent, most_s)

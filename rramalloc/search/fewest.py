@@ -97,7 +97,7 @@ _DESCENT_SHARE = 0.2  # of all work, that one descent may take
 
 
 def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
-    """Fewest arrays, within the budget, whose makespan is at most `target` steps.
+    """Return the fewest arrays found within the budget with a makespan of at most `target` steps.
 
     Raises TargetError if no allocation within the budget is that fast, or none was found.
     The answer's bound is of the arrays.
@@ -156,7 +156,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
 
 
 def for_interval(problem: Problem, longest: int) -> Answer:
-    """Fewest arrays with which no stage takes longer than `longest` steps or ticks, stage by stage.
+    """Return the fewest arrays with an interval of at most `longest` steps or ticks: exact, stage by stage.
 
     Raises TargetError if the budget does not hold them.
     """
@@ -248,7 +248,7 @@ class _FewestByStep:
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:
-    """Smallest budget with which the rules for a single box do not refute the target."""
+    """Return a lower bound of the arrays: the smallest budget that propagation of one box does not refute."""
     low, high = problem.minimum, fewest
     while low < high:
         middle = (low + high) // 2

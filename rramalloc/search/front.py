@@ -25,7 +25,7 @@ from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.cores import cores
 from rramalloc.search.descent import Descent
 from rramalloc.search.enumeration import every_choice
-from rramalloc.search.improve import LEAST_AMBITION, Improver
+from rramalloc.search.improve import LEAST_REDUCTION, Improver
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import (
     FewestArrays,
@@ -93,7 +93,7 @@ class Tasks:
             if account.spent_s >= limit_s:
                 break
             within, seed = self._within(step.until), self._seed(step.until)
-            improver = Improver(within, self.menu, seed, archive.slots, LEAST_AMBITION, rebalancing=0.0)
+            improver = Improver(within, self.menu, seed, archive.slots, LEAST_REDUCTION, rebalancing=0.0)
             each_s = self.effort.improve_s / 2
             improved = improver.run(self._timed(archive, step), archive.bound(step), each_s, account)
             archive.propose(improved.copies, improved.makespan)
@@ -121,7 +121,7 @@ class Tasks:
         return Done()
 
     def branch(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
-        """Refute what would be faster by a step, or find it; else try half of the gap."""
+        """Refute the step below the incumbent or find an allocation as fast; else try half of the gap."""
         tried, succeeded = 0, 0
         for step in self._open(archive, budgets):
             if account.spent_s >= limit_s:
@@ -141,7 +141,7 @@ class Tasks:
         return Done(tried, succeeded)
 
     def search(self, archive: Archive, budgets: Sequence[int], limit_s: float, account: Work) -> Done:
-        """Whole searches, each with the best allocation and bound of its budget as a warm start."""
+        """Run whole searches, each with the best allocation and bound of its budget as a warm start."""
         for step in self._open(archive, budgets):
             if account.spent_s >= limit_s:
                 break
@@ -315,7 +315,7 @@ def _of_intervals(along: Interval) -> Front:
 
 
 def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
-    """Search at budgets of equal ratios, then just below the points found as long as work is left.
+    """Search at budgets of equal ratios, then just below the points found until the work is used up.
 
     A point is bounded by the searches with a budget as large as the next point's less one, or larger.
     """
@@ -341,7 +341,7 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progre
 
 @dataclass(eq=False)
 class _ByBudgets:
-    """What searches at single budgets found, and the bound of each."""
+    """Allocations and bounds found by searches at single budgets."""
 
     along: TimeObjective
     stop: Work
@@ -563,7 +563,7 @@ class _FrontSearch:
         return Effort(_IMPROVE_S * 2**doublings, _NODES << doublings, int(work))
 
     def _first_budgets(self) -> list[int]:
-        """Budgets in equal ratios, most arrays first; fewer of them where a search takes long."""
+        """Return budgets in equal ratios, most arrays first; fewer of them if a search takes long."""
         affordable = int(_FIRST_SHARE * self.stop.work / self._effort(0).work)
         count = min(max(affordable, _FIRST_BUDGETS[0]), _FIRST_BUDGETS[1])
         least, most = self.problem.arrays(self.problem.smallest), self.problem.budget
@@ -641,7 +641,7 @@ def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[
 def _bounds_ns(
     problem: Problem, step_time: StepTime, budgets: list[int], latency_ns: list[float], stop: Work
 ) -> list[float]:
-    """For each budget ns that nothing undercuts, worked out for some and handed on to those below.
+    """Return a lower bound in ns for each budget, computed for some and valid for all smaller ones.
 
     latency_ns: known for each budget, beyond which no bound is looked for.
     """

@@ -39,10 +39,10 @@ _COOLINGS = ((0.2, 0.05, 4000), (0.1, 0.02, 500), (0.05, 0.01, 1000))
 """Annealing runs, one after another: first and last temperature, as parts of the mean arrays of a stage, and
 changes of every stage. Long hot runs suit deep networks, short and cold ones small budgets; a dozen others on
 12 networks were up to 1 % slower."""
-_AMBITION = 0.02  # part of the makespan that a run tries to save at most
-LEAST_AMBITION = 1e-4  # part of the makespan that a run tries to save at least, unless that is below a step
-_BOLDER = 1.5  # factor of that part after a run that fits the budget
-_HUMBLER = 0.5  # factor of that part after a run that does not
+TARGET_REDUCTION = 0.02  # part of the makespan that a run tries to save: the first, and at most
+LEAST_REDUCTION = 1e-4  # part of the makespan that a run tries to save at least, unless that is below a step
+_LARGER_REDUCTION = 1.5  # factor of that part after a run that fits the budget
+_SMALLER_REDUCTION = 0.5  # factor of that part after a run that does not
 _WEIGHTS = (0.5, 0.25, 1.0)  # weights of the newest room in successive rebalancings
 _ROUNDS = 30  # rounds of a rebalancing
 _SPREADS = (0.0, 0.1, 0.3, 0.6)  # perturbation of a start: batches times 1 - spread ... 1 + spread
@@ -60,21 +60,21 @@ _NEAR = (0.1, 0.3)
 """Greatest cost of the modes of beams above the cheapest: first, and once these miss the budget."""
 _OVER_BUDGET = 0.05  # of the budget, by which a beam may pass it, to guide the next one
 _BEAM_SHARE = 0.2  # of all work, that one beam may take
-_BEAM_HUMBLER = 0.25  # as `_HUMBLER`, for beams
+_BEAM_SMALLER_REDUCTION = 0.25  # as `_SMALLER_REDUCTION`, for beams
 
 
 @dataclass(eq=False)
 class _Beams:
     """Beams over modes for a shorter makespan than an incumbent's, until one step less misses the budget.
 
-    ambition: part of the makespan that the next one is to save.
+    target_reduction: part of the makespan that the next one is to save.
     """
 
     problem: Problem
     menu: Menu
     tables: MenuTables
     scratch: Scratch
-    ambition: float = _AMBITION
+    target_reduction: float = TARGET_REDUCTION
     _search: BeamSearch | None = None
     _incumbent: tuple[int, int] = (0, 0)
     _guide: Choice | None = None
@@ -83,30 +83,30 @@ class _Beams:
     _least: int = _NO_BUDGET
 
     def left_for(self, best: Choice, most_s: float) -> bool:
-        """Whether one is to be tried for this incumbent; none that takes longer."""
+        """Return True if a beam for this incumbent is to be tried within the work left."""
         if best.key != self._incumbent:
             self._incumbent, self._guide, self._missed, self._least = best.key, None, False, _NO_BUDGET
         # The last beam failed at the least reduction: take dearer modes too, and begin anew.
         if self._missed and self._step + 1 < len(_NEAR):
             self._step, self._search, self._guide, self._missed = self._step + 1, None, None, False
-            self.ambition = _AMBITION
+            self.target_reduction = TARGET_REDUCTION
         return not self._missed and self.pays(best.makespan, most_s)
 
     def pays(self, longest: int, most_s: float) -> bool:
-        """Whether a beam is expected to take so long at most; longest: no later target is longer."""
+        """Return True if a beam is expected to take at most `most_s`; longest: no later target is longer."""
         return not self.problem.one_block and self._until(longest).expected_s <= most_s
 
     def next(self, best: Choice, enough: int, stop: Work) -> Choice | None:
         """Return a shorter allocation that may pass the budget a little, None if none is found."""
         budget, guide, last = self.problem.budget, self._guide or best, max(enough, best.makespan - 1)
         # A beam measures lateness from its guide, so it cannot aim further below it than it can measure.
-        target = max(int(best.makespan * (1 - self.ambition)), least_target(guide.makespan), enough)
+        target = max(int(best.makespan * (1 - self.target_reduction)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
         if trial is not None and self.problem.holds(trial.copies, trial.modes):
-            self.ambition = min(_BOLDER * self.ambition, _AMBITION)
+            self.target_reduction = min(_LARGER_REDUCTION * self.target_reduction, TARGET_REDUCTION)
             return trial
-        self.ambition = max(_BEAM_HUMBLER * self.ambition, LEAST_AMBITION)
+        self.target_reduction = max(_BEAM_SMALLER_REDUCTION * self.target_reduction, LEAST_REDUCTION)
         self._missed = target == last and (trial is None or trial.arrays >= self._least)
         if trial is not None:
             self._guide, self._least = trial, min(self._least, trial.arrays)
@@ -131,14 +131,15 @@ class Improver:
     """Rebalances and anneals; what it draws goes on from turn to turn.
 
     slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone;
-    ambition: part of the makespan that the next run is to save; rebalancing: part of a turn for starts.
+    target_reduction: part of the makespan that the next run is to save; rebalancing: part of a turn for
+    starts.
     """
 
     problem: Problem
     menu: Menu
     seed: int
     slots: Slots = NO_SLOTS
-    ambition: float = _AMBITION
+    target_reduction: float = TARGET_REDUCTION
     rebalancing: float = _REBALANCING
     _starts: deque[Callable[[Work], Choice]] = field(default_factory=deque)
     _runs: int = 0
@@ -156,7 +157,7 @@ class Improver:
         self._beams = _Beams(self.problem, self.menu, self._tables[0], self._scratch)
 
     def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
-        """Rebalance these starts before anything else, then climb from the fewest arrays for so long."""
+        """Set the first moves: rebalance these starts, then climb from the fewest arrays for `climb_s`."""
         for tables in self._tables:
             for start in starts:
                 self._starts.append(partial(self._rebalance, tables, start, _WEIGHTS[0]))
@@ -225,7 +226,7 @@ class Improver:
         return self.menu.choice(self.problem, best)
 
     def _restart(self, near: Choice, stop: Work) -> Choice:
-        """Rebalance from near an allocation, on one of the staircases."""
+        """Run a rebalancing that starts near an allocation, on one of the staircases."""
         start, weight = self._perturbed(near), _WEIGHTS[int(self._draw.integers(len(_WEIGHTS)))]
         return self._rebalance(self._tables[int(self._draw.integers(len(self._tables)))], start, weight, stop)
 
@@ -239,7 +240,7 @@ class Improver:
 
     def _anneal(self, best: Choice, enough: int, seconds: float, stop: Work) -> Choice:
         """Shorten the best allocation whatever arrays that takes, and anneal them until they fit."""
-        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.ambition))))
+        target = max(enough, min(best.makespan - 1, int(best.makespan * (1 - self.target_reduction))))
         found, current, begun_s = best, self.menu.state(best), stop.spent_s
         self._runs += 1
         seconds = min(seconds, _LONGEST_RUN_S)
@@ -251,8 +252,10 @@ class Improver:
                 found = trial
         else:
             stop.charge(max(0.0, _IDLE_S - (stop.spent_s - begun_s)))
-        ambition = self.ambition * (_HUMBLER if found is best else _BOLDER)
-        self.ambition = min(max(ambition, LEAST_AMBITION), _AMBITION)
+        target_reduction = self.target_reduction * (
+            _SMALLER_REDUCTION if found is best else _LARGER_REDUCTION
+        )
+        self.target_reduction = min(max(target_reduction, LEAST_REDUCTION), TARGET_REDUCTION)
         self._anneal_pace = _pace(self._anneal_pace, best, found, stop.spent_s - begun_s)
         return found
 
@@ -308,7 +311,7 @@ def _within(tables: MenuTables, budget: int) -> MenuTables:
 
 
 def _pace(before: float, best: Choice, trial: Choice, seconds: float) -> float:
-    """Makespan saved in a second, over the last runs; infinite before the first."""
+    """Return the makespan saved in a second over the last runs, infinite before the first."""
     saved = (best.makespan - trial.makespan) / (seconds + _SMALLEST_COUNT_S)
     return saved if before == math.inf else (before + saved) / 2
 

@@ -85,7 +85,7 @@ class Intervals:
         return first * self.shortest_step_ns(last)
 
     def work_out(self, length: int) -> float:
-        """Offer the best allocation with an interval; return a bound of all that have it."""
+        """Propose the best allocation with an interval; return a lower bound of all with that interval."""
         return length * self.search(length)
 
     def shortest_step_ns(self, longest: int) -> float:
@@ -95,7 +95,7 @@ class Intervals:
         return max(step_time.compute_ns, float(sum(each)) if step_time.shared else max(each))
 
     def search(self, longest: int) -> float:
-        """Offer the allocation with the shortest step for an interval; return a bound of its step."""
+        """Propose the allocation with the shortest step for an interval; return a lower bound of its step."""
         self.stop.charge(cost.INTERVAL_STAGE * len(self.problem.demand))
         cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
         self.incumbent.propose(cheapest)
@@ -221,7 +221,7 @@ def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answe
 
 
 def fewest_words(least: int, found: int, target: str) -> str:
-    """Words for the proof of the fewest arrays."""
+    """Return the proof of the fewest arrays in words."""
     end = ", so this is the fewest" if least >= found else ""
     return f"at least {least} arrays are needed for {target}{end}"
 
@@ -247,7 +247,7 @@ def even_copies(problem: Problem) -> Copies:
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Fewest copies that reach the smallest interval. The interval itself bounds the makespan."""
+    """Return the fewest copies with the smallest interval, which is a lower bound of the makespan too."""
     copies = even_copies(problem)
     bound = Menu.of(problem).smallest_interval(problem)
     words = "interval: with this budget some stage needs that many batches"

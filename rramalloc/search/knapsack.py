@@ -21,7 +21,7 @@ from rramalloc.search.work import Work
 HALVINGS = 60  # bisection of a price: more than the 53 bits of a double
 _ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after these
 _MOST_COMBINATIONS = 2**24
-"""Of the combinations of a stage and the options of one: bounds the memory."""
+"""Limit of the combinations of kept sums with the options of one stage: it bounds the memory."""
 _DEAREST = 2.0**60  # cost of all that a limit leaves: no option costs so much
 
 

@@ -80,7 +80,7 @@ _COLUMNS = ("low", "high", "batches", "arrays", "period")
 
 @dataclass(frozen=True, eq=False)
 class StageModes:
-    """Everything that one stage can do with up to so many arrays: columns, int64, of modes and copies.
+    """Modes and copies of one stage up to a number of arrays: columns, int64.
 
     table: the distinct modes; row: the mode in it of every entry; low, high: copies, all of which take
     `batches` batches; arrays, period: of `low` copies, the arrays they take and the ticks of a batch, 1
@@ -251,7 +251,7 @@ class StageModes:
 
 
 def stage_modes(storage: Storage, stage: int, most: int, mode: Mode = PLAIN) -> StageModes:
-    """All blocks of a stage with up to `most` arrays, with the other choices of `mode`, a step a batch."""
+    """Return all blocks of a stage with up to `most` arrays, the bits and kind of `mode`, a step a batch."""
     node, (network, hardware) = storage.stages[stage], storage.laid_out
     shape = network.shapes[node.name]
     unit, largest = smallest_block(node), largest_block(node, shape)
@@ -523,7 +523,7 @@ def access_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
 
 
 def step_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
-    """Shortest step of each mode of a stage that has the memory to itself, 0 if it is any."""
+    """Return the shortest step of each mode of a stage that has the memory to itself, 0 if any will do."""
     compute_ns = problem.compute_ns(stage, each.modes)
     return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.row])
 
@@ -655,7 +655,7 @@ class Menu:
         return np.unique(self.stairs.length[: self.stairs.first[len(self.stages)]])
 
     def smallest_interval(self, problem: Problem) -> int:
-        """Shortest length of all stages with which the cheapest modes fit the budget, by bisection."""
+        """Return the smallest interval with which the cheapest modes fit the budget, by bisection."""
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         if self.axes:
             high = max(int(own.length[0]) for some in self.alike for own in some)

@@ -75,9 +75,10 @@ class Quantity(ABC):
         return self.value(self.problem.choice(timing.copies, timing.graph.modes, timing.makespan))
 
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        """Return what no allocation undercuts with arrays in this range that takes so long at least.
+        """Return a lower bound of the quantity over a range of allocations.
 
-        stop: of the search that it belongs to, whose clock and token end it too.
+        They use `fewest_arrays` to `most_arrays` arrays and take at least `latency_ns`. stop: of the search
+        that it belongs to, whose clock and token end it too.
         """
         raise NotImplementedError
 
@@ -334,7 +335,7 @@ class _LatencyByStep:
         return StepSearch.of(self.problem, self, self.stop.work).run(self.incumbent)
 
     def update(self, found: Choice) -> None:
-        """Offer an allocation, and what a descent from it finds."""
+        """Propose an allocation to the incumbent, and the best that a descent from it finds."""
         self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
@@ -396,7 +397,7 @@ class Interval(TimeObjective):
 
     @override
     def search(self, stop: Work, seed: int) -> Answer:
-        """Smallest interval * step_ns, then the least latency among the allocations that reach it."""
+        """Search the smallest interval * step_ns, then the least latency among allocations that reach it."""
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
             menu = Menu.of(problem)
@@ -572,7 +573,7 @@ class FewestArrays(Objective):
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
-    """Most steps that take at most a time, as a latency in ns is computed; a quotient may round past them."""
+    """Return the most steps that take at most a time, exact where the quotient rounds up."""
     steps = int(min(target_ns, _MOST_STEPS * step_ns) / step_ns) if step_ns else _MOST_STEPS
     return next(some for some in (steps + 1, steps, steps - 1) if some * step_ns <= target_ns)
 

@@ -70,7 +70,7 @@ class Problem:
             raise BudgetError(self.minimum, self.budget, self._needs(), held=held)
 
     def _needs(self) -> list[tuple[str, int]]:
-        """(layer, arrays of its fewest copies), in network order."""
+        """Return (layer, arrays of its fewest copies) in network order."""
         return [(self.graph.names[stage], int(self.lowest[stage])) for stage in self.graph.network_order]
 
     @property
@@ -90,7 +90,7 @@ class Problem:
 
     @property
     def is_limited(self) -> bool:
-        """Whether its modes are those that a step can feed, or that are short enough."""
+        """True if modes were removed that exceed `fed_ns` or `longest`."""
         return self.fed_ns is not None or self.longest is not None
 
     @property
@@ -140,11 +140,11 @@ class Problem:
         return np.maximum(np.minimum(limit, most), self.smallest)
 
     def arrays(self, copies: Copies, modes: ModeOfEach | None = None) -> int:
-        """Arrays that an allocation uses; modes: those of its modes, if they were chosen."""
+        """Return the arrays that an allocation uses; modes: the graph's if left out."""
         return int(self.arrays_of_stages(copies, modes).sum())
 
     def arrays_of_stages(self, copies: Copies, modes: ModeOfEach | None = None) -> Copies:
-        """Arrays that every stage uses."""
+        """Return the arrays that every stage uses."""
         return self.storage.each(modes or self.graph.modes, copies)
 
     def arrays_of_stage(self, stage: int, mode: Mode, copies: int) -> int:
@@ -152,11 +152,11 @@ class Problem:
         return self.storage.count(stage, mode).arrays(copies)
 
     def total(self, stage: int, mode: Mode) -> int:
-        """Blocks of this shape that cover the output of a stage."""
+        """Return the number of blocks of this mode that cover the output of a stage."""
         return self.graph.grids[stage].recut(mode.block).total
 
     def ticks(self, stage: int, mode: Mode, copies: int) -> int:
-        """Ticks of a batch of a stage."""
+        """Return the ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, mode).of(np.array(copies)))
 
     def lengths(self, copies: Copies, modes: ModeOfEach) -> Copies:
@@ -166,7 +166,7 @@ class Problem:
         return lengths * self.graph.batch_ticks(copies, modes)
 
     def interval(self, copies: Copies, modes: ModeOfEach) -> int:
-        """Length of the longest stage, in steps or ticks."""
+        """Return the interval: the length of the longest stage, in steps or ticks."""
         return int(self.lengths(copies, modes).max())
 
     def copies_allowed(self, stage: int, mode: Mode) -> tuple[int, int]:
@@ -228,7 +228,7 @@ class Problem:
         return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
 
     def step_ns(self, copies: Copies, modes: ModeOfEach) -> float:
-        """Length of a step, or of a tick, of an allocation. Raises ValueError where no time is given."""
+        """Return the length of a step or tick of an allocation [ns]. Raises ValueError without a time."""
         return self.step_time_in(modes).step_ns(copies)
 
     def excess(self, found: Choice, only: str = "") -> float:
@@ -249,14 +249,14 @@ class Problem:
         return worst if (worst := max(over)) > SAME_PRODUCT else 0.0
 
     def measured(self, makespan: int, copies: Copies, modes: ModeOfEach) -> Metrics:
-        """Energy and area of an allocation. Raises ValueError where the hardware has no [energy]."""
+        """Return energy and area of an allocation. Raises ValueError without [energy]."""
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
         latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, modes)
         return self.energy.measure(modes, copies, self.storage, latency_ns)
 
     def metrics(self, timing: ExactTiming) -> Metrics | None:
-        """Energy and area of an allocation; None where the hardware has no [energy]."""
+        """Return energy and area of an allocation; None without [energy]."""
         if self.energy is None:
             return None
         return self.measured(timing.makespan, timing.copies, timing.graph.modes)
@@ -276,11 +276,11 @@ class Problem:
         return Choice(self, modes or self.graph.modes, copies, makespan)
 
     def timing(self, choice: Choice) -> ExactTiming:
-        """Exact timing of an allocation."""
+        """Return the exact timing of an allocation."""
         return simulate(self.in_modes(choice.modes).graph, choice.copies)
 
     def fits(self, copies: Copies) -> bool:
-        """Whether an allocation keeps to the budget and to the bounds of every stage."""
+        """Return True if an allocation keeps to the budget and to the bounds of every stage."""
         in_range = (copies >= self.smallest).all() and (copies <= self.largest).all()
         return bool(in_range) and self.holds(copies)
 

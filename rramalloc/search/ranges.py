@@ -132,7 +132,7 @@ class StepModel(Protocol):
         ...
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
-        """Offer the incumbent an allocation with steps of at most `longest_ns`; return what was proven."""
+        """Propose an allocation with steps of at most `longest_ns`; return the lower bound proven."""
         ...
 
 
@@ -341,7 +341,7 @@ class LimitModel(Protocol):
         ...
 
     def update(self, found: Choice) -> None:
-        """Offer the incumbent an allocation, or a better one near it."""
+        """Propose an allocation, or a better one near it, to the incumbent."""
         ...
 
 
@@ -380,7 +380,7 @@ class LimitSearch:
         return [self.searched(low, high, 2 * piece.work, piece.time)]
 
     def _is_wide(self, piece: Piece) -> bool:
-        """Return True if a cut may raise the bound: that with most arrays is near the best, or better."""
+        """Return True if splitting the range can raise its bound more than searching it again."""
         if piece.high <= piece.low + 1:
             return False
         most = self.model.floor(int(piece.high), piece.time)

@@ -114,7 +114,7 @@ class Alternatives:
 
 
 class Axis(NamedTuple):
-    """A resource with a limit of its own, such as the arrays of one kind, of all kinds, or the sensitivity.
+    """A resource with its own limit, such as the arrays of one kind, of all kinds, or the sensitivity.
 
     name: in messages; limit: of what all stages take; per_array: what an array of each kind takes;
     per_part: what a part of the sensitivity takes, of an axis of which arrays take nothing.

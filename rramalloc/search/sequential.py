@@ -41,7 +41,7 @@ CostsOf = Callable[[int, StageModes], Floats]
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Least sum of batches within the budget; proven unless the work allowed ends first."""
+    """Return the least sum of batches within the budget; proven unless the work allowed ends first."""
     return solve_among(problem, stop, all_modes(problem))
 
 
@@ -202,5 +202,5 @@ def _options(
 
 
 def useful_copies(windows: int) -> Ints:
-    """Numbers of copies at which the batches of a stage change, rising."""
+    """Return the numbers of copies at which the batches of a stage change, rising."""
     return breakpoints(windows, windows)

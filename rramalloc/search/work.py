@@ -113,11 +113,11 @@ class Work:
             raise OutOfTime
 
     def close_enough(self, best: int, bound: int) -> bool:
-        """Whether best and bound are within the wanted gap."""
+        """Return True if best and bound are within the gap asked for."""
         return best - bound <= self.gap * best
 
     def is_open(self, best: float, bound: float) -> bool:
-        """Whether a search over ranges goes on: the gap is beyond the one wanted and all rounding."""
+        """Return True if a search over ranges goes on: the gap exceeds the one asked for and rounding."""
         close = math.isfinite(best) and best - bound <= max(self.gap, SAME_SUM) * best
         return not (close or self.is_used_up)
 

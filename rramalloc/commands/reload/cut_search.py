@@ -363,8 +363,10 @@ class CutSearch:
         self.values = [np.full(len(each), math.inf) for each in self.bounds]
 
     def run(self) -> None:
-        """Search the segments of plain cuts, then alternate between those that decide the bound and the best
-        plan."""
+        """Evaluate the segments of the simple cuts, then alternately refine the limiting segments.
+
+        These are the segment that limits the lower bound and the one that limits the incumbent.
+        """
         before = 0.0 if self.alone is None else self.alone.counted_s
         alone = shortest(self.alone.values).cuts if self.alone else []
         for cuts in (self.greedy, self.layers, alone):

@@ -75,7 +75,7 @@ class Tightener:
         """Time that a round of the next target may take: of the last one; at first a guess by the stages."""
 
     def affordable(self, target: int, left_s: float) -> bool:
-        """Whether a target has not been tightened yet and there is time for it."""
+        """Return True if a target has not been tightened yet and the work left allows it."""
         return target not in self._boxes and self.round_s <= _SHARE * left_s
 
     def tighten(self, target: int, stop: Work) -> Tight:
@@ -245,7 +245,7 @@ class BoxProver:
         return ProofTurn(bound, tuple(self._found))
 
     def _by_diagram(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Refute one more target by a diagram, if it can; the bound."""
+        """Return target + 1 if a decision diagram proves the next target infeasible, else the old bound."""
         target = self._diagrams.target(bound, makespan)
         bound = self._tighten(bound, target, end_s, stop)
         if bound <= target:
@@ -253,7 +253,7 @@ class BoxProver:
         return bound
 
     def _climb(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Refute or meet one more target by tightening and branch and bound; the bound.
+        """Decide the next target by tightening and branch and bound; return the lower bound.
 
         Nothing is tightened before a target resists branch and bound. Targets go up in growing strides as
         long as they are refuted, and in shorter ones when one resists; not in single ticks where stages have
@@ -293,14 +293,14 @@ class BoxProver:
         return 1 if self.problem.time_unit == "steps" else max(1, makespan // FINEST)
 
     def _found_at_most(self, bound: int) -> bool:
-        """Whether an allocation as fast as the bound was found in this turn."""
+        """Return True if this turn found an allocation as fast as the lower bound."""
         return any(found.makespan <= bound for found in self._found[-1:])
 
     def _timed(self, copies: Copies) -> Choice:
         return self.problem.choice(copies)
 
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
-        """Refute or meet a target by branch and bound."""
+        """Prove a target infeasible or find an allocation that meets it, by branch and bound."""
         effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
         outcome, nodes, found = self.bounder.decide(target, effort, stop, self._tightener.box(target))
         self._nodes += nodes

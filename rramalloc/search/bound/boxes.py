@@ -146,7 +146,7 @@ class Bounder:
         return self.problem.smallest.copy(), self.problem.largest.copy()
 
     def box(self, target: int) -> Box | None:
-        """Smallest box known to hold every allocation that meets the target; None if there is none."""
+        """Return the smallest box known to hold all allocations that meet the target; None if none does."""
         left = self.propagated(target, self.widest)
         return None if left is None else left.box
 
@@ -179,7 +179,7 @@ class Bounder:
         )
 
     def price(self, target: int, number: int) -> float:
-        """Ticks per array of a price by its number."""
+        """Return a price, in ticks per array, by its number."""
         return price_of(target, self.problem.budget, number)
 
     def ways_to_end(self, prices: Floats, left: PropagatedBox) -> WaysToEnd:
@@ -194,7 +194,7 @@ class Bounder:
         return WaysToEnd(low, high, size, ahead, after)
 
     def latest(self, left: PropagatedBox, stage: int, windows: Copies) -> Copies:
-        """Latest finish of windows of a stage with which a box can meet its target."""
+        """Return the deadlines of windows of a stage with which a box can still meet its target."""
         points = self._tables.points[self._tables.first[stage] : self._tables.first[stage + 1]]
         after = np.searchsorted(points, windows)
         batches = (points[after] - windows) // left.box[1][stage]
@@ -208,7 +208,7 @@ class Bounder:
         return ticks
 
     def root_bound(self, stop: Work, known: int = 1, makespan: int | None = None) -> int:
-        """Smallest target that propagation alone does not refute; a little less where a box takes long.
+        """Return the smallest target that propagation does not refute, or a little less if a box takes long.
 
         stop: ends it with what is refuted by then; known: a lower bound; makespan: of an allocation that
         there is. Between them is where to look.
@@ -241,7 +241,7 @@ class Bounder:
         return low, near, nodes
 
     def _least(self, low: int, high: int, intervals: int, stop: Work) -> int:
-        """Smallest target in low ... high that is not refuted, `high` if all below it are."""
+        """Return the smallest target in low ... high that is not refuted, `high` if all below it are."""
         while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0) and not stop.out_of_time:
             middle = (low + high) // 2
             if self._refutes(middle, intervals):
@@ -251,7 +251,7 @@ class Bounder:
         return low
 
     def refutes(self, target: int) -> bool:
-        """Whether propagation alone shows that no allocation meets a target."""
+        """Return True if propagation alone proves that no allocation meets a target."""
         return self._refutes(target, self.intervals)
 
     def _refutes(self, target: int, intervals: int) -> bool:
@@ -303,7 +303,7 @@ class Bounder:
         intervals: int,
         box: Box | None = None,
     ) -> tuple[int, int, int]:
-        """As `refute`, with the problem in the form that the kernels read, and their working memory.
+        """Call the kernel `refute` with the problem in its form and its working memory.
 
         box: written over with the last one.
         """

@@ -72,7 +72,7 @@ class Diagram:
     most_points: int
 
     def refute(self, target: int, left: PropagatedBox, width: int, most_s: float, stop: Work) -> bool:
-        """Whether no allocation in what propagation left of a box meets the target.
+        """Return True if the diagram proves that no allocation in a propagated box meets the target.
 
         width: states of a layer at most; most_s: seconds after which it gives up, counted, as it does when
         the time is up.
@@ -201,7 +201,7 @@ def _points_of(grid: BlockGrid, most: int) -> Ints:
 
 
 def _intervals(windows: int, low: int, high: int) -> tuple[Ints, Ints]:
-    """Fewest and most copies of each choice: every number if there are few, or every number of batches."""
+    """Return the fewest and most copies of each choice: of one number, or of batches if they are many."""
     # A choice is an interval of copies. Single copies bound best; equal batches come next, since within them
     # only arrays differ; intervals of equal ratios are the coarsest and still cover all copies.
     if high - low < _MOST_CHOICES:

@@ -80,7 +80,7 @@ _OF_ENTRIES = ("low", "high", "batches", "period")
 
 
 def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
-    """Pairs of stages up to some edges apart in the form that kernels read, and the consumer of each.
+    """Return the pairs of stages up to some edges apart for compiled code, and the consumer of each.
 
     least: ticks that a batch of every stage lasts in any mode.
     """
@@ -225,7 +225,7 @@ class ModeBounder:
 
     @cached_property
     def _budgets(self) -> list[tuple[list[Ints], int]]:
-        """What every mode takes, and the sum allowed: of the cost, of each axis, and of the priced cost."""
+        """Return the amounts of every mode, and their limit: of cost, of each axis, of priced cost."""
         stages, menu = self.menu.stages, self.menu
         budgets = [([each.arrays for each in stages], self.problem.budget)]
         budgets += [([each.amounts(axis) for each in stages], axis.limit) for axis in menu.axes]
@@ -414,7 +414,7 @@ class ModeBounder:
         return self._s_per_mode * len(labelling.modes.label) + waits + per_label
 
     def _priced(self, labelling: Labelling, target: int, stop: Work) -> Bools | None:
-        """Labels that priced paths leave, None if they leave a stage none."""
+        """Return the labels that priced paths do not exclude, None if a stage has none left."""
         size, shape = labelling.modes.size, labelling.runs.shape
         kept = np.arange(shape[1]) < size[:, None]
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
@@ -501,7 +501,7 @@ class _Program(PathProgram):
 
     @override
     def run(self, stop: Work) -> int:
-        """As of every program, then with the inequalities of whole paths too."""
+        """Solve the program as any other, then again with cuts of whole paths."""
         rounds, idle, mean = super().run(stop), 0, self.solution
         last = rounds + _PATH_ROUNDS
         while rounds < last and idle < _IDLE and not self.refuted and self._separate_paths(mean):
@@ -532,7 +532,7 @@ class _Program(PathProgram):
         return bool(rows)
 
     def _chosen(self, excess: Floats, first: bool) -> list[int]:
-        """Pairs whose inequality is violated most; before there is a solution those of an edge."""
+        """Return the pairs whose inequality is violated most; before the first solution those of edges."""
         if first:
             return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
         return self.worst(excess, 2 * self.stages)

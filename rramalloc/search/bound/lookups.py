@@ -128,7 +128,7 @@ class NeedRules(Generic[Need]):
     union: Callable[[Need, Need], Need]
 
     def add(self, found: Ancestors[Need], ancestor: int, beyond: int, need: Need) -> None:
-        """Another path to an ancestor."""
+        """Add another path to an ancestor."""
         if ancestor in found:
             least, other = found[ancestor]
             # On several paths the least delay and the union of needs hold whichever path decides.
@@ -136,13 +136,13 @@ class NeedRules(Generic[Need]):
         found[ancestor] = beyond, need
 
     def merge(self, found: list[Ancestors[Need]], level: list[Ancestors[Need]]) -> None:
-        """Other paths to ancestors of all stages."""
+        """Add other paths to ancestors of all stages."""
         for own, others in zip(found, level, strict=True):
             for ancestor, (beyond, need) in others.items():
                 self.add(own, ancestor, beyond, need)
 
     def levels_up(self, direct: list[Ancestors[Need]], passed: Ints) -> Iterator[list[Ancestors[Need]]]:
-        """Ancestors of all stages two edges up, three edges up, and so on.
+        """Yield the ancestors of all stages two edges up, three edges up, and so on.
 
         passed: least ticks of a batch of every stage.
         """
@@ -162,7 +162,7 @@ class NeedRules(Generic[Need]):
 
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
-    """Pairs at most `hops` edges apart, fewer where their tables would be too large."""
+    """Return the pairs of stages at most `hops` edges apart, fewer if their tables would be too large."""
     direct: list[Ancestors[Table]] = [{} for _ in graph.stages]
     for edge in graph.deciding:
         direct[edge.consumer][edge.producer] = graph.lag(edge), graph.needed(edge)
@@ -211,5 +211,5 @@ def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancesto
 
 
 def clock_of(graph: StageGraph) -> Clock:
-    """Ticks of a batch of every stage."""
+    """Return the ticks of a batch of every stage."""
     return Clock.of([graph.clocks(i, block) for i, block in enumerate(graph.modes)])

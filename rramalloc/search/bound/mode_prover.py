@@ -35,7 +35,7 @@ class _Tightening:
     round_s: float = 0.0
 
     def next_round(self, stop: Work) -> bool:
-        """Whether there was another round."""
+        """Go on with the next round; return False if there is none."""
         begun_s, left = stop.spent_s, next(self.rounds, None)
         if left is not None:
             self.left, self.round_s = left, stop.spent_s - begun_s
@@ -93,11 +93,11 @@ class ModeProver:
         return ProofTurn(bound, tuple(self._found))
 
     def _last_turn(self, left_s: float) -> bool:
-        """Whether a target is under way that no other turn has time for: its rounds end in this one."""
+        """Return True if no later turn has work for the current target: its rounds end in this one."""
         return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
     def _tighten(self, target: int, stop: Work) -> int:
-        """Another round of a target, or the first one: the bound, 0 before its end."""
+        """Run the next round of a target; return the lower bound, 0 while the rounds go on."""
         if self._under_way is None:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
@@ -190,7 +190,7 @@ class ModeProver:
             self._found.append(found)
 
     def _leaf(self, rows: Rows, target: int) -> bool:
-        """Whether no copies of these single modes meet the target; one that does is found."""
+        """Return True if no copies of these single modes meet the target; else find copies that do."""
         every = [self.menu.stages[i] for i in range(len(rows))]
         blocks = tuple(own.mode(int(row[0])) for own, row in zip(self.menu.stages, rows, strict=True))
         ranges = [

@@ -45,7 +45,7 @@ look, and all of them take less than a second."""
 
 @dataclass(eq=False)
 class RecentCuts(Generic[Key]):
-    """Keys of inequalities, those on which none of the last solutions rested forgotten."""
+    """Cuts of the linear program; a cut that was slack in the last solutions is dropped."""
 
     _last: dict[Key, int] = field(default_factory=dict)
     _solved: int = 0
@@ -56,7 +56,7 @@ class RecentCuts(Generic[Key]):
         return set(self._last)
 
     def solved(self, active: Iterable[Key]) -> None:
-        """Another solution, which rests on these."""
+        """Note the cuts that are tight in a new solution."""
         self._solved += 1
         self._last |= dict.fromkeys(active, self._solved)
         oldest = self._solved - _MEMORY
@@ -64,7 +64,7 @@ class RecentCuts(Generic[Key]):
 
 
 def _unit_of(target: int) -> float:
-    """Ticks in which a relaxation counts: a power of two, so that its numbers stay small and exact."""
+    """Return the unit of a relaxation in ticks: a power of two, so that its numbers stay small and exact."""
     return 2.0 ** max(0, target.bit_length() - _UNIT_BITS)
 
 
@@ -198,12 +198,12 @@ class PathProgram(ABC):
         self.program.add([(every, -np.concatenate(taken).astype(np.float64), -float(budget))])
 
     def weights(self, stage: int) -> Ints:
-        """Columns of the weights of a stage."""
+        """Return the columns of the weights of a stage."""
         columns: Ints = self.weight + np.arange(self.first[stage], self.first[stage + 1])
         return columns
 
     def inequality(self, late: int, early: int, parts: Sequence[tuple[int, Any]], lag: int = 0) -> Row:
-        """Column late >= column early + the costs of the labels of some stages + lag, in ticks."""
+        """Add the inequality column late >= column early + costs of labels of some stages + lag, in ticks."""
         columns = np.concatenate([[late, early], *(self.weights(i) for i, _ in parts)])
         costs = np.concatenate([[1.0, -1.0], *(-costs[: self.size[i]] / self.unit for i, costs in parts)])
         return columns, costs, lag / self.unit
@@ -229,7 +229,7 @@ class PathProgram(ABC):
         return worst
 
     def active(self, cuts: Mapping[int, Key]) -> set[Key]:
-        """Inequalities that hold the bound up, of those that are known by their row."""
+        """Return the keys of cuts that are tight in the solution, of those that are known by their row."""
         multipliers = self.program.multipliers
         return {cut for row, cut in cuts.items() if multipliers[row] > _ACTIVE}
 

@@ -76,7 +76,7 @@ class Paths:
         return ends
 
     def legs(self, modes: LabelledModes) -> float:
-        """Legs that a search for the longest paths looks at, with a label of each stage in the mean."""
+        """Return the legs that a search for longest paths visits, with one label of each stage on average."""
         each = np.diff(self._points.enter) * np.diff(self._points.leave)
         return float((each * np.diff(modes.first) / modes.size).sum())
 
@@ -86,18 +86,18 @@ class Paths:
         return tuple(map(tuple, self._legs[:count].tolist()))
 
     def costs(self, path: Path, modes: LabelledModes, width: int, target: int) -> Floats:
-        """Least ticks of every label for each leg of a path, float64 (legs, width)."""
+        """Return the least ticks of every label for each leg of a path, float64 (legs, width)."""
         costs = np.empty((len(path), width))
         kernels.leg_costs(modes, np.array(path, dtype=np.int64), target, costs)
         return costs
 
     def lag(self, path: Path) -> int:
-        """Ticks that a path spends between stages."""
+        """Return the ticks that a path spends between stages."""
         return sum(int(self._edges.lag[leg[4]]) for leg in path if leg[4] >= 0)
 
 
 def _entry_rows(height: int) -> Ints:
-    """Rows at whose ends paths enter a stage: all of them, or the first, the last and some between."""
+    """Return the rows at whose ends paths enter a stage: all, or the first, the last and some between."""
     if height <= _MOST_ROWS:
         return np.arange(height)
     between = np.linspace(0, height - 1, _MOST_ROWS - 2 * _EDGE_ROWS).astype(np.int64)

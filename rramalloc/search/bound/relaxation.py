@@ -55,17 +55,17 @@ class Labels(NamedTuple):
         return cls(lows, highs, clock.of_each(np.arange(stages)[:, None], lows), count)
 
     def lows(self, stage: int) -> Ints:
-        """Fewest copies of every label of a stage."""
+        """Return the fewest copies of every label of a stage."""
         fewest: Ints = self.low[stage, : self.size[stage]]
         return fewest
 
     def highs(self, stage: int) -> Ints:
-        """Most copies of every label of a stage."""
+        """Return the most copies of every label of a stage."""
         most: Ints = self.high[stage, : self.size[stage]]
         return most
 
     def lengths(self, stage: int) -> Ints:
-        """Ticks of a batch of every label of a stage."""
+        """Return the ticks of a batch of every label of a stage."""
         ticks: Ints = self.ticks[stage, : self.size[stage]]
         return ticks
 

@@ -43,7 +43,7 @@ def drops_on_chain(graph: Any, copies: Any, schedule: Any, makespan: int, enters
 
 @compiled_part
 def raised(windows: Any, copies: Any, move: int, new: Any) -> None:
-    """Into `new` the copies after a move: of one stage, or of all with most batches if it is their number."""
+    """Write the copies after a move to `new`: of one stage, or of all with most batches for their number."""
     n = len(windows)
     copy_to(new, copies)
     if move < n:
@@ -90,11 +90,16 @@ class Climb(NamedTuple):
         return cls(copies.copy(), copies.copy(), np.zeros(6, dtype=np.int64), turn)
 
 
-WORK = 0  # in batches timed
-_STATE, _MAKESPAN, _SHORTEST, _CHOSEN, _LIKELY = range(1, 6)
-"""Places in `Climb.at`. chosen: the timed move that saves most per array; likely: the most promising one
-before any was timed; -1 for none."""
-_BEGIN, _NEXT, _CHOOSING = range(3)  # values of the state
+# Places in `Climb.at`
+WORK = 0  # work done, in batches timed
+_STATE = 1  # state of the climb: _BEGIN, _NEXT or _CHOOSING
+_MAKESPAN = 2  # of the current copies
+_SHORTEST = 3  # makespan of the best copies that were found
+_CHOSEN = 4  # timed move that saves most per array, -1 for none
+_LIKELY = 5  # most promising move before any was timed, -1 for none
+_BEGIN = 0  # state: nothing is timed yet
+_NEXT = 1  # state: a move was made
+_CHOOSING = 2  # state: moves are timed to choose one
 
 
 @compiled_part

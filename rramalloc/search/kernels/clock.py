@@ -34,7 +34,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def joined(cls, clocks: Sequence[Clock]) -> Clock:
-        """One after the other."""
+        """Return one clock for the rows of all clocks, in their order."""
         starts = np.cumsum([0, *(len(clock.compute) for clock in clocks)])
         first = [clock.first + start for clock, start in zip(clocks, starts, strict=False)]
         parts = ([clock[at] for clock in clocks] for at in (1, 2, 3))
@@ -45,7 +45,7 @@ class Clock(NamedTuple):
         return Clock(self.first[numbers], self.full[numbers], self.per_copy[numbers], self.compute)
 
     def of_each(self, numbers: Any, copies: Any) -> Any:
-        """As `ticks_of`, of arrays of numbers and copies that broadcast; int64."""
+        """Return `ticks_of` for arrays of numbers and copies that broadcast; int64."""
         access = np.ceil(self.per_copy[numbers] * copies * EXACTLY).astype(np.int64)
         return np.maximum(
             self.compute[self.first[numbers] + np.minimum(copies, self.full[numbers]) - 1], access

@@ -157,7 +157,7 @@ def _tails(windows: Any, reach: Any, labels: Any, solution: Any, excess: Any) ->
 
 @compiled
 def upper_hull(need: Any, first: int, count: int, hull: Any) -> int:
-    """Corners of the upper hull of the points (w, need[first + w]), those with need < 0 left out."""
+    """Return the corners of the upper hull of the points (w, need[first + w]) with need >= 0."""
     size = 0
     for w in range(count):
         v = need[first + w]

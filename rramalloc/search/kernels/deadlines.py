@@ -35,7 +35,7 @@ class Deadlines(NamedTuple):
 
     @classmethod
     def of(cls, edges: FlatEdges) -> Deadlines:
-        """Room for them, whatever the blocks and the copies."""
+        """Return memory for the deadlines of any blocks and copies."""
         n = len(edges.height)
         edge = np.argsort(edges.producer, kind="stable")
         leave = np.bincount(edges.producer, minlength=n)
@@ -108,7 +108,7 @@ def renew(
 def meets(
     edges: Any, shapes: Any, ticks: Any, copies: Any, target: int, changed: int, schedule: Any, deadlines: Any
 ) -> tuple[bool, int]:
-    """Whether the target is met where a stage has taken another mode, and the work, as of `retime`.
+    """Return (whether the target is met after a stage took another mode, the work as of `retime`).
 
     schedule, deadlines: of the state before; the spare places of the schedule are used.
     """
@@ -133,7 +133,7 @@ def meets(
 
 @compiled_part
 def _in_time(starts: Any, at: int, period: int, batches: int, deadlines: Any, stage: int) -> bool:
-    """Whether the batches of a stage, with starts[at] ..., end by its deadlines."""
+    """Return True if the batches of a stage, with starts[at] ..., end by their deadlines."""
     begin, batch = deadlines.begin[stage], 0
     while batch < batches and starts[at + batch] + period <= deadlines.finish[begin + batch]:
         batch += 1

@@ -186,7 +186,7 @@ def _look_up(
 
 @compiled_inline
 def _ready(choices: Any, states: Any, s: int, c: int, e: int, r: int) -> int:
-    """Least tick at which state s lets entry e of choice c begin point r."""
+    """Return the least tick at which entry e of choice c may begin point r after state s."""
     at, group = choices.at[c, e, r], choices.group[e]
     if at < 0:
         return -_LATE
@@ -196,7 +196,7 @@ def _ready(choices: Any, states: Any, s: int, c: int, e: int, r: int) -> int:
 
 @compiled_inline
 def _affordable(limits: Any, arrays: int, time: int, ways: Any, c: int) -> bool:
-    """Whether arrays so far and ticks until `time` leave what each price asks for the rest."""
+    """Return True if arrays so far and ticks until `time` leave enough for the rest at every price."""
     for number in range(len(limits.price)):
         if time + ways[number, c] + limits.price[number] * arrays > limits.paid[number]:
             return False
@@ -355,7 +355,7 @@ def expand(
 
 @compiled_part
 def _covers(finish: Any, other: Any, telling: Any, slack: int) -> bool:
-    """Whether no finish is more than `slack` ticks later than another one."""
+    """Return True if no finish is more than `slack` ticks later than that of another state."""
     for f in range(_COMPARED, len(telling)):
         if finish[telling[f]] > other[telling[f]] + slack:
             return False

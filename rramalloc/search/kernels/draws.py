@@ -20,7 +20,7 @@ def generator(seed: int) -> npt.NDArray[np.uint64]:
 
 @compiled_part
 def draw(state: Any) -> float:
-    """Uniform in (0, 1]: xorshift64*, the same numbers on every machine."""
+    """Return a uniform draw in (0, 1] by xorshift64*: the same numbers on every machine."""
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -31,13 +31,13 @@ def draw(state: Any) -> float:
 
 @compiled_part
 def below(state: Any, count: int) -> int:
-    """Uniform in 0 ... count - 1."""
+    """Return a uniform draw of 0 ... count - 1."""
     drawn = int(draw(state) * count)
     return drawn if drawn < count else count - 1
 
 
 @compiled_part
 def jump(state: Any, batches: int, longest: float) -> int:
-    """Batches to change a stage by: 1 and up to a part `longest` of them, small changes more often."""
+    """Draw a change of batches: from 1 to a part `longest` of them, small changes more often."""
     part = draw(state)
     return 1 + int(batches * longest * part * part * part)

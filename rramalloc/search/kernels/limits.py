@@ -17,7 +17,7 @@ class Limits(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """What is limited beside the priced cost: nothing, or the cost itself first and then every axis.
+    """Limits beside that of the priced cost: none, or the cost itself and then every axis.
 
     per_array: int64, what an array of each kind takes (axes x kinds); per_part: what a part of the
     sensitivity takes; limit: int64; excess: cost of a part above the limit; held: what the current state of
@@ -33,7 +33,7 @@ class Axes(NamedTuple):
 
 @compiled_part
 def arrays_of(demand: Any, copies: Any) -> int:
-    """Arrays that an allocation uses."""
+    """Return the arrays that an allocation uses."""
     used = 0
     for i in range(len(demand)):
         used += demand[i] * copies[i]
@@ -59,13 +59,13 @@ def with_batches(windows: int, batches: int) -> int:
 
 @compiled_part
 def next_breakpoint(windows: int, copies: int) -> int:
-    """Fewest copies that save a batch; the same where there is but one batch."""
+    """Return the fewest copies that save a batch, the same copies if there is one batch."""
     batches = batches_of(windows, copies)
     return copies if batches == 1 else with_batches(windows, batches - 1)
 
 
 @compiled_part
 def copy_to(target: Any, source: Any) -> None:
-    """target[:] = source, compiled in a tenth of the time."""
+    """Copy source to target: compiled in a tenth of the time of target[:] = source."""
     for i in range(len(target)):
         target[i] = source[i]

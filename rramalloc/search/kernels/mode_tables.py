@@ -86,7 +86,7 @@ class Waits(NamedTuple):
 
 @compiled_part
 def _cover_within(features: Any, most: int, slack: float, centres: Any, label: Any) -> int:
-    """Centres of which every mode is dominated by one up to `slack`: how many, most + 1 if there are more."""
+    """Choose centres that dominate every mode up to `slack`; return their number, or most + 1 if too many."""
     count = 0
     for mode in range(len(features)):
         closest, chosen = slack, -1
@@ -179,7 +179,7 @@ def _fill_reaches(modes: Any, fastest: Any, pairs: Any, reaches: Any) -> None:
 
 @compiled_part
 def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
-    """Least ticks of every label until each row of p is complete up to a column."""
+    """Fill the least ticks of every label until each row of p is complete up to a column."""
     delivered[: modes.height[p], : modes.size[p]] = _MOST
     for mode in range(modes.first[p], modes.first[p + 1]):
         k, tall, top = modes.label[mode], modes.tall[mode], modes.top[mode]

@@ -91,7 +91,7 @@ def set_shape(blocks: Any, block: int, i: int, shapes: Any) -> None:
 
 @compiled_part
 def used_by(blocks: Any, state: Any) -> int:
-    """Arrays that a state uses, and the tolls of its bits."""
+    """Return the priced cost of a state: its arrays and the price of its bits."""
     used = 0
     for i in range(len(state.block)):
         used += arrays_of_mode(blocks, state.block[i], state.copies[i])
@@ -126,7 +126,7 @@ def step_with(stairs: Any, i: int, length: int) -> int:
 
 @compiled_part
 def _set(blocks: Any, state: Any, i: int, block: int, copies: int) -> int:
-    """Give stage i a mode; the arrays that this adds."""
+    """Give stage i a mode; return the arrays that this adds."""
     before = arrays_of_mode(blocks, state.block[i], state.copies[i])
     state.block[i], state.copies[i] = block, min(max(copies, blocks.least[block]), blocks.most[block])
     return arrays_of_mode(blocks, block, state.copies[i]) - before
@@ -159,7 +159,7 @@ def _rebatch(menu: Any, state: Any, i: int, batches: int, rng: Any) -> int:
 
 @compiled_inline
 def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
-    """More batches for stage j, enough to save an array; the arrays that this adds, never more than none."""
+    """Give stage j more batches, enough to save an array; return the arrays added, at most 0."""
     blocks, stairs, block, copies = menu.blocks, menu.stairs, state.block[j], state.copies[j]
     batches = batches_of(blocks.total[block], copies)
     own, wanted = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
@@ -200,7 +200,7 @@ class MenuTables(NamedTuple):
 
     @property
     def priced_above_cost(self) -> int:
-        """What prices add to the budget: no allocation within all limits pays more for them."""
+        """Upper bound of the prices that an allocation within all limits pays beside its cost."""
         return int(self.budget - self.axes.limit[0]) if len(self.axes.limit) else 0
 
 
@@ -225,7 +225,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, edges: FlatEdges) -> Scratch:
-        """For menus of a graph."""
+        """Return memory for searches over menus of a graph."""
         n = len(edges.height)
         whole = np.empty((12, n), dtype=np.int64)
         return cls(
@@ -292,14 +292,14 @@ def _archive(slots: Any, used: int, makespan: int, copies: Any) -> None:
 
 @compiled_part
 def write_shape(blocks: Any, clock: Any, state: Any, i: int, shapes: Any, ticks: Any) -> None:
-    """Give stage i its block and ticks in the form that timing reads."""
+    """Write block and ticks of stage i in the form that timing reads."""
     set_shape(blocks, state.block[i], i, shapes)
     ticks[i] = ticks_of(clock, state.block[i], state.copies[i])
 
 
 @compiled_part
 def write_shapes(blocks: Any, clock: Any, state: Any, shapes: Any, ticks: Any) -> None:
-    """Give all stages their blocks and ticks."""
+    """Write blocks and ticks of all stages in the form that timing reads."""
     for i in range(len(state.block)):
         write_shape(blocks, clock, state, i, shapes, ticks)
 
@@ -313,7 +313,7 @@ def _save(state: Any, into: Any) -> None:
 
 @compiled_inline
 def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
-    """Give stage i another mode near its own; the arrays that this adds."""
+    """Give stage i another mode near its own; return the arrays that this adds."""
     blocks, block, copies = menu.blocks, state.block[i], state.copies[i]
     kind, batches = draw(rng), batches_of(blocks.total[block], copies)
     if kind < _P_BLOCK:
@@ -404,7 +404,7 @@ def _anneal(
 
 @compiled_inline
 def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> tuple[int, float]:
-    """More copies for all stages of `current` until it meets the target: (makespan, nanoseconds).
+    """Add copies to all stages of `current` until it meets the target; return (makespan, nanoseconds).
 
     The makespan is above the target where more copies do not help; arrays may pass the budget.
     """

@@ -68,7 +68,7 @@ def _block(modes: Any, mode: int, y: int, x: int) -> int:
 
 @compiled_part
 def _ticks_between(waiting: int, before: int, done: int, after: int, period: int, target: int) -> int:
-    """Ticks from the wait of a block to the end of the batch of another one.
+    """Return the ticks from the wait of a block to the end of the batch of another one.
 
     before, after: batches before that of the wait, and up to that of the block that is done. Where that
     block comes first, no longer than the target passes from then until the wait.
@@ -78,7 +78,7 @@ def _ticks_between(waiting: int, before: int, done: int, after: int, period: int
 
 @compiled_maker_part
 def _least_legs(points: Any, modes: Any, i: int, begin: int, end: int, target: int, least: Any) -> None:
-    """Least ticks of the modes begin ... end - 1 of a stage for all its legs, to least[k + 1, q].
+    """Write the least ticks of modes begin ... end - 1 of a stage for all its legs to least[k + 1, q].
 
     k = -1: from the start of the stage.
     """

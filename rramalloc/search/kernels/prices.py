@@ -137,7 +137,7 @@ def _cheapest_ticks(rules: Any, times: Any, price: float, i: int, work: int, low
 
 @compiled_part
 def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> None:
-    """Along every path from the input, with a price per array that a stage takes beyond low:
+    """Fill the longest priced paths from the input, with a price per array that a stage takes beyond low:
 
     before[i] <= start(i) + price * (those arrays of the ancestors of i), done[i] the same for the finish of
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
@@ -167,7 +167,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
 
 @compiled_part
 def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> bool:
-    """Whether the target is still possible when every array beyond low has a price in ticks.
+    """Return True if the target is still possible when every array beyond low has a price in ticks.
 
     after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
     went before; a stage that runs from start to end between them cannot beat the target.
@@ -209,7 +209,7 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
 
 @compiled
 def intervals_of(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
-    """Intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
+    """Return the intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
 
     One per breakpoint, or a power of two of them with equal ratios where there is no room for so many.
     """
@@ -250,7 +250,7 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
-    """before[i, m]: least start of i, done[i, m]: least finish, each with what the ancestors of i pay."""
+    """Fill before[i, m], done[i, m]: least start and finish of i, plus the priced arrays of its ancestors."""
     pointer, producer, offset, need, gaps, user, _ = reach
     low, high, count, inverse, paid, ticks = intervals
     before, done = paths.before, paths.done
@@ -285,7 +285,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
 
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
-    """ahead[i, m]: least time from the start of i to the end, after[i, m]: from its finish, alike."""
+    """Fill ahead[i, m] and after[i, m]: least priced time from start and finish of i to the end."""
     pointer, producer, offset, need, gaps, user, _ = reach
     low, high, count, inverse, paid, ticks = intervals
     ahead, after = paths.ahead, paths.after

@@ -69,7 +69,7 @@ class Times(NamedTuple):
 
 @compiled_part
 def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
-    """Largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
+    """Return the largest index in low ... high - 1 with points[index] <= window, low - 1 if there is none."""
     while low < high:
         middle = (low + high) // 2
         if points[middle] <= window:
@@ -81,7 +81,7 @@ def _last_at_most(points: Any, low: int, high: int, window: int) -> int:
 
 @compiled_inline
 def _finish_of(checkpoints: Any, times: Any, stage: int, at: int, window: int, high: Any) -> int:
-    """Least finish of a window of a stage; at: last checkpoint of the stage at or before it."""
+    """Return the least finish of a window of a stage; at: last checkpoint of the stage at or before it."""
     most, ticks = high[stage], times.ticks[stage]
     bound = times.start[stage] + (window + most) // most * ticks
     if at >= checkpoints.first[stage]:
@@ -91,7 +91,7 @@ def _finish_of(checkpoints: Any, times: Any, stage: int, at: int, window: int, h
 
 @compiled_part
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
-    """Least start of every stage and least finish of every checkpoint, producers first."""
+    """Write the least start of every stage and the least finish of every checkpoint, producers first."""
     windows, pointer, producer, offset, need, lag = (
         graph.windows,
         graph.pointer,
@@ -142,7 +142,7 @@ def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> No
 
 @compiled_part
 def backward(graph: Any, checkpoints: Any, target: int, high: Any, times: Any) -> None:
-    """Latest finish of every checkpoint with which the target can be met, consumers first."""
+    """Write the deadline of every checkpoint for the target, consumers first."""
     points, first, edge_first = checkpoints.points, checkpoints.first, checkpoints.edge_first
     user, user_at, pointer, producer = checkpoints.user, checkpoints.user_at, graph.pointer, graph.producer
     latest = times.latest
@@ -196,7 +196,7 @@ def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
 
 @compiled_part
 def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
-    """Fewer copies where the first batch would wait so long that the rest is late."""
+    """Lower the most copies of stages whose first batch would wait until the rest misses its deadline."""
     windows, pointer, producer, offset, need = (
         graph.windows,
         graph.pointer,
@@ -239,7 +239,7 @@ def width(low: Any, high: Any) -> int:
 
 @compiled_part
 def share_budget(demand: Any, budget: int, low: Any, high: Any) -> int:
-    """Most copies the spare budget leaves for each stage alone; the spare arrays, negative if none."""
+    """Lower the most copies to what the spare budget leaves each stage alone; return the spare arrays."""
     spare = budget
     for i in range(len(low)):
         spare -= demand[i] * low[i]
@@ -253,7 +253,7 @@ def share_budget(demand: Any, budget: int, low: Any, high: Any) -> int:
 
 @compiled_part
 def least_ticks(clock: Any, low: Any, ticks: Any) -> None:
-    """Ticks of a batch of every stage with its fewest copies."""
+    """Write the ticks of a batch of every stage with its fewest copies."""
     for i in range(len(low)):
         ticks[i] = ticks_of(clock, i, low[i])
 
@@ -279,7 +279,7 @@ def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> 
 
 @compiled_part
 def price_count(stages: int) -> int:
-    """Prices that are worth trying."""
+    """Return the number of prices worth trying."""
     count, price = 1, _CHEAPEST
     while price < _DEAREST * stages:
         price *= _RATIO
@@ -289,7 +289,7 @@ def price_count(stages: int) -> int:
 
 @compiled_inline
 def price_of(target: int, budget: int, number: int) -> float:
-    """Ticks per array of a price by its number."""
+    """Return a price, in ticks per array, by its number."""
     price = target * _CHEAPEST / budget
     for _ in range(number):
         price *= _RATIO

@@ -77,7 +77,7 @@ def _most_at_stake(demand: Any, low: Any, high: Any) -> int:
 
 @compiled_inline
 def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
-    """Both halves of a box, cut at the geometric middle; the one with fewer copies on top."""
+    """Push both halves of a box, cut at the geometric middle; the one with fewer copies is on top."""
     # Batches fall with the ratio of copies, so the geometric middle halves what the box can still gain.
     middle = np.int64(np.sqrt(float(low[chosen]) * high[chosen]))
     middle = min(max(middle, low[chosen]), high[chosen] - 1)
@@ -94,7 +94,7 @@ def _split(stack: Any, depth: int, low: Any, high: Any, chosen: int) -> None:
 def refute(
     rules: Any, target: int, most_nodes: int, box: Any, boxes: Any, times: Any, pricing: Any
 ) -> tuple[int, int, int]:
-    """Depth-first search of the open boxes for an allocation that meets the target: (outcome, nodes, price).
+    """Search open boxes depth first for an allocation that meets the target; return (outcome, nodes, price).
 
     With most_nodes = 0 a box is not split: `box` is what propagation leaves of it, and `times` tells more;
     else it is scratch. price: number of the one that bounds the last box best.

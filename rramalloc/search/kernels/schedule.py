@@ -30,12 +30,12 @@ class Schedule(NamedTuple):
 
     @classmethod
     def of_copies(cls, edges: FlatEdges) -> Schedule:
-        """For stages of fixed blocks that all take one step a batch; needs are not kept."""
+        """Return memory for stages of fixed blocks that take one step a batch, without needs."""
         return cls._of(edges.windows, np.dtype(np.int32), None)
 
     @classmethod
     def of_modes(cls, edges: FlatEdges) -> Schedule:
-        """Whatever the blocks and the copies; needs are kept."""
+        """Return memory for any blocks and copies, with needs."""
         most = edges.height * edges.width
         first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[edges.consumer], dtype=np.int64)))
         needs = Needs(first, np.empty(first[-1], dtype=np.int32))
@@ -56,7 +56,7 @@ def two_places(most: Ints) -> tuple[Ints, Ints]:
 
 @compiled_part
 def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) -> tuple[int, int]:
-    """(makespan, work) of an allocation; edges, shapes, ticks: as for `run_stage`, work: as for `retime`."""
+    """Time an allocation; return (makespan, work). edges, shapes, ticks: as for `run_stage`."""
     begin, makespan, work = schedule.begin, 0, len(copies)
     for i in range(len(copies)):
         timeline = Timeline(copies, begin, schedule.starts, NEXT_STEP)
@@ -72,7 +72,7 @@ def time_all(edges: Any, shapes: Any, ticks: Any, copies: Any, schedule: Any) ->
 def run_apart(
     edges: Any, shapes: Any, ticks: Any, copies: Any, stage: int, limit: int, schedule: Any, needs: Any
 ) -> tuple[int, int]:
-    """As `run_stage`, in the other place of the stage."""
+    """Call `run_stage` into the other place of the stage."""
     timeline = Timeline(copies, schedule.begin, schedule.starts, NEXT_STEP)
     return run_stage(edges, shapes, ticks, needs, timeline, stage, schedule.spare[stage], limit)
 
@@ -81,7 +81,7 @@ def run_apart(
 def retime(
     edges: Any, shapes: Any, ticks: Any, reshaped: Any, old: Any, new: Any, limit: int, schedule: Any
 ) -> tuple[int, int]:
-    """(makespan, work) after the copies `old` became `new`; only what depends on the change is timed again.
+    """Time again what depends on the change from copies `old` to `new`; return (makespan, work).
 
     edges, shapes, ticks: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed
     as well.
