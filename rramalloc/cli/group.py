@@ -16,7 +16,7 @@ from rramalloc.cli.parameters import Panel, Value
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
-from rramalloc.room import installed, rooms
+from rramalloc.room import Room, installed, rooms
 
 SEVERAL_FILES = "FILE..."
 """Name of the value of an option that takes files up to the next option."""
@@ -151,6 +151,14 @@ def _made(name: str) -> Any:
     return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
 
 
+def _first_sentence(room: Room) -> str:
+    """Return the first sentence of a command's help."""
+    found = room.load(room.command)
+    text = str(found.info.help if isinstance(found, typer.Typer) else found.__doc__)
+    sentence = " ".join(text.partition("\n\n")[0].split()).partition(". ")[0]
+    return f"{sentence.rstrip('.')}."
+
+
 class Rooms(Group):
     """The commands of all rooms, in the panels of their rooms."""
 
@@ -168,12 +176,12 @@ class Rooms(Group):
         return _made(cmd_name) if room is not None and room.command else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the first sentence of every command, by panels."""
+        """Write the first sentence of every command, by panels; no command is made for that."""
         width = max(map(len, self.commands), default=0)
         panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            row = (name.ljust(width), command.get_short_help_str())
-            panels.setdefault(rooms()[name].panel, []).append(row)
+        for name in self.commands:
+            room = rooms()[name]
+            panels.setdefault(room.panel, []).append((name.ljust(width), _first_sentence(room)))
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)

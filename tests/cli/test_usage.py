@@ -62,6 +62,19 @@ def test_help_has_panels_and_shows_no_types_of_python() -> None:
         assert not re.search(r"<(str|int|float|list|text|number)\b|\[default: \d+\.0\]", shown), name
 
 
+def test_help_lists_commands_by_what_they_are_for(run: Run) -> None:
+    parts = run("--help").out.split("\n\n")
+    listed = {part.split(":\n")[0]: re.findall(r"^  (\w+) ", part, re.MULTILINE) for part in parts[4:]}
+    assert listed == {
+        "Allocate": ["optimize", "inspect", "simulate", "explain"],
+        "Size a chip": ["size", "pareto", "place", "verify"],
+        "Compare and publish": ["compare", "sweep", "report"],
+        "Hand over to a tool": ["export", "tune"],
+        "Companions": ["evaluate", "fold", "latency", "chiplet"],
+        "Networks and files": ["convert", "networks", "presets", "schema"],
+    }
+
+
 def test_help_imports_nothing_heavy() -> None:
     _, found = imported(HEAVY, "--help")
     assert found == "[]\n"

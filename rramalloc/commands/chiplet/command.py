@@ -31,15 +31,12 @@ OPTIMIZE: Help = {
 }
 
 
-app = typer.Typer(cls=Group, no_args_is_help=True)
-
-
-@app.callback()
-def _chiplet() -> None:
-    """Compute or minimise the cost of inference on chiplets.
-
-    Example: rramalloc chiplet cost schedule.json
-    """
+app = typer.Typer(
+    cls=Group,
+    help="Compute or minimise the cost of inference on chiplets.\n\n"
+    "Example: rramalloc chiplet cost schedule.json",
+    no_args_is_help=True,
+)
 
 
 @app.command(cls=Command)
