@@ -99,10 +99,12 @@ class Axis:
 
     @classmethod
     def around(cls, title: str, values: Sequence[float], *, whole: bool = False) -> Axis:
-        """Return an axis a little beyond the values, logarithmic if their ratio is large."""
+        """Return an axis a little beyond the values, logarithmic if all are positive and their ratio is
+        large.
+        """
         low, high = min(values), max(values)
-        if high > _MANY * max(low, 1e-9):
-            return cls(title, max(low, 1e-9) / 1.1, high * 1.1, "log", whole=whole)
+        if 0 < _MANY * low < high:
+            return cls(title, low / 1.1, high * 1.1, "log", whole=whole)
         space = 0.04 * (high - low) or 1
         return cls(title, low - space, high + space, whole=whole)
 

@@ -41,7 +41,7 @@ _MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
 def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) -> Chart | None:
-    """Chart the copies of every layer, and the share of the makespan and of the arrays that it takes."""
+    """Chart the copies of every layer, and how long it is busy and how many of the arrays it holds."""
     if not result.layers:
         return None
     layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
@@ -52,10 +52,10 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
         "place": list(range(len(layers))),
         **lists(layers, "layer=name, copies, arrays"),
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
-        "share": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
+        "busy": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
-    shares = "share of the arrays [%]=held, batches, share of the makespan [%]=share"
+    shares = "share of the arrays [%]=held, batches, busy [%]=busy"
     hover = named(f"layer, copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
@@ -73,18 +73,22 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
     across = Axis("layer, in network order", -0.6, len(layers) - 0.4, names=names, whole=True)
     least = 0.7 if scale == "log" else 0.0
     copies = Axis("copies", least, most * 1.1, scale, whole=True)
-    highest = max(1.0, *data["share"], *data["held"])
+    highest = max(1.0, *data["busy"], *data["held"])
     diamonds = {"type": "point", "filled": True, "size": 50, "opacity": 1}
     points = {"x": "place", "y": "held", "shape": {}}
     held = Marks(diamonds, data, points, Key("share of the arrays", ORANGE, "diamond"), hover)
-    share = (columns("share", 0, Key("share of the makespan", SKY)), held)
+    share = (columns("busy", 0, Key("busy", SKY)), held)
     bars_of_copies = columns("copies", least, Key("copies", BLUE))
     panels = (
         Panel(replace(across, title="", shown=False), copies, 150, (bars_of_copies,)),
         Panel(across, Axis("share [%]", 0, min(100, highest * 1.1)), 150, share),
     )
     return Chart(
-        "Copies and share of the makespan", panels, _summary(layers, result.makespan), _heading(result)
+        "Copies and busy time",
+        panels,
+        _summary(layers, result.makespan),
+        _heading(result),
+        note="Busy: the time in which a layer computes, in percent of the makespan.",
     )
 
 

@@ -17,7 +17,7 @@ import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.layers import copies_chart
 from rramalloc.allocation.timeline import timeline_chart
-from rramalloc.chart import FORMATS, Chart, Marks, label
+from rramalloc.chart import FORMATS, Axis, Chart, Marks, label
 from rramalloc.commands.compare.view import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
@@ -191,3 +191,33 @@ def test_a_timeline_draws_every_pause_where_it_is() -> None:
         assert (own[0][0], own[-1][1]) == (layer.start, layer.finish)
         assert all(one[1] == two[0] for one, two in pairwise(own))
     assert len(waits.data["row"]) > 1
+
+
+# Axes, order and words
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1, 20], "linear"), ([1, 21], "log"), ([0, 1000], "linear"), ([-5, 1000], "linear"), ([7], "linear")],
+)
+def test_an_axis_is_logarithmic_where_the_range_asks_for_it(values: list[float], scale: str) -> None:
+    axis = Axis.around("steps", values)
+    assert axis.scale == scale
+    assert axis.low < min(values)
+    assert axis.high > max(values)
+
+
+def test_no_baseline_covers_a_point_of_the_front() -> None:
+    front = rramalloc.pareto(chain(["a", "b"]), 6, baselines=["uniform", "none"], work=1)
+    chart = front.plot.front()
+    (panel,) = chart.panels
+    assert [key.name for key in chart.keys] == ["front", "lower bound", "uniform", "none"]
+    assert panel.layers[-1].mark["type"] == "circle"
+    assert panel.layers[-1].data["value"] == [point.value for point in front.points]
+
+
+def test_busy_is_the_time_in_which_a_layer_computes() -> None:
+    """Layer a has 8 batches of the makespan of 17, b all 16 of its own."""
+    chart = copies_chart(rramalloc.simulate(chain(["a", "b"]), {"a": 2, "b": 1}))
+    (columns,) = layers_of(chart, "busy")
+    assert columns.data["busy"] == [47.059, 94.118]

@@ -31,6 +31,7 @@ from rramalloc.view.view import FIGURE, Detail, Fact, View, table, thinned
 _QUANTITY = {name: name for name in ("makespan", "latency", "interval", "energy", "area", "arrays")}
 _QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
+_FRONT = Key("front", BLUE, "stroke")
 
 
 def front_view(front: ParetoFront) -> View:
@@ -100,7 +101,7 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     fewer = f"{len(kept):,} of {len(front.points):,} points are drawn."
     return Chart(
         title="Pareto front",
-        panels=(Panel(across, up, 300, (*_staircase(kept, last), *beside)),),
+        panels=(Panel(across, up, 300, (*_lines(kept, last), *beside, _dots(kept))),),
         summary=summary,
         heading=(f"{label(front.network.name)}: {words}",),
         zoom="xy",
@@ -108,23 +109,27 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     )
 
 
-def _staircase(points: list[FrontPoint], end: float) -> tuple[Marks, ...]:
-    front, bound = Key("front", BLUE, "stroke"), Key("lower bound", RED, "stroke")
-    data: Lists = {
-        **lists(points, "arrays, across, value, bound=lower_bound"),
-        "gap": [round(100 * point.gap, 4) for point in points],
-        "interval": [point.interval for point in points],
-    }
-    ends = {name: [*data[name], data[name][-1]] for name in ("value", "bound")}
-    line = {"across": [*data["across"], end], **ends}
+def _lines(points: list[FrontPoint], end: float) -> tuple[Marks, Marks]:
+    """Return the staircases of the values and of their bounds up to the end of the axis."""
+    data = lists([*points, points[-1]], "value, bound=lower_bound")
+    line: Lists = {"across": [*(point.across for point in points), end], **data}
     staircase = {"type": "line", "interpolate": "step-after"}
+    bound = Key("lower bound", RED, "stroke")
+    return (
+        Marks(staircase, line, {"x": "across", "y": "value"}, _FRONT),
+        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "across", "y": "bound"}, bound),
+    )
+
+
+def _dots(points: list[FrontPoint]) -> Marks:
+    """Return the points of the front, which are drawn last: no baseline covers one."""
+    data: Lists = {
+        **lists(points, "arrays, across, value, bound=lower_bound, interval"),
+        "gap": [round(100 * point.gap, 4) for point in points],
+    }
     hover = named("arrays, value, lower bound=bound, gap [%]=gap, interval")
     dots = {"type": "circle", "size": 30 if len(points) < 200 else 12, "opacity": 1}
-    return (
-        Marks(staircase, line, {"x": "across", "y": "value"}, front),
-        Marks(staircase | {"strokeDash": DASHED}, line, {"x": "across", "y": "bound"}, bound),
-        Marks(dots, data, {"x": "across", "y": "value"}, front, hover),
-    )
+    return Marks(dots, data, {"x": "across", "y": "value"}, _FRONT, hover)
 
 
 def _beside(front: ParetoFront, detail: Detail) -> list[Marks]:
