@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from rramalloc.view.charts import Charts
 
+_OF_SUBCLASSES = ("rows_in", "unlisted")
+"""What a class of results says of how it is shown."""
+
 
 class Result:
     """Base of results. A subclass says what it is about and what came out; here is how that is shown."""
@@ -70,6 +73,10 @@ class Result:
         from rramalloc.view.charts import Charts
 
         return Charts(type(self).__name__, self.view().charts)
+
+    def __dir__(self) -> list[str]:
+        """Return the names that users of a result need."""
+        return [name for name in super().__dir__() if not name.startswith("_") and name not in _OF_SUBCLASSES]
 
     def __str__(self) -> str:
         subject, words = self._headline()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
+import pickle
+import warnings
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands.evaluate import worked
@@ -14,6 +20,7 @@ from commands.evaluate import worked
 import rramalloc
 from rramalloc.commands.chiplet.chiplet_optimize import describe_network
 from rramalloc.commands.export.export import export
+from rramalloc.frozen import FrozenDict, FrozenList, frozen
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.mapping.options import DEFAULT_MAPPING
@@ -22,6 +29,7 @@ from rramalloc.result import Result
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.units import counted
+from rramalloc.view.charts import Charts as Figures
 
 HOSTILE = "<script>alert('&')</script>\n"
 TAGS = {"div", "p", "small", "table", "thead", "tbody", "tr", "th", "td"}
@@ -84,6 +92,105 @@ KINDS = (
     "Simulation",
     "SweepResult", "SweepStatus", "Tuning", "Verification",
 )  # fmt: skip
+
+
+def changeable(value: Any, path: str, seen: set[int]) -> list[str]:
+    """Where something that can be changed is reached from a value by its attributes and items."""
+    if id(value) in seen or isinstance(value, str | bytes | int | float | Path | type(None) | type):
+        return []
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return [path] if value.flags.writeable else []
+    if isinstance(value, dict | Mapping):
+        inner = [changeable(each, f"{path}[{name!r}]", seen) for name, each in value.items()]
+        return [*([] if isinstance(value, FrozenDict) else [path]), *itertools.chain(*inner)]
+    if isinstance(value, list | set | bytearray) and not isinstance(value, FrozenList):
+        return [path]
+    if isinstance(value, tuple | frozenset | list):
+        return [*itertools.chain(*(changeable(each, f"{path}[]", seen) for each in value))]
+    if not type(value).__module__.startswith("rramalloc") or isinstance(value, Figures):
+        return []
+    names = [name for name in dir(value) if not name.startswith("_")]
+    inner = [changeable(getattr(value, name), f"{path}.{name}", seen) for name in names]
+    return [*itertools.chain(*inner)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_cannot_be_changed(results: dict[str, Any], kind: str) -> None:
+    result = results[kind]
+    assert not changeable(result, kind, set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of pydantic, where a value is not of its annotation
+        assert result.to_dict() == result.to_dict()
+    copied = copy.deepcopy(result)
+    assert copied.to_dict() == result.to_dict()
+    assert not changeable(copied, kind, set())
+    if kind != "Evaluation":  # it holds the functions that divide its tasks
+        again = pickle.loads(pickle.dumps(result))  # noqa: S301
+        assert again == result
+        assert not changeable(again, kind, set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dir_shows_what_is_ours(results: dict[str, Any], kind: str) -> None:
+    """Fields, properties and calls: nothing of pydantic, and nothing that is not for users."""
+    names = dir(results[kind])
+    assert not [name for name in names if name.startswith(("_", "model_"))]
+    assert not {"construct", "parse_obj", "schema_json", "gather", "rows_in"} & {*names}
+    assert {"to_dict", "to_frame", "save"} <= {*names}
+    assert {name for name in results[kind].to_dict() if hasattr(results[kind], name)} <= {*names}
+
+
+def test_a_frozen_dict_is_a_dict_that_stays() -> None:
+    value = FrozenDict({"conv1": 4, "conv2": (1, 2)})
+    for change in (
+        lambda: value.__setitem__("conv1", 9),
+        lambda: value.__delitem__("conv1"),
+        lambda: value.__ior__({"conv1": 9}),
+        lambda: value.update(conv1=9),
+        lambda: value.pop("conv1"),
+        lambda: value.setdefault("conv3", 9),
+        value.popitem,
+        value.clear,
+    ):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            change()
+    assert value == {"conv1": 4, "conv2": (1, 2)}
+    assert json.dumps(value) == '{"conv1": 4, "conv2": [1, 2]}'
+    assert repr(value) == "{'conv1': 4, 'conv2': (1, 2)}"
+    assert type(value | {"conv3": 1}) is type(dict(value)) is type(value.copy()) is dict
+    for again in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):  # noqa: S301
+        assert type(again) is FrozenDict
+        assert again == value
+    assert frozen({"a": [1, {2}], "b": ({"c": []},)}) == {"a": [1, frozenset({2})], "b": ({"c": []},)}
+    assert not changeable(frozen({"a": [1, {2}], "b": ({"c": [[]]},)}), "", set())
+
+
+def test_a_frozen_list_is_a_list_that_stays() -> None:
+    value = FrozenList([3, 1, 2])
+    changes = ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__")
+    for name in (*changes, "__delitem__", "__iadd__", "__imul__"):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            getattr(value, name)(0)
+    assert value == [3, 1, 2]
+    assert json.dumps(value) == repr(value) == "[3, 1, 2]"
+    for again in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):  # noqa: S301
+        assert type(again) is FrozenList
+        assert again == value
+
+
+def test_copies_are_found_and_not_changed() -> None:
+    allocation = rramalloc.optimize("alexnet", 400, work=1, copies={"conv1": 4})
+    with pytest.raises(TypeError, match="results cannot be changed"):
+        allocation.copies["conv1"] = 9
+    with pytest.raises(TypeError, match="results cannot be changed"):
+        allocation.options.copies["conv1"] = (9, 9)  # type: ignore[index]
+    assert allocation.copies["conv1"] == 4
+    assert rramalloc.simulate("alexnet", dict(allocation.copies) | {"conv1": 2}).layers[0].copies == 2
+    assert rramalloc.simulate("alexnet", allocation.copies).makespan == allocation.makespan
+    again = allocation.model_copy(update={"options": allocation.options.model_copy(update={"copies": {}})})
+    with pytest.raises(TypeError):
+        again.options.copies["conv1"] = (9, 9)  # type: ignore[index]
 
 
 class Tags(HTMLParser):

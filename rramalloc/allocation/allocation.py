@@ -11,6 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.choices import Divided, ObjectiveName
 from rramalloc.files import write_json
+from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
@@ -182,10 +183,10 @@ class LayerModes(EnergyArea):
         return None if self.by_kind is None else kind_words(self.by_kind)
 
     @property
-    def allocation(self) -> dict[str, Any]:
+    def allocation(self) -> FrozenDict[str, Any]:
         """Document that `simulate` takes as an allocation, and that a bare allocation file holds."""
         modes = {"copies": self.copies, "kind": self.kind, "block": self.block}
-        return {name: by_layer for name, by_layer in modes.items() if by_layer is not None}
+        return FrozenDict({name: by_layer for name, by_layer in modes.items() if by_layer is not None})
 
     def save_allocation(self, path: str | os.PathLike[str]) -> None:
         """Write the allocation as a file that `simulate` and `place` read. Raises FileError."""
@@ -340,27 +341,31 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     sensitivity: float | None = Field(None, exclude_if=absent)
 
     @property
-    def bits(self) -> dict[str, tuple[int, int]]:
+    def bits(self) -> FrozenDict[str, tuple[int, int]]:
         """(weight bits, input bits) of every layer; empty where none has bits of its own."""
-        return {
-            layer.name: (layer.weight_bits, layer.input_bits)
-            for layer in self.layers
-            if layer.weight_bits is not None and layer.input_bits is not None
-        }
+        return FrozenDict(
+            {
+                layer.name: (layer.weight_bits, layer.input_bits)
+                for layer in self.layers
+                if layer.weight_bits is not None and layer.input_bits is not None
+            }
+        )
 
     @property
-    def copies(self) -> dict[str, int]:
+    def copies(self) -> FrozenDict[str, int]:
         """Copies of every layer on arrays by name, in network order."""
-        return {layer.name: layer.copies for layer in self.layers if layer.arrays_per_copy}
+        return FrozenDict({layer.name: layer.copies for layer in self.layers if layer.arrays_per_copy})
 
     @property
-    def blocks(self) -> dict[str, Pair]:
+    def blocks(self) -> FrozenDict[str, Pair]:
         """Windows (height, width) that a copy of each layer computes in a step; empty without modes."""
-        return {
-            layer.name: layer.block
-            for layer in self.layers
-            if layer.arrays_per_copy and layer.block is not None
-        }
+        return FrozenDict(
+            {
+                layer.name: layer.block
+                for layer in self.layers
+                if layer.arrays_per_copy and layer.block is not None
+            }
+        )
 
     @property
     def proven(self) -> str:

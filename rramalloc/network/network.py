@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import FailFast, TypeAdapter
 
 from rramalloc.errors import NetworkError, SpecError, suggestion
+from rramalloc.frozen import FrozenDict
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import (
     Approximation,
@@ -80,7 +81,7 @@ class Network(Result):
     name: str
     source: str
     nodes: tuple[Node, ...]
-    shapes: Mapping[str, Shape]
+    shapes: FrozenDict[str, Shape]
     warnings: tuple[str, ...] = ()
     where: str = field(default="", compare=False)
     unmodelled: tuple[Unmodelled, ...] = ()
@@ -135,13 +136,13 @@ class Network(Result):
         return tuple(node for node in self.nodes if isinstance(node, Stage))
 
     @cached_property
-    def consumers(self) -> Mapping[str, list[str]]:
+    def consumers(self) -> FrozenDict[str, tuple[str, ...]]:
         """Names of the nodes that read each node, once for each of their inputs."""
         consumers: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in node.inputs:
                 consumers[name].append(node.name)
-        return consumers
+        return FrozenDict({name: tuple(readers) for name, readers in consumers.items()})
 
     @cached_property
     def only_classifiers(self) -> bool:
@@ -151,20 +152,15 @@ class Network(Result):
         )
 
     @cached_property
-    def kinds(self) -> Mapping[str, str]:
+    def kinds(self) -> FrozenDict[str, str]:
         """Name of the first node that is equal to each node but for its name and producers."""
         first: dict[object, str] = {}
-        return {
-            node.name: first.setdefault(
-                (
-                    node.model_copy(update={"name": "", "inputs": ()}),
-                    tuple(self.shapes[name] for name in node.inputs),
-                    self.shapes[node.name],
-                ),
-                node.name,
-            )
-            for node in self.nodes
-        }
+        found: dict[str, str] = {}
+        for node in self.nodes:
+            shapes = tuple(self.shapes[name] for name in (*node.inputs, node.name))
+            alike = node.model_copy(update={"name": "", "inputs": ()}), shapes
+            found[node.name] = first.setdefault(alike, node.name)
+        return FrozenDict(found)
 
     def input_shape(self, node: Node) -> Shape:
         """Return the shape of a node's first input."""
@@ -290,7 +286,7 @@ def _check_names(nodes: list[Node], where: str) -> None:
         raise NetworkError(where, "nodes: there is no node with op 'input'")
 
 
-def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Shape]]:
+def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], FrozenDict[str, Shape]]:
     """Return the nodes with their output shapes; a recurrence without its input projection gets one."""
     shapes: dict[str, Shape] = {}
     names = {node.name for node in nodes}
@@ -317,7 +313,7 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], Mapping[str, Sha
             )
         shapes[node.name] = shape
         ordered.append(node)
-    return ordered, shapes
+    return ordered, FrozenDict(shapes)
 
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:

@@ -20,6 +20,7 @@ from rramalloc.choices import OverheadMethod
 from rramalloc.csv_rows import csv_cell, csv_rows
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
+from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
@@ -121,9 +122,9 @@ class LatencyTable(ResultRecord):
         return self
 
     @cached_property
-    def by_text(self) -> dict[str, LatencyRow]:
+    def by_text(self) -> FrozenDict[str, LatencyRow]:
         """Row by the text of its layer, the key of a table."""
-        return {row.text: row for row in self.rows}
+        return FrozenDict({row.text: row for row in self.rows})
 
     @cached_property
     def sha256(self) -> str:

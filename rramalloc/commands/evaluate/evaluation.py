@@ -254,6 +254,12 @@ class Evaluation(Result):
     plans: tuple[StrategyPlan, ...]
     composed: Strategy | None = None
 
+    def __post_init__(self) -> None:
+        self.performance_ns.setflags(write=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Evaluation:
+        return self  # nothing of it can be changed
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the strategies, the matrix's columns."""

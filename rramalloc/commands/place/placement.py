@@ -9,6 +9,7 @@ from pydantic import FailFast, Field, NonNegativeFloat, TypeAdapter
 
 from rramalloc.allocation.allocation import Foldable, NetworkId, PositiveCount
 from rramalloc.files import read_json
+from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
@@ -165,9 +166,9 @@ class Placement(ResultRecord):
     warnings: Names = ()
 
     @property
-    def copies(self) -> dict[str, int]:
+    def copies(self) -> FrozenDict[str, int]:
         """Copies of every layer by name, in network order."""
-        return {layer.name: layer.copies for layer in self.layers}
+        return FrozenDict({layer.name: layer.copies for layer in self.layers})
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per array: chip_row, chip_column, tile_row, tile_column, then the
@@ -181,18 +182,19 @@ class Placement(ResultRecord):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the placement file, without fields of arrays that say nothing."""
-        return self.model_dump(mode="json", exclude={"arrays": {"__all__": self.left_out}})
+        return self.model_dump(mode="json", exclude={"arrays": {"__all__": {*self.left_out}}})
 
     @property
-    def blocks(self) -> dict[str, Pair]:
+    def blocks(self) -> FrozenDict[str, Pair]:
         """Windows (height, width) that a copy of a layer computes in a step, with mapping "sdk"."""
-        return {layer.name: layer.block for layer in self.layers if layer.block is not None}
+        return FrozenDict({layer.name: layer.block for layer in self.layers if layer.block is not None})
 
     @property
-    def left_out(self) -> set[str]:
+    def left_out(self) -> frozenset[str]:
         """Fields of arrays that say nothing under this mapping and hardware."""
         planes = any(array.plane for array in self.arrays)
-        return ({"copies"} if self.options.mapping != "sdk" else set()) | (set() if planes else {"plane"})
+        without = {"copies": self.options.mapping != "sdk", "plane": not planes}
+        return frozenset(name for name, absent in without.items() if absent)
 
     def _headline(self) -> tuple[str, str]:
         held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"

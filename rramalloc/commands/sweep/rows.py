@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
+from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -89,7 +90,7 @@ class SweepRow:
     error_kind: str | None = None
     error: str | None = None
     key: str
-    dotted: dict[str, Cell] = Field(default_factory=dict)
+    dotted: Annotated[dict[str, Cell], AfterValidator(frozen)] = Field(default_factory=FrozenDict)
 
     @model_validator(mode="before")
     @classmethod

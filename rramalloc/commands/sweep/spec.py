@@ -18,6 +18,7 @@ from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected,
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError, suggestion
 from rramalloc.files import beside, read_toml
+from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
@@ -212,9 +213,8 @@ class Spec(Record):
         """The lists that are given, in the order of the product."""
         place = LISTS.index(_BEFORE)
         names = (*LISTS[:place], *self.dotted, *LISTS[place:])
-        return Axes(
-            {name: getattr(self, name) for name in names if getattr(self, name) is not None}, self.zip
-        )
+        lists = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return Axes(FrozenDict(lists), self.zip)
 
     @property
     def size(self) -> int:

@@ -109,6 +109,6 @@ def export(subject: Subject) -> Bundle:
         ),
         placement=None if subject.placement is None else subject.placement.arrays,
     )
-    fields = subject.placement.left_out if subject.placement is not None else set[str]()
+    fields = {*subject.placement.left_out} if subject.placement is not None else set[str]()
     text = to_json(document.model_dump(mode="json", exclude={"placement": {"__all__": fields}}))
     return Bundle((ExportedFile(name="export.json", text=text),), (), places=True, blocks=True)
