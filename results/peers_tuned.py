@@ -192,7 +192,7 @@ def genetic_search(judge: Judge, near: Neighbourhood, own: Copies) -> float:
 def others(judge: Judge, chosen: Copies) -> tuple[float, float]:
     """What random and genetic search reach from the tool's own choice, lowered until it fits."""
     near = Neighbourhood(judge.problem, RANDOM_SEED)
-    if not judge.problem.fits(chosen):
+    if not judge.problem.is_allowed(chosen):
         chosen = near.fitted(chosen)
     drawn = random_search(judge, near, chosen)
     return drawn, genetic_search(judge, Neighbourhood(judge.problem, GENETIC_SEED), chosen)

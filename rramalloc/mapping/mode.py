@@ -62,7 +62,7 @@ class ModeTable(NamedTuple):
     columns: blocks in a row of blocks; total: blocks; groups, sharing, spread, tile: as in ArrayCount, which
     give the cost of any number of copies; weight_bits, input_bits, kind: as in Mode; sensitivity: to the
     bits, in parts of its limit; weight: cost of an array; least, most: copies that are allowed; price: of an
-    array, its weight plus the prices of the limited axes; toll: price of the sensitivity of a mode.
+    array, its weight plus the prices of the limited axes; bits_price: price of the sensitivity of a mode.
     """
 
     tall: Any
@@ -83,7 +83,7 @@ class ModeTable(NamedTuple):
     least: Any
     most: Any
     price: Any
-    toll: Any
+    bits_price: Any
 
     @classmethod
     def of(cls, **columns: Any) -> ModeTable:

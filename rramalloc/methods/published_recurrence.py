@@ -431,7 +431,7 @@ class _TargetSearch:
     def begin(self) -> None:
         """Take a first allocation and a first bound."""
         start = interval.even_copies(self.problem)
-        if self.problem.fits(start):
+        if self.problem.is_allowed(start):
             self._take(start[self.chain.stages])
         self._raise_bound()
 

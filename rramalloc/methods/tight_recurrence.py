@@ -47,7 +47,7 @@ def _for_target(problem: Problem, target: int, start: Copies) -> Copies | None:
     copies = start
     for _ in range(_ROUNDS):
         terms = recurrence(problem.graph, copies)
-        if terms.steps <= target and problem.fits(copies):
+        if terms.steps <= target and problem.is_allowed(copies):
             return copies
         room = np.maximum(target - terms.pre_op - _rest(problem, copies), 1)
         wanted = np.minimum(-(-problem.graph.windows // room), problem.largest)

@@ -38,7 +38,7 @@ from rramalloc.search.resources import (
     priced_limit,
     prices_of_excess,
     prices_of_limits,
-    tolls,
+    whole_price,
 )
 from rramalloc.timing.stage_graph import STEP, BatchTicks
 
@@ -52,9 +52,9 @@ _NO_ACCESS = 1e-200  # ns: divisor for blocks without access, whose quotient the
 class Stairs(NamedTuple):
     """Fewest arrays for every length: steps first[i] ... first[i + 1] - 1 of stage i of n stages; int64.
 
-    arrays, with tolls, rise and lengths, the time of all batches, fall; block: number of the mode. After
-    these n staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks save arrays,
-    but make other stages wait.
+    arrays, with the price of bits, rise and lengths, the time of all batches, fall; block: number of the
+    mode. After these n staircases, from first[n] on, follow those of the lowest blocks alone: tall blocks
+    save arrays, but make other stages wait.
     """
 
     first: Ints
@@ -153,7 +153,7 @@ class StageModes:
         cost = self.arrays
         for axis, price in zip(axes, prices, strict=True):
             if price:
-                cost = cost + tolls(price, self.amounts(axis))
+                cost = cost + whole_price(price, self.amounts(axis))
         return cost
 
     def alike(self) -> list[StageModes]:
@@ -874,12 +874,12 @@ class _Kept(NamedTuple):
 def _priced_table(table: ModeTable, axes: Sequence[Axis], prices: Prices) -> ModeTable:
     """Return the table with what an array and the bits of a mode cost at these prices."""
     one, none = np.ones_like(table.kind), np.zeros_like(table.kind)
-    price, toll = table.weight, none
+    price, bits_price = table.weight, none
     for axis, own in zip(axes, prices, strict=True):
-        price = price + tolls(own, axis.amounts(table.kind, one, none))
-        toll = toll + tolls(own, axis.amounts(table.kind, none, table.sensitivity))
+        price = price + whole_price(own, axis.amounts(table.kind, one, none))
+        bits_price = bits_price + whole_price(own, axis.amounts(table.kind, none, table.sensitivity))
     spread, tile = (column // table.weight * price for column in (table.spread, table.tile))
-    return table._replace(price=price, toll=toll, spread=spread, tile=tile)
+    return table._replace(price=price, bits_price=bits_price, spread=spread, tile=tile)
 
 
 def _kept_modes(each: StageModes, on_stairs: Ints, rows: Ints, cost: Ints) -> Ints:

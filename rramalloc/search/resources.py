@@ -188,7 +188,7 @@ def _rounded_up(bound: float) -> int:
     return math.ceil(bound * (1 - SAME_SUM))
 
 
-def tolls(price: float, amounts: Ints) -> Ints:
+def whole_price(price: float, amounts: Ints) -> Ints:
     """Return what amounts cost at a price, in whole numbers; in sum no more than the cost of the sum."""
     whole: Ints = np.floor(price * amounts).astype(np.int64)
     return whole
@@ -205,4 +205,4 @@ def prices_of_excess(resources: Resources, prices: Prices, budget: int) -> list[
 def priced_limit(resources: Resources, prices: Prices, budget: int) -> int:
     """Return the priced cost that no allocation within all limits exceeds."""
     each = zip(prices, resources.axes, strict=True)
-    return budget + sum(int(tolls(price, np.array(axis.limit))) for price, axis in each)
+    return budget + sum(int(whole_price(price, np.array(axis.limit))) for price, axis in each)

@@ -32,9 +32,9 @@ def test_never_worse_than_the_start(random: Random) -> None:
     copies = problem.smallest.copy()
     for _ in range(6):  # a walk within the budget
         more = copies + np.array([random.random() < 0.4 and w for w in problem.graph.weighted])
-        if problem.keeps_limits(more, problem.graph.modes) and problem.fits(more):
+        if problem.keeps_limits(more, problem.graph.modes) and problem.is_allowed(more):
             copies = more
-    if not (problem.holds(copies) and problem.keeps_limits(copies, problem.graph.modes)):
+    if not (problem.is_placeable(copies) and problem.keeps_limits(copies, problem.graph.modes)):
         return
     each = zip(problem.graph.names, problem.graph.weighted, copies.tolist(), strict=True)
     start = {name: count for name, weighted, count in each if weighted}

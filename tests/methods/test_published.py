@@ -84,7 +84,7 @@ def problem(name: str, arrays: int) -> Problem:
 def test_proven_means_least_of_all(random: Random) -> None:
     case = small_problem(random)
     answer = method.solve(case.problem, Work(work=4), 0)
-    assert case.problem.fits(answer.choice.copies)
+    assert case.problem.is_allowed(answer.choice.copies)
     every = [reference(case.problem, row) for row in case.allocations]
     reached = reference(case.problem, answer.choice.copies)
     assert answer.proof.startswith(f"{reached} steps by the published recurrence, {PROVEN}")
@@ -100,7 +100,7 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
     least, most = (np.minimum(row, 2), row) if random.random() < 0.5 else (row, case.problem.graph.windows)
     small = enumerate_all(replace(case.problem, least=least, most=most))
     answer = method.solve(small.problem, Work(work=4), 0)
-    assert small.problem.fits(answer.choice.copies)
+    assert small.problem.is_allowed(answer.choice.copies)
     every = [reference(small.problem, row) for row in small.allocations]
     assert reference(small.problem, answer.choice.copies) == min(every)
 
@@ -175,7 +175,7 @@ def test_published_allocation_of_vgg_a_is_the_optimum() -> None:
 def test_never_worse_than_the_smallest_interval(stop: Work) -> None:
     source = problem("vgg19", 4000)
     answer = method.solve(source, stop, 0)
-    assert source.fits(answer.choice.copies)
+    assert source.is_allowed(answer.choice.copies)
     start = interval.solve(source, Work(), 0).choice.copies
     assert reference(source, answer.choice.copies) <= reference(source, start)
     again = method.solve(source, replace(stop), 7)

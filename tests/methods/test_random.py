@@ -65,10 +65,10 @@ def test_genetic_is_no_worse_than_its_founders(case: Enumerated, random: Random)
     found = genetic.solve(source, Work(), random.randrange(5)).choice.copies
     search = genetic._Evolution(source, Work(), np.random.Generator(np.random.PCG64(0)))
     founders = search.founders()
-    assert source.fits(found)
+    assert source.is_allowed(found)
     assert makespan_of(source.graph, found) <= makespan_of(source.graph, founders[0])
     margins = balance.with_margins(source, range(90, 9, -1), Work())
-    fitting = [row for row in margins if source.fits(row)]
+    fitting = [row for row in margins if source.is_allowed(row)]
     assert founders.tolist() == [row.tolist() for row in fitting] or not fitting
 
 

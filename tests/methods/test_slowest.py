@@ -67,7 +67,7 @@ def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
     answer = propose(objective_of(case, Request(method="balance")), Request(method="balance"), Work())
     assert answer.repaired
     assert "repaired" in answer.proof
-    assert case.fits(answer.choice.copies)
+    assert case.is_allowed(answer.choice.copies)
 
 
 @pytest.mark.parametrize(("fc", "arrays"), [("crossbar", 9216), ("host", 9216 - 32)])

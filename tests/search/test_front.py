@@ -45,7 +45,7 @@ def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     assert found.resolution == 1
     untils = [used - 1 for used, _ in points[1:]] + [problem.budget]
     for point, until in zip(found.points, untils, strict=True):
-        assert problem.fits(point.found.copies)
+        assert problem.is_allowed(point.found.copies)
         assert point.lower_bound <= least(case, case.makespans, until) <= point.value
     proven = all(point.lower_bound == point.value for point in found.points)
     assert proven or work < 2000

@@ -17,7 +17,7 @@ from rramalloc.search.resources import (
     cheapest_options,
     priced_limit,
     prices_of_limits,
-    tolls,
+    whole_price,
 )
 
 randoms = st.integers(0, 2**32).map(Random)
@@ -80,7 +80,7 @@ def test_prices_bound_the_least_cost(random: Random) -> None:
         if all(amount <= axis.limit for amount, axis in zip(used, axes, strict=True)):
             assert bound <= cost
             paid = sum(
-                own[0] + sum(int(tolls(p, np.array(a))) for p, a in zip(prices, own[1:], strict=True))
+                own[0] + sum(int(whole_price(p, np.array(a))) for p, a in zip(prices, own[1:], strict=True))
                 for own in some
             )
             assert paid <= limit

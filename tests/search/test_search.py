@@ -289,6 +289,6 @@ def test_an_interrupt_at_any_moment_leaves_an_allocation(looks: int) -> None:
     stop = StopAtLook(work=30)
     stop.left = looks
     candidate = auto.solve(source, stop, 0)
-    assert source.fits(candidate.choice.copies)
+    assert source.is_allowed(candidate.choice.copies)
     assert candidate.lower_bound <= 255, "a known makespan"
     assert "interrupted" in candidate.proof or stop.counts

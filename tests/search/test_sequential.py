@@ -80,5 +80,5 @@ def test_plain_dynamic_program(random: Random) -> None:
     ordered[position] = demand
     case = Problem(case.graph, ordered, budget, Storage.of_copies(ordered))
     found = sequential.solve(case, Work(), 0).choice.copies
-    assert case.fits(found)
+    assert case.is_allowed(found)
     assert int((-(-case.graph.windows // found)).sum()) == least_sum(windows, demand, budget)

@@ -299,7 +299,7 @@ class Tuner:
         """Return the tool's own choice, with fewer copies where it does not fit the budget."""
         origin = f"own choice of {self.simulator.name}"
         copies = chosen_copies(self.problem, own)
-        if self.problem.fits(copies):
+        if self.problem.is_allowed(copies):
             return origin, copies
         self.warnings.append(
             f"the choice of {self.simulator.name} takes {self.problem.arrays(copies)} arrays as they "

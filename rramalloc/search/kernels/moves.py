@@ -75,10 +75,10 @@ class State(NamedTuple):
 
 @compiled_part
 def arrays_of_mode(blocks: Any, block: int, copies: int) -> int:
-    """Return the arrays of `copies` of a block, and the toll of its bits."""
+    """Return the arrays of `copies` of a mode, and the price of its bits."""
     sharing, tile = max(blocks.sharing[block], 1), blocks.tile[block]
     stored = (copies * blocks.groups[block] + sharing - 1) // sharing * blocks.spread[block]
-    return (stored + tile - 1) // tile * tile + blocks.toll[block]
+    return (stored + tile - 1) // tile * tile + blocks.bits_price[block]
 
 
 @compiled_part
@@ -106,7 +106,7 @@ def _amount(menu: Any, axis: int, block: int, copies: int) -> int:
     per_array = axes.per_array[axis, blocks.kind[block]]
     if per_array == 0:
         return of_bits
-    stored = (arrays_of_mode(blocks, block, copies) - blocks.toll[block]) // blocks.price[block]
+    stored = (arrays_of_mode(blocks, block, copies) - blocks.bits_price[block]) // blocks.price[block]
     return of_bits + stored * per_array
 
 
@@ -173,7 +173,7 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
         fewer = with_batches(blocks.total[block], wanted)
         # Copies that share arrays, or a tile, free none by one copy less: go down to the next full one.
         if arrays_of_mode(blocks, block, fewer) == own and blocks.groups[block] > 0:
-            freed = own - blocks.toll[block] - blocks.tile[block]
+            freed = own - blocks.bits_price[block] - blocks.tile[block]
             fewer = freed // blocks.spread[block] * max(blocks.sharing[block], 1) // blocks.groups[block]
         copies = max(fewer, blocks.least[block])
     if arrays_of_mode(blocks, block, copies) >= own:

@@ -35,4 +35,4 @@ def test_a_model_that_expects_no_improvement_does_not_choose(best: float, model_
     proposed = [proposals(model, near, [start], best, {}, 1)[0][0] for _ in range(20)]
     fewest = [int(copies[0]) == 1 for copies in proposed]
     assert all(fewest) if model_chooses else not all(fewest)
-    assert all(problem.fits(copies) for copies in proposed)
+    assert all(problem.is_allowed(copies) for copies in proposed)
