@@ -272,7 +272,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
             wanted = f"{low}..{'' if high is None else high}"
             raise SpecError(where, f"start: {name[:60]!r} has {copies[stage]} copies, --copies says {wanted}")
     choice = problem.choice(copies, modes)
-    if hardware is not None and hardware.kinds is not None and not problem.is_placeable(copies, modes):
+    if hardware is not None and hardware.kinds is not None and not problem.holds(copies, modes):
         words = "start: takes more arrays than the kinds have, or more area than --at-most allows"
         raise SpecError(where, f"{words}: raise them, or begin with a smaller one")
     if choice.arrays > problem.budget:

@@ -33,7 +33,7 @@ def _whole(found: object, problem: Problem, *, repaired: bool) -> Answer:
     _check_claims(found)
     modes = _modes(found.choice.modes, problem)
     copies = _copies(found.choice.copies, modes, problem)
-    if not repaired and not problem.is_placeable(copies, modes):
+    if not repaired and not problem.holds(copies, modes):
         used = problem.arrays(copies, modes)
         raise ValueError(f"it takes {used} arrays, the budget is {problem.budget}")
     return replace(found, choice=problem.choice(copies, modes), lower_bound=int(found.lower_bound))

@@ -26,7 +26,7 @@ from rramalloc.search.work import Work
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Choose the kinds, then feed the slowest stage. Raises SolverError where a kind is too small."""
     modes, copies = fullest_modes(problem), problem.smallest.copy()
-    if not problem.is_placeable(copies, modes):
+    if not problem.holds(copies, modes):
         used = problem.storage.stored(modes, copies).tolist()
         _, hardware = problem.storage.laid_out
         need = {kind.name: 0 for kind in hardware.kinds or ()}

@@ -245,7 +245,7 @@ class AutoSearch:
 
     def _update(self, found: Choice) -> None:
         """Make it the incumbent if it is better and keeps to the budgets."""
-        if found.key < self.best.key and self.problem.is_placeable(found.copies, found.modes):
+        if found.key < self.best.key and self.problem.holds(found.copies, found.modes):
             # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
             if found.makespan < self.best.makespan:
                 self._improved_s = self.spent_s

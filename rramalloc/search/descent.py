@@ -77,7 +77,7 @@ class Descent:
                     return
                 self.stop.charge(self.seconds(found, current))
                 reached = incumbent.propose(found)
-                if reached < least and self.problem.is_placeable(found.copies, found.modes):
+                if reached < least and self.problem.holds(found.copies, found.modes):
                     best, least = found, reached
             if best is None:
                 break

@@ -73,7 +73,7 @@ def every_choice(problem: Problem, stop: Work, most: int = MOST_ALLOCATIONS) -> 
         if stop.out_of_time:
             return None
         # They keep to the budget, which is the only one unless other resources are limited.
-        if not problem.resources.axes or problem.is_placeable(found.copies, found.modes):
+        if not problem.resources.axes or problem.holds(found.copies, found.modes):
             every.append(found)
     return every
 

@@ -300,7 +300,7 @@ def _of_intervals(along: Interval) -> Front:
         if least > problem.budget:
             continue
         found = menu.choice(problem, state)
-        value, fits = along.value(found), problem.is_placeable(found.copies, found.modes)
+        value, fits = along.value(found), problem.holds(found.copies, found.modes)
         is_least = fits and found.arrays <= least
         bounds.append((least, value if is_least else along.in_unit(length)))
         if fits:
@@ -453,9 +453,7 @@ class _PairFront:
             start = fresh[0]
             seen.add(start.found.identity)
             near = [
-                each
-                for each in descent.neighbours(start.found)
-                if problem.is_placeable(each.copies, each.modes)
+                each for each in descent.neighbours(start.found) if problem.holds(each.copies, each.modes)
             ]
             stop.charge(sum(descent.seconds(each, start.found) for each in near))
             kept = undominated([*kept, *map(self._point, near)])

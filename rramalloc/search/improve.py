@@ -103,7 +103,7 @@ class _Beams:
         target = max(int(best.makespan * (1 - self.target_reduction)), least_target(guide.makespan), enough)
         target = min(target, last)
         trial = self.run(guide, target, int(budget * (1 + _OVER_BUDGET)), stop)
-        if trial is not None and self.problem.is_placeable(trial.copies, trial.modes):
+        if trial is not None and self.problem.holds(trial.copies, trial.modes):
             self.target_reduction = min(_LARGER_REDUCTION * self.target_reduction, TARGET_REDUCTION)
             return trial
         self.target_reduction = max(_BEAM_SMALLER_REDUCTION * self.target_reduction, LEAST_REDUCTION)
@@ -184,7 +184,7 @@ class Improver:
             else:
                 trial = self._anneal(best, enough, seconds - spent, stop)
             stop.charge(_SMALLEST_COUNT_S)
-            if trial.key < best.key and self.problem.is_placeable(trial.copies, trial.modes):
+            if trial.key < best.key and self.problem.holds(trial.copies, trial.modes):
                 best = trial
         return best
 
@@ -206,7 +206,7 @@ class Improver:
             stop.charge(_SMALLEST_COUNT_S)
             # A state that only stands for one outside of the menu may miss the target.
             fewer = trial.arrays < found.arrays and trial.makespan <= target
-            if fewer and self.problem.is_placeable(trial.copies, trial.modes):
+            if fewer and self.problem.holds(trial.copies, trial.modes):
                 found = trial
         return found
 
@@ -248,7 +248,7 @@ class Improver:
         # The target is met with too many arrays, and annealing now removes arrays while it stays met.
         if makespan <= target:
             trial = self._save_arrays(current, target, self.problem.budget, seconds, stop)
-            if self.problem.is_placeable(trial.copies, trial.modes):
+            if self.problem.holds(trial.copies, trial.modes):
                 found = trial
         else:
             stop.charge(max(0.0, _IDLE_S - (stop.spent_s - begun_s)))
@@ -262,12 +262,12 @@ class Improver:
     def _beam(self, best: Choice, enough: int, stop: Work) -> Choice:
         """Choose all stages anew for less time, and anneal the arrays if they pass the budget."""
         begun_s, trial = stop.spent_s, self._beams.next(best, enough, stop)
-        if trial is not None and not self.problem.is_placeable(trial.copies, trial.modes):
+        if trial is not None and not self.problem.holds(trial.copies, trial.modes):
             self._runs += 1
             target, current = max(enough, best.makespan - 1), self.menu.state(trial)
             most_s = stop.spent_s - begun_s
             trial = self._save_arrays(current, target, self.problem.budget, most_s, stop)
-        found = best if trial is None or not self.problem.is_placeable(trial.copies, trial.modes) else trial
+        found = best if trial is None or not self.problem.holds(trial.copies, trial.modes) else trial
         self._beam_pace = _pace(self._beam_pace, best, found, stop.spent_s - begun_s)
         return found
 

@@ -362,7 +362,7 @@ class _LatencyByStep:
         answer = stream.solve(within, share, self.seed, self.inputs)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
-        if self.problem.is_placeable(found.copies, found.modes):
+        if self.problem.holds(found.copies, found.modes):
             self.update(found)
         least = round(answer.lower_bound)
         return StepBound(least * step_ns, least)
@@ -406,7 +406,7 @@ class Interval(TimeObjective):
             answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.modes
             makespan = f"at least {answer.lower_bound} {problem.time_unit}: {answer.proof}"
-            if problem.interval(copies, blocks) > steps or not problem.is_placeable(copies, blocks):
+            if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
                 answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
                 makespan = f"at least {answer.lower_bound} {problem.time_unit}, the cheapest modes"
             tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"

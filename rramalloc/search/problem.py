@@ -282,7 +282,7 @@ class Problem:
     def is_allowed(self, copies: Copies) -> bool:
         """Return True if an allocation keeps to the budget and to the bounds of every stage."""
         in_range = (copies >= self.smallest).all() and (copies <= self.largest).all()
-        return bool(in_range) and self.is_placeable(copies)
+        return bool(in_range) and self.holds(copies)
 
     @property
     def start_within(self) -> Choice | None:
@@ -293,9 +293,9 @@ class Problem:
         fixed = not self.chooses_blocks and self.alternatives is None
         if not self.keeps_limits(copies, modes) or (fixed and modes != self.graph.modes):
             return None
-        return self.choice(copies, modes) if self.is_placeable(copies, modes) else None
+        return self.choice(copies, modes) if self.holds(copies, modes) else None
 
-    def is_placeable(self, copies: Copies, modes: ModeOfEach | None = None) -> bool:
+    def holds(self, copies: Copies, modes: ModeOfEach | None = None) -> bool:
         """Return True if an allocation keeps to the budget and to every other limit."""
         if self.arrays(copies, modes) > self.budget:
             return False

@@ -80,7 +80,7 @@ class Incumbent:
         better = value < self.value * (1 - SAME_PRODUCT)
         if not better and self.best is not None and value <= self.value * (1 + SAME_PRODUCT):
             better = found.arrays < self.best.arrays
-        if better and self.problem.is_placeable(found.copies, found.modes):
+        if better and self.problem.holds(found.copies, found.modes):
             self.best, self.value = found, value
         return value
 
@@ -360,7 +360,7 @@ class LimitSearch:
         """
         problem = self.incumbent.problem
         found, bound = self.model.fastest(high, work)
-        if found is not None and problem.is_placeable(found.copies, found.modes):
+        if found is not None and problem.holds(found.copies, found.modes):
             self.model.update(found)
         return self._piece(low, high, work, max(bound, time))
 

@@ -15,13 +15,13 @@ def fitting(problem: Problem, copies: Copies, modes: ModeOfEach | None = None) -
     modes: of its stages, which stay as they are. Every copy beyond the least is scaled down alike; how far is
     found by bisection.
     """
-    if problem.is_placeable(copies, modes):
+    if problem.holds(copies, modes):
         return copies
     extra = copies - problem.smallest
     low, high = 0, 2**20
     while high - low > 1:
         middle = (low + high) // 2
-        if problem.is_placeable(problem.smallest + extra * middle // 2**20, modes):
+        if problem.holds(problem.smallest + extra * middle // 2**20, modes):
             low = middle
         else:
             high = middle

@@ -42,7 +42,7 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
                 modes[stage], fewer[stage] = change
                 trial = problem.choice(fewer, tuple(modes))
                 if trial.makespan <= best.makespan and trial.arrays < best.arrays:
-                    best = trial if problem.is_placeable(trial.copies, trial.modes) else best
+                    best = trial if problem.holds(trial.copies, trial.modes) else best
                 elif rising:  # the modes that follow take longer
                     break
     return best

@@ -34,7 +34,7 @@ def test_never_worse_than_the_start(random: Random) -> None:
         more = copies + np.array([random.random() < 0.4 and w for w in problem.graph.weighted])
         if problem.keeps_limits(more, problem.graph.modes) and problem.is_allowed(more):
             copies = more
-    if not (problem.is_placeable(copies) and problem.keeps_limits(copies, problem.graph.modes)):
+    if not (problem.holds(copies) and problem.keeps_limits(copies, problem.graph.modes)):
         return
     each = zip(problem.graph.names, problem.graph.weighted, copies.tolist(), strict=True)
     start = {name: count for name, weighted, count in each if weighted}

@@ -154,7 +154,7 @@ class LoadedRun(RangedByArrays):
             written = self.writing.ns(self.writing.of_stage(0, mode.block, copies))
             found = self.problem.choice(np.array([copies], dtype=np.int64), (mode,))
             value = written + self.inputs * Latency(self.problem).in_ns(length)
-            if value < best_ns and self.problem.is_placeable(found.copies, found.modes):
+            if value < best_ns and self.problem.holds(found.copies, found.modes):
                 best, best_ns = found, value
         if best is None:
             raise AssertionError("one copy fits")
@@ -183,7 +183,7 @@ class LoadedRun(RangedByArrays):
                     modes, copies = list(best_choice.modes), best_choice.copies.copy()
                     modes[stage], copies[stage] = mode, count
                     trial = problem.choice(copies, tuple(modes))
-                    if not problem.is_placeable(copies, trial.modes):
+                    if not problem.holds(copies, trial.modes):
                         continue
                     tried += 1
                     value = self.value_of(problem.timing(trial))

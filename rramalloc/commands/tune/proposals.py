@@ -152,14 +152,14 @@ class Neighbourhood:
         for group in (others, list(kept)):
             while spare < 0 and (lowered := self._lower(copies, group)):
                 spare += lowered
-        while not self.problem.is_placeable(np.array(copies)):  # copies that take whole tiles take more
+        while not self.problem.holds(np.array(copies)):  # copies that take whole tiles take more
             spare += self._lower(copies, others) or self._lower(copies, kept)
         fitted = np.array(copies)
         if not fill:
             return fitted
         self._fill(copies, spare)
         filled = np.array(copies)
-        return filled if self.problem.is_placeable(filled) else fitted
+        return filled if self.problem.holds(filled) else fitted
 
     def _lower(self, copies: list[int], group: Collection[int]) -> int:
         """Lower one stage of a group by one number of batches; the arrays that frees, 0 if none can go.

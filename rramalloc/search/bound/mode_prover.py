@@ -186,7 +186,7 @@ class ModeProver:
             blocks.append(stage.mode(row))
             copies.append(int(stage.low[row]))
         found = self.problem.choice(np.array(copies, dtype=np.int64), tuple(blocks))
-        if found.makespan <= target and self.problem.is_placeable(found.copies, found.modes):
+        if found.makespan <= target and self.problem.holds(found.copies, found.modes):
             self._found.append(found)
 
     def _leaf(self, rows: Rows, target: int) -> bool:
@@ -201,7 +201,7 @@ class ModeProver:
             return False
         for copies in product(*ranges):
             found = self.problem.choice(np.array(copies, dtype=np.int64), blocks)
-            if found.makespan <= target and self.problem.is_placeable(found.copies, found.modes):
+            if found.makespan <= target and self.problem.holds(found.copies, found.modes):
                 self._found.append(found)
                 return True
         return True
