@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Literal
 
@@ -14,7 +14,22 @@ Unit = Literal["steps", "ticks", "ns", "arrays", "pJ", "pJ ns", "um2"]
 LONGEST_NAME = 60  # characters of a name before its middle is cut
 LONGEST_LINE = 240  # characters of a line before its middle is cut
 
-LEAST_MM2 = 1e4  # um2 from which areas are in mm2
+_SCALES_OF = {
+    "ns": (("s", 1e9, 1e9), ("ms", 1e6, 1e6), ("us", 1e3, 1e3)),
+    "pJ": (("J", 1e12, 1e12), ("mJ", 1e9, 1e9), ("uJ", 1e6, 1e6), ("nJ", 1e3, 1e3)),
+    "pJ ns": (
+        ("J s", 1e21, 1e21),
+        ("mJ s", 1e18, 1e18),
+        ("uJ s", 1e15, 1e15),
+        ("nJ s", 1e12, 1e12),
+        ("pJ s", 1e9, 1e9),
+        ("fJ s", 1e6, 1e6),
+        ("aJ s", 1e3, 1e3),
+    ),
+    "um2": (("mm2", 1e6, 1e4),),
+    "s": (("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("us", 1e-6, 1e-6), ("ns", 1e-9, 0.0)),
+}
+"""Other units of a unit: how many of it each is, and from which value on it is shown."""
 LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
 _EXACT = 2**53  # from here on floats do not tell neighbouring integers apart
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z]*2?)", re.ASCII)
@@ -52,7 +67,7 @@ def steps(value: int, unit: str = "step") -> str:
 
 def duration(value_ns: float) -> str:
     """Return a time in the unit that reads best, with four figures: "366.4 us"."""
-    return _scaled(value_ns, (("s", 1e9), ("ms", 1e6), ("us", 1e3)), "ns")
+    return _scaled(value_ns, "ns")
 
 
 def span(seconds: float) -> str:
@@ -64,25 +79,30 @@ def span(seconds: float) -> str:
 
 def energy(value_pj: float) -> str:
     """Return an energy in the unit that reads best: "12.34 uJ"."""
-    return _scaled(value_pj, (("J", 1e12), ("mJ", 1e9), ("uJ", 1e6), ("nJ", 1e3)), "pJ")
+    return _scaled(value_pj, "pJ")
 
 
 def edp(value: float) -> str:
     """Return the product of an energy in pJ and a time in ns in the unit that reads best: "27.25 nJ s"."""
-    scales = (("J s", 1e21), ("mJ s", 1e18), ("uJ s", 1e15), ("nJ s", 1e12), ("pJ s", 1e9), ("fJ s", 1e6))
-    return _scaled(value, (*scales, ("aJ s", 1e3)), "pJ ns")
+    return _scaled(value, "pJ ns")
 
 
 def area(value_um2: float) -> str:
     """Return an area: "62.5 mm2", from a hundredth of 1 mm2 on."""
-    return f"{rounded(value_um2 / 1e6)} mm2" if value_um2 >= LEAST_MM2 else f"{rounded(value_um2)} um2"
+    return _scaled(value_um2, "um2")
 
 
-def _scaled(value: float, units: Iterable[tuple[str, float]], smallest: str) -> str:
-    for unit, factor in units:
-        if value >= factor:
-            return f"{rounded(value / factor)} {unit}"
-    return f"{rounded(value)} {smallest}"
+def _scaled(value: float, unit: str) -> str:
+    shown, factor = scale_of(unit, value)
+    return f"{rounded(value / factor)} {shown}"
+
+
+def scale_of(unit: str, value: float) -> tuple[str, float]:
+    """Return the unit in which a value reads best, and how many of `unit` it is: ("us", 1e3) for 5,000 ns."""
+    for shown, factor, least in _SCALES_OF.get(unit, ()):
+        if value >= least:
+            return shown, factor
+    return unit, 1.0
 
 
 def share(part: float) -> str:
@@ -115,11 +135,16 @@ def quantity(value: float, unit: str, *, plain: bool = False) -> str:
     """Return a number in its unit: "4,009 steps", "53.2 us"; plain: "4009 steps", for a terminal."""
     if unit in _CONTINUOUS:
         return _CONTINUOUS[unit](value)
-    if not isinstance(value, int) and not (value.is_integer() and abs(value) < _EXACT):
+    if not is_exact(value):
         return f"{rounded(value)} {unit}".strip()
     if not unit:
         return str(int(value)) if plain else f"{int(value):,}"
     return (number_of if plain else counted)(int(value), unit.removesuffix("s"))
+
+
+def is_exact(value: float) -> bool:
+    """Return True for a whole number, all digits of which are known."""
+    return isinstance(value, int) or (value.is_integer() and abs(value) < _EXACT)
 
 
 def plain_quantity(value: float, unit: str) -> str:
@@ -157,7 +182,7 @@ def quoted(method: str) -> str:
 
 def _seconds(value_s: float) -> str:
     """Return a time in the unit that reads best."""
-    return duration(1e9 * value_s)
+    return _scaled(value_s, "s")
 
 
 def _rate(per_s: float) -> str:

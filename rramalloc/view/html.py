@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.units import LONGEST_NAME, counted, one_line, printable
-from rramalloc.view.view import FIGURE, NONE, Column, Detail, Fact, Table, View
+from rramalloc.view.view import FIGURE, Column, Detail, Fact, Table, View
 
 if TYPE_CHECKING:
     from rramalloc.chart import Chart, Key
@@ -79,30 +79,15 @@ def notebook_html(view: View, headline: str, kind: str) -> str:
 
 
 def _notebook_table(table: Table) -> str:
-    """Return the first and the last rows of a table; cells without a value are empty."""
+    """Return the first and the last rows of a table."""
     rows = table.rows()
     if len(rows) > _NOTEBOOK_ROWS:
         rows = rows[: _NOTEBOOK_ROWS // 2] + rows[-_NOTEBOOK_ROWS // 2 :]
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td>{escaped(one_line(_words(column, value), LONGEST_NAME))}</td>"
-            for column, value in zip(table.columns, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    head = "".join(f"<th>{escaped(column.heading)}</th>" for column in table.columns)
+    headings, cells = table.cells(rows, grouped=True)
+    lines = [[f"<td>{escaped(one_line(cell, LONGEST_NAME))}</td>" for cell in row] for row in cells]
+    body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+    head = "".join(f"<th>{escaped(heading)}</th>" for heading in headings)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _words(column: Column, value: Any) -> str:
-    """Return a cell of a page: empty where no value is known, with separators in large numbers."""
-    if value is None:
-        return ""
-    if isinstance(value, tuple | list):
-        return " x ".join(map(str, value))
-    return column.words(value, grouped=True)
 
 
 def _sentence(text: str) -> str:
@@ -121,19 +106,18 @@ def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool 
     its title."""
     table = table.filled()
     rows = table.rows(detail.rows)
+    headings, cells = table.cells(rows, grouped=True)
     kinds = ["" if is_text else ' class="n"' for is_text in table.is_text(rows)]
-    columns = list(zip(table.columns, kinds, strict=True))
-    headings = [(_sentence(column.heading), kind) for column, kind in columns]
-    if table.numbered:
-        headings.insert(0, ("#", ' class="n"'))
+    scales = [column.scale([row[at] for row in rows])[1] for at, column in enumerate(table.columns)]
+    columns = list(zip(table.columns, kinds, scales, strict=True))
     head = "".join(
-        f'<th scope="col"{kind}><button type="button">{escaped(heading)}</button></th>'
-        for heading, kind in headings
+        f'<th scope="col"{kind}><button type="button">{escaped(_sentence(heading))}</button></th>'
+        for heading, kind in zip(headings, kinds, strict=True)
     )
-    lines = []
-    for number, row in enumerate(rows):
-        first = f"<td class=n>{number:,}</td>" if table.numbered else ""
-        lines.append(f"<tr>{first}{''.join(_cells(row, columns))}</tr>")
+    lines = ["".join(_cells(row, words, columns)) for row, words in zip(rows, cells, strict=True)]
+    if table.numbered:
+        head = f'<th scope="col" class="n"><button type="button">#</button></th>{head}'
+        lines = [f"<td class=n>{number:,}</td>{line}" for number, line in enumerate(lines)]
     told = [table.note] if table.note else []
     if len(table.records) > len(rows):
         told.insert(0, f"The first {len(rows):,} of {len(table.records):,} rows; the file has all.")
@@ -146,7 +130,7 @@ def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool 
         f'<button type="button" class="csv" data-file="{file}.csv">Download CSV</button>'
         f'<span class="count" role="status">{count}</span></div>'
     )
-    body = "\n".join(lines)
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
     inner = (
         f'{tools}{note}<div class="scroll" tabindex="0" role="region" aria-label="{escaped(table.title)}">'
         f'<table id="{name}"><caption class="hidden">{escaped(table.title)}</caption>'
@@ -200,15 +184,16 @@ def _fact(fact: Fact) -> str:
     return f"<div><dt>{name}</dt><dd>{value}</dd>{note}</div>"
 
 
-def _cells(row: Sequence[Any], columns: Iterable[tuple[Column, str]]) -> Iterator[str]:
+def _cells(
+    row: Sequence[Any], words: Sequence[str], columns: Iterable[tuple[Column, str, float]]
+) -> Iterator[str]:
     """Yield the cells of a row; they hold the exact value of a number that is shown rounded."""
-    for value, (column, kind) in zip(row, columns, strict=True):
+    for value, word, (column, kind, factor) in zip(row, words, columns, strict=True):
+        text = escaped(word)
         if value is None:
-            yield f'<td{kind} data-v="">{NONE}</td>'
-            continue
-        text = escaped(_words(column, value))
-        if isinstance(value, float):
-            exact = float(f"{value:.6g}") if column.unit == "share" else value
+            yield f'<td{kind} data-v="">{text}</td>'
+        elif isinstance(value, float):
+            exact = float(f"{value:.6g}") if column.unit == "share" else value / factor
             bar = f' style="--p:{min(1.0, max(0.0, value)):.1%}"' if column.unit == "share" else ""
             yield f'<td class="n{" p" if bar else ""}"{bar} data-v="{exact!r}">{text}</td>'
         elif kind:

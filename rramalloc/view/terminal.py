@@ -56,11 +56,8 @@ def print_table(table: Table, width: int | None = None) -> Printed:
 
     table = table.filled()
     rows = table.rows(table.shown)
-    cells = [
-        [printable(column.words(value)) for column, value in zip(table.columns, row, strict=True)]
-        for row in rows
-    ]
-    headings = [column.heading for column in table.columns]
+    headings, cells = table.cells(rows)
+    cells = [[printable(cell) for cell in row] for row in cells]
     full = [max(map(cell_len, each)) for each in zip(headings, *cells, strict=True)]
     left = table.is_text(rows)
     widths = list(full)

@@ -83,9 +83,6 @@ def _cells(table: Table, escaped: Callable[[str], str]) -> tuple[list[str], list
     """Return the headings, the rows, and which columns hold text."""
     table = table.filled()
     rows = table.rows(table.shown)
-    head = [escaped(column.heading) for column in table.columns]
-    cells = [
-        [escaped(printable(column.words(value))) for column, value in zip(table.columns, row, strict=True)]
-        for row in rows
-    ]
-    return head, cells, table.is_text(rows)
+    headings, cells = table.cells(rows)
+    escaped_cells = [[escaped(printable(cell)) for cell in row] for row in cells]
+    return [escaped(heading) for heading in headings], escaped_cells, table.is_text(rows)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rramalloc.units import quantity
+from rramalloc.units import is_exact, quantity, rounded, scale_of, share
 
 if TYPE_CHECKING:
     from rramalloc.chart import Chart
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 _COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?:\[(?P<unit>.+)\])?(?P<optional>\??)")
 _THOUSANDTHS = "thousandths"
 """Style of numbers that are compared with each other: three digits behind the point."""
-_UNITS = {"ns": "ns", "s": "s", "per_s": "inputs/s", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
+_UNITS = {"ns": "ns", "per_s": "inputs/s", "gb_s": "GB/s", "s": "s", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
 _UNITS |= dict.fromkeys(("utilisation", "share", "gap", "saving"), "share")
 _UNITS["ratio"] = _THOUSANDTHS
-"""Unit or style of a field by the last part of its name."""
+"""Unit or style of a field by the end of its name, longer ends first."""
+_ENDING = re.compile(rf"(?:^|[_.])({'|'.join(_UNITS)})$")
 _COUNTS = ("steps", "ticks", "cycles", "arrays")
-"""Units that cells leave out: the heading, or a fact beside the table, says what is counted."""
+"""Units that a heading leaves out: its words, or a fact beside the table, say what is counted."""
+Rows = Sequence[Sequence[Any]]
 NONE = "-"
 """What stands where a value is not known."""
 
@@ -72,7 +75,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: the heading names a quantity, and the cells carry its unit.
+    """A column of a table: the heading names a quantity and its unit, which all cells are in.
 
     field: of the records, and the column's name in CSV; value: what makes a cell of a record, where that is
     no field; optional: left out of CSV, too, where no record has a value; given: the unit, where the name of
@@ -89,24 +92,57 @@ class Column:
         """Return the cell of a record."""
         return getattr(record, self.field) if self.value is None else self.value(record)
 
-    def words(self, value: Any, *, grouped: bool = False) -> str:
-        """Return a cell as a table shows it."""
-        if value is None:
-            return NONE
-        if isinstance(value, bool):
-            return "yes" if value else ""
-        if isinstance(value, int | float):
-            thousandths = self.unit == _THOUSANDTHS
-            return f"{value:.3f}" if thousandths else quantity(value, self.unit, plain=not grouped)
-        return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
     @property
     def unit(self) -> str:
         """Unit of the column's numbers: the one given, or by the last part of the name of its field."""
         if self.given:
             return "" if self.given in _COUNTS else self.given
-        ending = "per_s" if self.field.endswith("_per_s") else self.field.rpartition("_")[2]
-        return _UNITS.get(ending, "")
+        ending = _ENDING.search(self.field)
+        return _UNITS[ending[1]] if ending else ""
+
+    def scale(self, values: Sequence[Any]) -> tuple[str, float]:
+        """Return the unit in which all values are shown, and how many of the column's own it is.
+
+        It reads best for the largest of them; there is none where cells have it, or numbers have no unit.
+        """
+        if self.unit in ("", "share", _THOUSANDTHS):
+            return "", 1.0
+        return scale_of(self.unit, max((abs(value) for value in values if is_number(value)), default=0))
+
+    def shown(self, values: Sequence[Any], *, grouped: bool = False) -> tuple[str, list[str]]:
+        """Return the heading with its unit, and the cells, whose numbers are all in one style.
+
+        grouped: thousands have separators also in numbers all digits of which are shown, as on a page.
+        """
+        unit, factor = self.scale(values)
+        number = self._style(values, factor, grouped=grouped)
+        cells = [number(value) if is_number(value) else _words(value) for value in values]
+        return (f"{self.heading} ({unit})" if unit else self.heading), cells
+
+    def _style(self, values: Sequence[Any], factor: float, *, grouped: bool) -> Callable[[float], str]:
+        """Return what writes the numbers of the column."""
+        if self.unit == "share":
+            return share
+        if self.unit == _THOUSANDTHS:
+            return "{:.3f}".format
+        has_texts = any(isinstance(value, str) for value in values)
+        if not self.unit and (has_texts or all(is_exact(value) for value in values if is_number(value))):
+            return partial(quantity, unit="", plain=not grouped)
+        return lambda value: rounded(value / factor)
+
+
+def _words(value: Any) -> str:
+    """Return a cell that is no number."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a number, which True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +178,18 @@ class Table:
         """Return the cells of the first rows."""
         return [[column.of(record) for column in self.columns] for record in self.records[:most]]
 
-    def is_text(self, rows: Sequence[Sequence[Any]]) -> list[bool]:
+    def cells(
+        self, rows: Sequence[Sequence[Any]], *, grouped: bool = False
+    ) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the rows as they are shown; grouped: as on a page."""
+        columns = [
+            column.shown([row[place] for row in rows], grouped=grouped)
+            for place, column in enumerate(self.columns)
+        ]
+        words = [each for _, each in columns]
+        return [heading for heading, _ in columns], [[each[n] for each in words] for n in range(len(rows))]
+
+    def is_text(self, rows: Rows) -> list[bool]:
         """Return for each column whether it has words, which begin on the left, and no numbers."""
         return [any(isinstance(row[place], str | bool) for row in rows) for place in range(len(self.columns))]
 
@@ -181,7 +228,7 @@ def table(
 
 def _heading(field: str) -> str:
     """Return the words of a field without its unit, which cells have: "weight bits", "energy"."""
-    return re.sub("_(pj|um2|ns|per_s|s)$", "", field).replace("_", " ")
+    return re.sub("_(pj|um2|ns|per_s|gb_s|s)$", "", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

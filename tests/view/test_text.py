@@ -42,17 +42,17 @@ def test_csv_has_exact_values_under_the_names_of_fields() -> None:
 
 def test_markdown_by_hand() -> None:
     assert markdown_of(view(Row("conv1"), Row("a|b_c"))) == (
-        "| layer | arrays | latency | gap |\n"
+        "| layer | arrays | latency (us) | gap |\n"
         "| :-- | --: | --: | --: |\n"
-        "| conv1 | 1234 | 1.5 us | 2.51 % |\n"
-        "| a\\|b_c | 1234 | 1.5 us | 2.51 % |\n"
+        "| conv1 | 1234 | 1.5 | 2.51 % |\n"
+        "| a\\|b_c | 1234 | 1.5 | 2.51 % |\n"
     )
 
 
 def test_latex_by_hand() -> None:
     assert latex_of(view(Row("conv_1"))) == (
-        "\\begin{tabular}{lrrr}\n\\hline\nlayer & arrays & latency & gap \\\\\n\\hline\n"
-        "conv\\_1 & 1234 & 1.5 us & 2.51 \\% \\\\\n\\hline\n\\end{tabular}\n"
+        "\\begin{tabular}{lrrr}\n\\hline\nlayer & arrays & latency (us) & gap \\\\\n\\hline\n"
+        "conv\\_1 & 1234 & 1.5 & 2.51 \\% \\\\\n\\hline\n\\end{tabular}\n"
     )
 
 
@@ -93,3 +93,29 @@ def test_a_name_is_no_formula_in_csv(name: str) -> None:
     (_, row) = csv.reader(io.StringIO(csv_of(view(Row(name)))))
     assert not row[0].startswith(("=", "+", "-", "@"))
     assert row[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "heading", "cells"),
+    [
+        ("time_ns", (2.5e6, 1500.0, None, 0.0), "time (ms)", ["2.5", "0.0015", "-", "0"]),
+        ("time_ns", (12.0, 13), "time (ns)", ["12", "13"]),
+        ("area_um2", (9999.0, 1e4), "area (mm2)", ["0.009999", "0.01"]),
+        ("edp", (2e12, 5e9), "edp (nJ s)", ["2", "0.005"]),
+        ("work_s", (0.02, 1e-6), "work (ms)", ["20", "0.001"]),
+        ("bandwidth_gb_s", (128.0, 12.5), "bandwidth (GB/s)", ["128", "12.5"]),
+        ("value[um2]", (120.0, 440.0), "value (um2)", ["120", "440"]),
+        ("value[steps]", (120, 440), "value", ["120", "440"]),
+        ("bytes", (285344.25, 387200.0), "bytes", ["285,300", "387,200"]),
+        ("bytes", (387200.0, 5), "bytes", ["387200", "5"]),
+        ("gap", (0.25, 1e-6), "gap", ["25 %", "< 0.01 %"]),
+        ("ratio", (1.0, 13.8364), "ratio", ["1.000", "13.836"]),
+        ("value", ("128x128", 123456, 0.5), "value", ["128x128", "123456", "0.5"]),
+        ("exact", (True, False), "exact", ["yes", ""]),
+    ],
+)
+def test_a_column_has_one_unit_and_one_style(
+    field: str, values: tuple[object, ...], heading: str, cells: list[str]
+) -> None:
+    (column,) = table("", [], field).columns
+    assert column.shown(values) == (heading, cells)
