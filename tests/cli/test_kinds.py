@@ -99,3 +99,14 @@ def test_a_sweep_has_points_of_kinds() -> None:
 def test_tune_says_so() -> None:
     with pytest.raises(UnsupportedError, match="several kinds of arrays, of which tune does not know"):
         rramalloc.tune(HAND, 3, OwnClocks((1, 1), (0, 0)), hardware=hardware(2, 1))
+
+
+@pytest.mark.usefixtures("files")
+def test_size_chooses_values_of_a_kind() -> None:
+    """3 steps take 2 of each, 500 um2 (docs/sources/model.md 18)."""
+    choices = ("--target", 3, "--choose", "kinds.large.energy.area_um2=250,150", "-o", "chip.toml", "-q")
+    sized = run("size", "pair.json", "--hardware", "kinds.toml", *choices)
+    assert sized.code == 0, sized.err
+    assert "500 um2" in sized.out
+    again = run("optimize", "pair.json", "--hardware", "chip.toml", "-q")
+    assert "4 used: small 2 of 2, large 2 of 2" in again.out
