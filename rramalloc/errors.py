@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _ENDING = re.compile(r"\.(json|onnx|csv|pt2|toml)$")
 _LISTED = 400
 """Layers that the table of a BudgetError lists at most: those that need most."""
+_SHORT = 240  # letters of all names that are known, which stand beside the nearest ones where they fit
 _SHOWN = 20
 """Layers that a MissingLatencyError names at most."""
 
@@ -97,8 +98,10 @@ class UnknownNameError(RramallocError, LookupError):
 
     def __str__(self) -> str:
         hint = suggestion(self.name, self.files, cutoff=0.75) or suggestion(self.name, self.known)
-        hint = hint or f"known: {', '.join(self.known)}"
-        return f"no {self.kind} named {_label(self.name)!r}; {hint}"
+        known = f"known: {', '.join(self.known)}"
+        if hint and len(known) <= _SHORT:
+            hint = f"{hint} {known}"
+        return f"no {self.kind} named {_label(self.name)!r}; {hint or known}"
 
 
 def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float = 0.5) -> str:

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.files import parse_json, read_text
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.loader import hardware_of, load_hardware
 from rramalloc.network.network import Network
 from rramalloc.records import FORMAT_PREFIX, brief, format_name, parse
 from rramalloc.room import load_from
@@ -20,7 +19,6 @@ from rramalloc.timing.latency_table import load_latency_table
 from rramalloc.upgrade import upgraded
 
 RESULT_LIMIT_BYTES = 2**28  # of a result: a placement is the largest
-_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 _TABLES_OF_HARDWARE = ("crossbar", "precision")
 """Tables that every hardware has, by which a document without `format` is recognised as one."""
 
@@ -81,7 +79,7 @@ def result_of(document: object, where: str) -> Any:
     if name in schema_names():
         return parse(TypeAdapter(record_of(name)), document, where)
     if "format" not in document and all(table in document for table in _TABLES_OF_HARDWARE):
-        return parse(_HARDWARE, document, where)
+        return hardware_of(document, where)
     raise SpecError(where, _no_result(document))
 
 

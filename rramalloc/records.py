@@ -151,11 +151,29 @@ def check(kind: TypeAdapter[T], data: object, where: str) -> T:
 
 
 @lru_cache
-def _field_names(kind: TypeAdapter[Any]) -> tuple[str, ...]:
-    """Names of the fields of a type and of everything in it, to suggest one for a name that is not known."""
+def _field_names(kind: TypeAdapter[Any]) -> dict[str, str]:
+    """Names of the fields of a type and of everything in it, each with what it may be, in words.
+
+    One is suggested for a name that is not known, and what it may be is said of one that is missing.
+    """
     schema = kind.json_schema()
-    parts = [schema, *schema.get("$defs", {}).values()]
-    return tuple(dict.fromkeys(name for part in parts for name in part.get("properties", ())))
+    found = dict[str, str]()
+    for part in (schema, *schema.get("$defs", {}).values()):
+        for name, inner in part.get("properties", {}).items():
+            words = _allowed(inner)
+            found[name] = words if found.get(name, words) == words else ""
+    return found
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Return in words what a JSON Schema allows, "" for what is not said in a few."""
+    if "enum" in schema:
+        return " or ".join(map(json.dumps, schema["enum"]))
+    if schema.get("type") not in ("integer", "number"):
+        return ""
+    ends = [f"{schema[end]:g}" for end in ("minimum", "maximum") if end in schema]
+    kind = "a whole number" if schema["type"] == "integer" else "a number"
+    return f"{kind} from {' to '.join(ends)}" if len(ends) > 1 else kind
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
@@ -202,13 +220,15 @@ def fault(reason: str) -> PydanticCustomError:
     return PydanticCustomError("fault", "{reason}", {"reason": reason})
 
 
-def describe(error: ValidationError, data: object = None, fields: Sequence[str] = ()) -> str:
+def describe(error: ValidationError, data: object = None, fields: Mapping[str, str] | None = None) -> str:
     """Say what is wrong in which field, at most three faults, with what was got.
 
-    fields: the names of fields, of which the nearest is suggested for an unknown one.
+    fields: names of fields, of which the nearest is suggested for an unknown one, with what they may be.
     """
     faults = error.errors(include_url=False, include_context=False)
-    shown = [_fault(fault["loc"], fault["msg"], fault["input"], data, fields) for fault in faults[:_SHOWN]]
+    shown = [
+        _fault(fault["loc"], fault["msg"], fault["input"], data, fields or {}) for fault in faults[:_SHOWN]
+    ]
     if len(faults) > _SHOWN:
         shown.append(f"and {len(faults) - _SHOWN} more")
     return "; ".join(shown)
@@ -226,7 +246,9 @@ def brief(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def _fault(loc: Iterable[int | str], message: str, got: object, data: object, fields: Sequence[str]) -> str:
+def _fault(
+    loc: Iterable[int | str], message: str, got: object, data: object, fields: Mapping[str, str]
+) -> str:
     path, text = data, ""
     for step in loc:
         inner = _child(path, step)
@@ -239,8 +261,9 @@ def _fault(loc: Iterable[int | str], message: str, got: object, data: object, fi
     reason = message[0].lower() + message[1:]
     if "field required" in reason or "extra inputs" in reason:
         if "required" in reason:
-            return f"{text}: this field is missing"
-        hint = suggestion(text.rpartition(".")[2], fields)
+            allowed = fields.get(text.rpartition(".")[2], "")
+            return f"{text}: this field is missing{f', {allowed}' if allowed else ''}"
+        hint = suggestion(text.rpartition(".")[2], [*fields])
         return f"{text}: this field is not known{', ' if hint else ''}{hint}"
     return f"{text or 'document'}: {reason}, got {brief(got)}"
 

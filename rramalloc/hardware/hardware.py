@@ -5,6 +5,7 @@ A table or value that a source does not give is left out; nothing is filled in s
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -26,7 +27,7 @@ from rramalloc.files import to_json, write_text
 from rramalloc.hardware.kinds import MOST_KINDS, PARTS_OF_ENERGY, Kind, check_kinds
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
-from rramalloc.records import Record, brief, fault, from_list
+from rramalloc.records import Record, as_tuple, brief, fault, from_list
 from rramalloc.result import ResultRecord, frame_table
 from rramalloc.view.view import Fact, View
 
@@ -56,7 +57,26 @@ Count = Annotated[int, Field(ge=1, le=MAX_CHIP_ARRAYS)]
 Positive = Annotated[float, Field(ge=MIN_VALUE, le=MAX_VALUE)]
 NonNegative = Annotated[float, Field(ge=0, le=MAX_VALUE)]
 ZeroOrPositive = Annotated[NonNegative, AfterValidator(_not_tiny)]
-Grid = Annotated[tuple[Lines, Lines], from_list(list[Lines])]
+MAX_MESH = MAX_LINES**2
+"""Tiles or chips of a mesh at most."""
+
+
+def mesh_of(number: int) -> tuple[int, int]:
+    """Return the rows and columns of the mesh of so many tiles that is nearest to a square, no row taller."""
+    rows = next(rows for rows in range(math.isqrt(number), 0, -1) if number % rows == 0)
+    return rows, number // rows
+
+
+def _as_mesh(value: object) -> object:
+    """Return a number of tiles as their mesh, anything else as a list in Python may be it."""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_MESH
+    return mesh_of(value) if is_number else as_tuple(value)  # type: ignore[arg-type]
+
+
+Grid = Annotated[
+    tuple[Lines, Lines],
+    BeforeValidator(_as_mesh, json_schema_input_type=list[Lines] | Annotated[int, Field(ge=1, le=MAX_MESH)]),
+]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 CrossbarLike = str | tuple[int, int]
 """Wordlines and bitlines: "128x256", or (128, 256)."""
@@ -237,7 +257,8 @@ class Memory(Record):
 class Chip(Record):
     """Arrays in tiles, tiles in chips.
 
-    tiles: rows and columns of tiles of a chip; chips: rows and columns of chips; sharing: "free", which None
+    tiles: rows and columns of tiles of a chip, or their number, which stands for the mesh nearest to a
+    square; chips: rows and columns of chips, or their number; sharing: "free", which None
     also means, if a tile may hold arrays of several layers, "layer" if of one only; hop_ns_*: time of a hop
     between neighbouring tiles or chips; bandwidth_*: of a link between neighbouring ones.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
@@ -245,7 +266,7 @@ class Chip(Record):
 
     arrays_per_tile: Count
     tiles: Grid
-    chips: Grid
+    chips: Grid = (1, 1)
     sharing: Literal["free", "layer"] | None = None
     hop_ns_tile: ZeroOrPositive | None = None
     hop_ns_chip: ZeroOrPositive | None = None

@@ -13,12 +13,14 @@ from rramalloc.choices import ValuesLike
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, read_toml
 from rramalloc.hardware.hardware import CrossbarLike, Hardware, parse_crossbar
+from rramalloc.hardware.other_names import meant_by_document
 from rramalloc.hardware.preset_files import PRESETS, preset_names
-from rramalloc.hardware.values import LINES, hardware_with, values_of
-from rramalloc.records import parse
+from rramalloc.hardware.values import LINES, dotted_names, hardware_with, values_of
+from rramalloc.records import brief, parse
 from rramalloc.units import printable
 
 DEFAULT_PRESET = "plain"
+_MOST_NAMES = 3  # that one message explains
 HardwareLike = Hardware | Mapping[str, Any] | str | os.PathLike[str]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
@@ -33,7 +35,7 @@ def as_hardware(
     Raises FileError, SpecError, UnknownNameError.
     """
     if isinstance(hardware, Mapping):
-        loaded = parse(_HARDWARE, dict(hardware), "hardware")
+        loaded = hardware_of(dict(hardware), "hardware")
     else:
         loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
     values = values_of(set_values)
@@ -42,6 +44,21 @@ def as_hardware(
         if twice := [name for name in ("crossbar", *LINES) if name in values]:
             raise SpecError("set", f"gives {twice[0]}, and --crossbar too: leave one of them out")
     return hardware_with(loaded, values) if values else loaded
+
+
+def hardware_of(document: dict[str, Any], where: str) -> Hardware:
+    """Return the hardware that a document describes; `where` names its file.
+
+    Raises SpecError, which says for values by the names of other tools what they are here.
+    """
+    known = frozenset((*dotted_names(), *Hardware.model_fields))
+    strange = [
+        f"{brief(name)[1:-1]}: this field is not known; {meant.in_file}"
+        for name, meant in meant_by_document(document, known)
+    ]
+    if strange:
+        raise SpecError(where, "; ".join(strange[:_MOST_NAMES]))
+    return parse(_HARDWARE, document, where)
 
 
 def hardware_text(hardware: Hardware) -> str:
@@ -81,6 +98,6 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         elif path.suffix in ("", ".toml"):
             raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
     try:
-        return parse(_HARDWARE, {"name": printable(path.stem), **read_toml(path)}, shown)
+        return hardware_of({"name": printable(path.stem), **read_toml(path)}, shown)
     except FileError as error:
         raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.hardware.hardware import Hardware, parse_crossbar
+from rramalloc.hardware.other_names import meant_by
 from rramalloc.records import Record, brief, parse
 
 HardwareValues = Mapping[str, object]
@@ -170,7 +171,9 @@ def _put(document: dict[str, Any], dotted: str, value: object) -> None:
     *tables, field = dotted.split(".")
     if not tables or tables[0] not in Hardware.model_fields or not is_value(dotted):
         known = dotted_names()
-        hint = suggestion(dotted, known)
+        lines = document.get("crossbar", {}).get("bitlines")
+        meant = meant_by(field, value, lines, frozenset(known))
+        hint = suggestion(dotted, known) if meant is None else meant.as_option
         raise SpecError(
             "set", f"no value of a hardware is called {brief(dotted)}{'; ' if hint else ''}{hint}"
         )

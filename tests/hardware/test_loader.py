@@ -92,10 +92,7 @@ BAD = [
     ("memory", "scope", '"global"'),
     ("chip", "arrays_per_tile", "0"),
     *(("chip", "straddle", value) for value in ("1", "false", '"yes"')),
-    *(
-        ("chip", "tiles", value)
-        for value in ("[16]", "[16, 8, 1]", "[0, 8]", "[16.0, 8]", "16", '"ab"', "[]")
-    ),
+    *(("chip", "tiles", value) for value in ("[16]", "[16, 8, 1]", "[0, 8]", "[16.0, 8]", "0", '"ab"', "[]")),
     ("chip", "hop_ns_tile", "-1.0"),
     ("chip", "hop_ns_chip", "nan"),
     ("chip", "bandwidth_tile_gb_s", "0"),

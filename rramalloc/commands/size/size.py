@@ -43,7 +43,7 @@ from rramalloc.commands.size.sizing import (
 from rramalloc.commands.size.task import Result, SizeTask, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
-from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.hardware import MAX_LINES, Hardware, mesh_of
 from rramalloc.hardware.kinds import MOST_ARRAYS, with_arrays_of_kinds
 from rramalloc.progress import followed
 from rramalloc.records import parse
@@ -501,8 +501,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     if hardware.chip is None:
         return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
     tiles = whole // hardware.chip.arrays_per_tile
-    rows = next(rows for rows in range(math.isqrt(tiles), 0, -1) if tiles % rows == 0)
-    chip = hardware.chip.model_copy(update={"tiles": (rows, tiles // rows), "chips": (1, 1)})
+    chip = hardware.chip.model_copy(update={"tiles": mesh_of(tiles), "chips": (1, 1)})
     sized = hardware.model_copy(update={"chip": chip})
     return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
 
