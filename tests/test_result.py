@@ -30,6 +30,9 @@ from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 from rramalloc.units import counted
 from rramalloc.view.charts import Charts as Figures
+from rramalloc.view.html import section_html
+from rramalloc.view.terminal import print_view
+from rramalloc.view.text import csv_of, latex_of, markdown_of
 
 HOSTILE = "<script>alert('&')</script>\n"
 TAGS = {"div", "p", "small", "table", "thead", "tbody", "tr", "th", "td"}
@@ -232,6 +235,22 @@ def test_a_result_has_all_forms(results: dict[str, Any], kind: str, tmp_path: Pa
     assert f"<small>({kind})</small>" in page
     named = kind not in ("FilterFold", "ChipletComparison", "ChipletCost", "SweepResult")
     assert not named or "&lt;script&gt;alert(" in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_is_drawn_everywhere(results: dict[str, Any], kind: str) -> None:
+    """By a terminal, a page and every file format; names of files and layers stay text in all of them."""
+    view = results[kind].view()
+    printed = print_view(view, None).text
+    assert all(line.isprintable() for line in printed.splitlines())
+    for fact in view.facts:
+        assert fact.name in printed
+    for text in (csv_of(view), markdown_of(view), latex_of(view)):
+        assert all(line.isprintable() for line in text.splitlines())
+    assert "<script>" not in markdown_of(view).replace("\\<", "")
+    page = section_html(view, "r1")
+    assert page.count("<script") == page.count('<script type="application/json"')
+    assert page.count("<table") == len([table for table in view.tables if table.records])
 
 
 class Long(Result):
