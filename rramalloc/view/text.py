@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rramalloc.csv_rows import csv_cell
@@ -59,10 +60,11 @@ def latex_of(view: View) -> str:
 
 
 def _tables(view: View, drawn: Callable[[Table], str], titled: Callable[[str], str]) -> str:
-    tables = [table for table in view.tables if table.shown != 0 and table.records]
-    parts = [drawn(tables[0])] if tables else []
-    parts += [titled(printable(table.title)) + drawn(table) for table in tables[1:]]
-    return "\n".join(parts)
+    """Return the tables that a terminal prints, of a view without any its first one."""
+    printed = [table for table in view.tables if table.shown != 0 and table.records]
+    first, *others = printed or [replace(view.tables[0], shown=None)]
+    parts = [titled(printable(table.title)) + drawn(table) for table in others]
+    return "\n".join([drawn(first), *parts])
 
 
 def _markdown(table: Table) -> str:

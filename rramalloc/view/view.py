@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -163,16 +163,12 @@ class Table:
 
     def filled(self, *, optional: bool = False) -> Table:
         """Return the table without columns in which no record has a value; optional: of these alone."""
-        return self._with(
+        columns = (
             column
             for column in self.columns
             if (optional and not column.optional) or any(column.of(each) is not None for each in self.records)
         )
-
-    def _with(self, columns: Iterable[Column]) -> Table:
-        return Table(
-            self.title, self.records, tuple(columns), self.spare, self.shown, self.note, self.numbered
-        )
+        return replace(self, columns=tuple(columns))
 
     def rows(self, most: int | None = None) -> list[list[Any]]:
         """Return the cells of the first rows."""
@@ -242,7 +238,7 @@ class View:
 
     kind: str
     title: str
-    sentence: str
+    sentence: str = ""
     facts: tuple[Fact, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: Mapping[str, Draw] = field(default_factory=dict)

@@ -75,7 +75,7 @@ def test_facts_stand_below_each_other_and_go_on_behind_their_names() -> None:
         Fact("gap", 0.0251, "share", "from optimal at most"),
         Fact("network", "a\x1bb", note=", 2 stages"),
     )
-    printed = print_view(View(kind="", title="", sentence="", facts=facts), 27)
+    printed = print_view(View(kind="", title="", facts=facts), 27)
     assert printed.text.splitlines() == [
         "gap      2.51 % from",
         "         optimal at most",

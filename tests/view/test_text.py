@@ -31,7 +31,7 @@ COLUMNS = "layer=name, arrays, block?, latency_ns, gap"
 
 
 def view(*rows: Row, more: tuple[Table, ...] = ()) -> View:
-    return View(kind="", title="", sentence="", tables=(table("Layers", rows, COLUMNS), *more))
+    return View(kind="", title="", tables=(table("Layers", rows, COLUMNS), *more))
 
 
 def test_csv_has_exact_values_under_the_names_of_fields() -> None:
@@ -63,6 +63,11 @@ def test_further_tables_stand_under_their_titles() -> None:
     assert markdown_of(shown).endswith("\n**Ranking**\n\n| name |\n| :-- |\n| a |\n")
     assert latex_of(shown).count("tabular") == 4
     assert "% Ranking\n\\begin{tabular}{l}\n" in latex_of(shown)
+
+
+def test_a_table_that_no_terminal_prints_is_written_where_it_is_the_only_one() -> None:
+    hidden = View(kind="", title="", tables=(table("", [Row("a")], "name", shown=0),))
+    assert markdown_of(hidden) == "| name |\n| :-- |\n| a |\n"
 
 
 NAMES = st.text(st.sampled_from("ab_*|\\`<>[]{}&%$#~^=+-@\n\t\x1b é"), min_size=1, max_size=12)

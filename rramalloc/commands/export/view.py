@@ -15,7 +15,7 @@ def remarks_view(made: Export) -> View:
         spare="kind",
         layer=lambda remark: remark.layer or "-",
     )
-    return View(kind="Export", title=made.target, sentence="", tables=(remarks,))
+    return View(kind="Export", title=made.target, tables=(remarks,))
 
 
 def check_view(made: ExportCheck) -> View:
@@ -28,4 +28,4 @@ def check_view(made: ExportCheck) -> View:
         taken=lambda tool: "yes" if tool.taken else "no",
         reason=lambda tool: tool.reason or "-",
     )
-    return View(kind="Tools", title=made.network.name, sentence="", tables=(tools,))
+    return View(kind="Tools", title=made.network.name, tables=(tools,))

@@ -19,7 +19,7 @@ def plan_view(plan: MeasurePlan) -> View:
     """Return the view of the runs that a measurement times."""
     columns = "run, input_bytes, output_bytes"
     runs = table("Runs", plan.runs, columns, spare="output_bytes input_bytes", run=attrgetter("text"))
-    return View(kind="Plan", title="Plan of a measurement", sentence="", tables=(runs,))
+    return View(kind="Plan", title="Plan of a measurement", tables=(runs,))
 
 
 def table_view(measured: LatencyTable) -> View:

@@ -20,4 +20,4 @@ def networks(*, output_format: Format = "table") -> None:
         print_json([row._asdict() for row in rows])
         return
     shipped = table("Networks", rows, ", ".join(ShippedNetwork._fields), spare="weight_layers weights macs")
-    print_view_as(View(kind="Networks", title="Networks", sentence="", tables=(shipped,)), output_format)
+    print_view_as(View(kind="Networks", title="Networks", tables=(shipped,)), output_format)

@@ -64,4 +64,4 @@ def presets(
         return
     spare = "columns_per_weight unconfirmed weight_bits cell_bits crossbar"
     shipped = table("Presets", rows, ", ".join(_PresetRow._fields), spare=spare)
-    print_view_as(View(kind="Presets", title="Presets", sentence="", tables=(shipped,)), output_format)
+    print_view_as(View(kind="Presets", title="Presets", tables=(shipped,)), output_format)
