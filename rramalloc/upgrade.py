@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rramalloc.status import status_of
+
 Renamed = dict[str, Any]
-"""New names of fields by their old ones, and by the name of a field what was renamed in its value."""
+"""New names by old ones, of fields and words, and by the name of a field what was renamed in its value."""
 
 _COPIES: Renamed = {"replication": "copies"}
 _WORK: Renamed = {"seconds": "work_s"}
@@ -29,7 +31,7 @@ _RENAMED: dict[str, Renamed] = {
     "tuning": {"own": _COPIES, "judged": _COPIES, "allocation": _ALLOCATION},
     "reload": _WORK | _START | {"segments": {"allocation": _ALLOCATION}},
     "sweep": {"rows": _WORK},
-    "size": _WORK | {"networks": {"allocation": _ALLOCATION}},
+    "size": _WORK | {"networks": {"allocation": _ALLOCATION}, "status": {"proven": "optimal"}},
     "placement": _LAYERS,
     "verification": _LAYERS,
     "export": _LAYERS,
@@ -56,8 +58,14 @@ def upgraded(document: Any) -> Any:
 
 
 def upgraded_row(row: Any) -> Any:
-    """Return a row of a sweep in today's names: rows that a folder keeps have no format of their own."""
-    return _renamed(row, _WORK)
+    """Return a row of a sweep in today's names, with its status.
+
+    Rows that a folder keeps have no format of their own.
+    """
+    row = _renamed(row, _WORK)
+    if isinstance(row, dict) and row.get("gap") is not None:
+        row.setdefault("status", status_of(row["gap"], row.get("lower_bound")))
+    return row
 
 
 def _renamed(value: Any, renamed: Renamed) -> Any:
@@ -65,6 +73,8 @@ def _renamed(value: Any, renamed: Renamed) -> Any:
     which its record then refuses."""
     if isinstance(value, list):
         return [_renamed(each, renamed) for each in value]
+    if isinstance(value, str):
+        return renamed.get(value, value)
     if not isinstance(value, dict) or not renamed:
         return value
     document = {}

@@ -20,6 +20,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status, of_fields
 from rramalloc.timing.critical_path import Steps as Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea
@@ -331,6 +332,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
+    status: Status = Field(default_factory=of_fields)
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()

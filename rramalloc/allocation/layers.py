@@ -114,6 +114,22 @@ def _summary(layers: Sequence[Layer], makespan: int) -> str:
     )
 
 
+def layers_table(layers: Sequence[Layer], *, recurrence: bool = False) -> Table:
+    """Return the table of how layers run; recurrence: with the terms of the tight recurrence."""
+    terms = ", NormalOp=normal_op, PreOp=pre_op, Tail=tail, Op=op" if recurrence else ""
+    return table(
+        "Layers",
+        layers,
+        "layer=name, windows, kind?, arrays_per_copy, block?, copies, arrays, batches, cycles?, start, "
+        f"finish, stall=stall_steps{terms}, fold?, utilisation?, weight_bits?, input_bits?, energy_pj?, "
+        "area_um2?",
+        spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation windows arrays_per_copy batches "
+        "stall_steps start cycles arrays",
+        numbered=True,
+        stall_steps=lambda layer: layer.finish - layer.start - layer.normal_op,
+    )
+
+
 def buffers_table(buffers: Sequence[BufferedEdge]) -> Table:
     """Return the table of the pixels that wait between stages at the fullest moment."""
     columns = "producer, consumer, buffer_pixels, buffer_bytes"

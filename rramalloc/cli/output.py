@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,16 +24,26 @@ _TEXTS = {"csv": csv_of, "markdown": markdown_of, "latex": latex_of}
 """What makes the text of a view in the formats of other programs."""
 
 
-def deliver(result: Result, given: Mapping[str, Any], figure: str = "", **drawn: Any) -> None:
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def deliver(
+    result: Result,
+    given: Mapping[str, Any],
+    figure: str = "",
+    known: Mapping[str, Any] = NOTHING,
+    **drawn: Any,
+) -> None:
     """Save, draw and print a result as the options of its command ask, and what it warns of.
 
-    given: the options by name; figure: the chart that --figure draws; drawn: what that takes.
+    given: the options by name; figure: the chart that --figure draws; known: what the view takes beyond the
+    result; drawn: what the chart takes.
     """
     if given.get("output") is not None:
         result.save(given["output"])
     if figure and given.get("figure") is not None:
         getattr(result.plot, figure)(save=given["figure"], **drawn)
-    view = result.view()
+    view = result.view(**known)
     if given["output_format"] == "json":
         print_json(result.to_dict())
     else:

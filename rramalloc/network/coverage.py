@@ -103,43 +103,34 @@ class Coverage(Record):
 
     @property
     def complete(self) -> bool:
-        """Whether all weights of the file are on arrays, for every layer that uses them."""
-        return self.weights.on_arrays == self.weights.total and not self.host
+        """Whether all weights and products of the file are on arrays, for every layer that uses them."""
+        return self.weights.on_arrays == self.weights.total and not self.host and self.dynamic is None
 
     @property
     def extent(self) -> str:
-        """Share of the network that a proof covers, " for 4 % of the weights"; empty if all of it."""
-        return "" if self.complete else f" for {_percent(self.weights)} of the weights"
+        """Part of the network that a proof is about: " for the layers on arrays", empty if all of it.
 
-    @property
-    def scope(self) -> str:
-        """Part that a proof covers, " for 4 % of the weights (fc6, fc7 left to the host)"; empty if all."""
-        if self.complete:
-            return ""
-        missing = []
-        if self.unmodelled:
-            missing.append(f"{_names(item.name for item in self.unmodelled)} not modelled")
-        if self.host:
-            missing.append(f"{_names(self.host)} left to the host")
-        return f"{self.extent} ({'; '.join(missing)})"
+        Which layers these are, and their part of all, is said by `summary`.
+        """
+        return "" if self.complete else " for the layers on arrays"
 
     def qualified(self, proof: str) -> str:
-        """Return a proof in words, with the part of the network that it covers if that is not all."""
+        """Return a proof in words, with the part of the network that it is about if that is not all."""
         for claim in ("proven optimal", "proven best"):
-            proof = proof.replace(claim, f"{claim}{self.scope}", 1)
+            proof = proof.replace(claim, f"{claim}{self.extent}", 1)
         return proof
 
     @property
     def summary(self) -> str:
         """Coverage in one line of words."""
-        macs = "" if self.macs.total is None else f" and {_percent(self.macs)} of the MACs"
-        words = [f"{_percent(self.weights)} of the weights{macs} on arrays"]
+        macs = "" if self.macs.total is None else f"{_percent(self.macs)} of the MACs and "
+        words = [f"{macs}{_percent(self.weights)} of the weights on arrays"]
         if self.dynamic:
             part = self.dynamic.share
             of_all = "" if part is None else f", {share(part)} of all"
             words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{of_all}")
         if self.host:
-            words.append(f"left to the host: {_names(self.host)}")
+            words.append(f"on the host: {_names(self.host)}")
         if self.unmodelled:
             words.append(
                 f"not modelled: {_names(f'{item.name} ({item.operator})' for item in self.unmodelled)}"

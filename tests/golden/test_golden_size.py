@@ -27,7 +27,7 @@ def test_chip_and_candidates(case: dict[str, Any]) -> None:
     }
     found, answer = rramalloc.size({**question, "networks": networks}), case["answer"]
     assert found.cost == pytest.approx(answer["cost"], rel=1e-9)
-    assert (found.status, found.gap) == ("proven", 0.0)
+    assert (found.status, found.gap) == ("optimal", 0.0)
     assert (found.chip.tiles, found.chip.area_um2) == (answer["chip"]["tiles"], answer["chip"]["area_um2"])
     (chosen,) = [own.choices for own in found.candidates if own.why == "chosen"]
     assert chosen in answer["chosen"]

@@ -61,8 +61,13 @@ def test_products_of_computed_tensors_are_macs_and_never_on_arrays() -> None:
     coverage = Coverage.of(again, [stage.name for stage in again.stages])
     assert (coverage.macs.on_arrays, coverage.macs.total) == (4 * 512 * 4096, 4 * 512 * 4096 * 5)
     assert coverage.dynamic == DynamicProducts(macs=2 * 512 * 512 * 64, share=0.8, nodes=("a", "b"))
-    assert "20 % of the MACs on arrays; dynamic, products of computed tensors: 33,554,432 MACs, 80 %" in (
-        coverage.summary
+    assert coverage.summary == (
+        "20 % of the MACs and 100 % of the weights on arrays; dynamic, products of computed tensors: "
+        "33,554,432 MACs, 80 % of all"
+    )
+    assert (
+        coverage.qualified("proven optimal: all timed")
+        == "proven optimal for the layers on arrays: all timed"
     )
     plain = [{key: value for key, value in node.items() if key != "dynamic_macs"} for node in nodes]
     assert Network.build("n", plain).sha256 == again.sha256  # they change no time

@@ -49,6 +49,7 @@ from rramalloc.records import Record, absent, check_effort, parse
 from rramalloc.result import ResultRecord, frame_of
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
+from rramalloc.status import Status, of_fields
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, quantity, share
@@ -244,6 +245,7 @@ class ChipletSchedule(ResultRecord):
     lower_bound: float
     gap: float
     proof: str
+    status: Status = Field(default_factory=of_fields)
     baselines: tuple[ScheduleBaseline, ...]
     options: int
     left_out: int

@@ -14,6 +14,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status, of_fields
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import ENERGY_AREA
 from rramalloc.units import Unit, counted
@@ -80,6 +81,7 @@ class Row(LayerModes):
     median: Steps
     worst: Steps
     proof: str
+    status: Status = Field(default_factory=of_fields)
 
 
 SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA)

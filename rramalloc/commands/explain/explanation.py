@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status
 from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
 
 FORMAT: Literal["rramalloc-explanation/2"] = "rramalloc-explanation/2"
@@ -115,6 +116,15 @@ class Change(Record):
         return f"{self.number} {side} {self.need:.4g} (now {self.have:.4g})"
 
 
+def _of_neighbour(fields: dict[str, Any]) -> Status:
+    """Return the status of a neighbour: optimal where it is proven, also that there is none."""
+    point = fields.get("point")
+    if fields.get("proven"):
+        return "optimal"
+    is_bounded = point is not None and (point.arrays_bound is not None or point.value_bound is not None)
+    return "bounded" if is_bounded else "feasible"
+
+
 class Neighbour(Record):
     """A point beside an allocation, or None and why there is none.
 
@@ -129,13 +139,14 @@ class Neighbour(Record):
     factor: float | None = Field(None, exclude_if=absent)
     target: int | float | None = Field(None, exclude_if=absent)
     changes: tuple[Change, ...] = ()
+    status: Status = Field(default_factory=_of_neighbour)
 
 
 class WhatIfResult(Record):
     """An allocation on changed hardware.
 
     value: the objective, in ns, or in steps where the hardware gives no time; lower_bound (of the objective
-    in its own unit), proof: of a search, None where there was none; the others as in an allocation.
+    in its own unit), proof, status: of a search, None where there was none; the others as in an allocation.
     """
 
     arrays: PositiveCount
@@ -147,6 +158,7 @@ class WhatIfResult(Record):
     area_um2: float | None = None
     lower_bound: float | None = None
     proof: str | None = None
+    status: Status | None = None
 
 
 class WhatIf(Record):

@@ -228,7 +228,9 @@ class WhatIfs:
             case, arrays = self._within_kinds(case, arrays)
         found = optimize_case(case, arrays, request, self.stop.nested(self.stop.work))
         result = self._result(found, found.arrays.used)
-        return result.model_copy(update={"lower_bound": found.lower_bound, "proof": found.proof})
+        return result.model_copy(
+            update={name: getattr(found, name) for name in ("lower_bound", "proof", "status")}
+        )
 
     def _within_kinds(self, case: Case, arrays: int) -> tuple[Case, int]:
         """Return the case and the arrays of all kinds together that a search may use.

@@ -43,6 +43,7 @@ OPTIMIZE: Help = {
         f"One of {', '.join(METHODS)}; those named published are for chains.",
     ),
     "gap": (Value("G", unit=""), "Stop within this gap, e.g. 1%."),
+    "recurrence": (None, "Show NormalOp, PreOp, Tail and Op, too: terms of the tight recurrence."),
     "output": ("FILE", "Write the allocation as JSON."),
     "convergence": (Value("FILE", writes="figure"), "Draw how makespan and bound met."),
 }
@@ -54,7 +55,7 @@ OPTIMIZE: Help = {
     goal="objective target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
     "sensitivity",
     search="start method gap",
-    output="bits_network convergence",
+    output="recurrence bits_network convergence",
 )
 def optimize(
     network: str,
@@ -75,6 +76,7 @@ def optimize(
     bits_network: str | None = None,
     method: str = "auto",
     gap: float = 0.0,
+    recurrence: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
@@ -110,5 +112,5 @@ def optimize(
         source.with_bits(allocation.bits).save(bits_network)
     if convergence is not None:
         allocation.plot.convergence(save=convergence)
-    deliver(allocation, given, "copies")
+    deliver(allocation, given, "copies", known={"recurrence": recurrence})
     end(stop, line, quiet=quiet)

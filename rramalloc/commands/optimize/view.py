@@ -6,26 +6,19 @@ from collections.abc import Iterator
 from functools import partial
 
 from rramalloc.allocation.allocation import Allocation, Layer
-from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts
+from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts, layers_table
 from rramalloc.allocation.timed import Timed
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.units import area, counted, duration, energy, number_of, rounded, share, steps
-from rramalloc.view.view import Fact, View, table
+from rramalloc.view.view import Fact, View
 
 
-def allocation_view(allocation: Allocation, timed: Timed | None = None) -> View:
-    """Return the view: timeline, layers and, where the network is known, buffers."""
+def allocation_view(allocation: Allocation, timed: Timed | None = None, *, recurrence: bool = False) -> View:
+    """Return the view: timeline, layers and, where the network is known, buffers.
+
+    recurrence: the table has the terms of the tight recurrence, too.
+    """
     arrays = allocation.arrays
-    layers = table(
-        "Layers",
-        allocation.layers,
-        "layer=name, windows, kind?, arrays_per_copy, block?, copies, arrays, cycles?, NormalOp=normal_op, "
-        "PreOp=pre_op, Tail=tail, Op=op, start, finish, fold?, utilisation?, weight_bits?, input_bits?, "
-        "energy_pj?, area_um2?",
-        spare="area_um2 energy_pj tail pre_op normal_op op fold utilisation start arrays_per_copy finish "
-        "cycles windows",
-        numbered=True,
-    )
     edges = () if timed is None else timed.edges
     return View.of(
         allocation,
@@ -34,7 +27,7 @@ def allocation_view(allocation: Allocation, timed: Timed | None = None) -> View:
         sentence=_opening(allocation, timed),
         extent=number_of(len(allocation.layers), "stage"),
         facts=_facts(allocation),
-        tables=(layers, buffers_table(edges)),
+        tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(edges)),
         charts=layer_charts(allocation, edges, timed)
         | {"convergence": partial(convergence_chart, allocation)},
     )

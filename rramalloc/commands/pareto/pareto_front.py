@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
 
@@ -36,6 +37,16 @@ class ParetoOptions(MappingOptions):
     copies_divide: Divided | None = Field(None, exclude_if=absent)
 
 
+def _of_point(fields: dict[str, Any]) -> Status:
+    """Return the status of a point, which is optimal where both of its values are proven of the pair."""
+    return "optimal" if fields.get("proven") else "bounded"
+
+
+def _of_points(fields: dict[str, Any]) -> Status:
+    """Return the status of a front: optimal where all points are."""
+    return "optimal" if all(point.proven for point in fields.get("points", ())) else "bounded"
+
+
 class FrontPoint(LayerModes):
     """One allocation that no other known one dominates.
 
@@ -55,6 +66,7 @@ class FrontPoint(LayerModes):
     lower_bound: int | float
     gap: float
     proven: bool = False
+    status: Status = Field(default_factory=_of_point)
     against_value: int | float | None = Field(None, exclude_if=absent)
 
     @property
@@ -102,6 +114,7 @@ class ParetoFront(ResultRecord):
     work_s: float
     points: tuple[FrontPoint, ...]
     baselines: tuple[BaselinePoint, ...] = ()
+    status: Status = Field(default_factory=_of_points)
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 

@@ -16,6 +16,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status, of_fields
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import counted, rounded, share
 from rramalloc.upgrade import upgraded
@@ -128,6 +129,7 @@ class Traffic(Record):
     lower_bound: NonNegativeFloat
     gap: NonNegativeFloat
     proof: str
+    status: Status = Field(default_factory=of_fields)
     constructed: NonNegativeFloat
     chip_hop: NonNegativeFloat
 

@@ -13,6 +13,7 @@ from rramalloc.network.network import Network, NetworkDocument
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status, of_fields
 from rramalloc.units import counted, duration, share
 
 FORMAT: Literal["rramalloc-reload/2"] = "rramalloc-reload/2"
@@ -87,6 +88,7 @@ class ReloadPlan(ResultRecord):
     lower_bound: DurationNs
     gap: float
     proof: str
+    status: Status = Field(default_factory=of_fields)
     write_ns: DurationNs
     segments: tuple[Segment, ...]
     cut_layers: dict[Name, PositiveCount] = Field(default_factory=dict)

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts
+from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts, layers_table
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.allocation.timed import Timed
 from rramalloc.units import counted, duration, number_of
-from rramalloc.view.view import Fact, View, table
+from rramalloc.view.view import Fact, View
 
 
 def simulation_view(simulation: Simulation, timed: Timed | None = None) -> View:
     """Return the view as of an allocation, without a budget or a bound."""
-    layers = table(
-        "Layers",
-        simulation.layers,
-        "layer=name, windows, kind?, arrays_per_copy, block?, copies, arrays, batches, cycles?, start, "
-        "finish, stall=stall_steps, fold?, utilisation?, energy_pj?, area_um2?",
-        spare="area_um2 energy_pj windows arrays_per_copy batches fold utilisation arrays start copies",
-        numbered=True,
-    )
     return View.of(
         simulation,
         kind="Simulation",
         title=f"{simulation.network.name}, simulated on {counted(simulation.arrays, 'array')}",
         sentence=simulation.critical_path_text,
         facts=_facts(simulation),
-        tables=(layers, buffers_table(simulation.edges)),
+        tables=(layers_table(simulation.layers), buffers_table(simulation.edges)),
         charts=layer_charts(simulation, simulation.edges, timed),
     )
 

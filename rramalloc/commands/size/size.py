@@ -405,7 +405,6 @@ class _Search:
         notes = [note for own in networks for note in own.allocation.warnings]
         return Sizing(
             rramalloc_version=__version__,
-            status="proven" if bound >= cost else "bounded",
             minimise=self.question.minimise,
             stored=self.question.stored,
             cost=cost,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
+from pydantic import Field
+
 from rramalloc.allocation.allocation import Allocation, PositiveCount
 from rramalloc.commands.size.question import Minimised, Stored
 from rramalloc.files import write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
+from rramalloc.status import Status, of_fields
 from rramalloc.units import area, counted
 
 FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
@@ -93,7 +96,7 @@ class Candidate(Record):
 class Sizing(ResultRecord):
     """The cheapest chip on which networks reach their goals, with a proof over all candidates.
 
-    status: proven, or bounded where the work or the time ended before; minimise: area of the chip, or arrays;
+    minimise: area of the chip, or arrays; status: optimal, or bounded where the search ended before;
     stored: one network at a time, or all; candidates: all choices, in their order; cost: what is minimised;
     lower_bound: no chip of these candidates costs less; gap: (cost - lower_bound) / cost; searched:
     candidates whose allocations were searched to their end; work_s: work in seconds of a reference core.
@@ -103,12 +106,12 @@ class Sizing(ResultRecord):
 
     format: Literal["rramalloc-size/1"] = FORMAT
     rramalloc_version: str
-    status: Literal["proven", "bounded"]
     minimise: Minimised
     stored: Stored
     cost: float
     lower_bound: float
     gap: float
+    status: Status = Field(default_factory=of_fields)
     seed: int
     work: int
     work_s: float
@@ -123,7 +126,7 @@ class Sizing(ResultRecord):
         """What is proven, in words."""
         less = "area" if self.minimise == "area_um2" else "arrays"
         many = counted(len(self.candidates), "candidate")
-        if self.status == "proven":
+        if self.status == "optimal":
             return f"proven: no chip of these {many} with less {less} reaches the goals"
         return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
 

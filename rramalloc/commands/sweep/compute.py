@@ -31,8 +31,8 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 _RESULTS = (
-    *("makespan", "interval", "objective_value", "objective_unit", "lower_bound", "gap", "proof", "step_ns"),
-    *("latency_ns", "throughput_per_s", *ENERGY_AREA, "work_s"),
+    *("makespan", "interval", "objective_value", "objective_unit", "lower_bound", "gap", "proof"),
+    *("status", "step_ns", "latency_ns", "throughput_per_s", *ENERGY_AREA, "work_s"),
 )
 
 

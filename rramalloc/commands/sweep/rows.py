@@ -70,6 +70,7 @@ class SweepRow:
     lower_bound: float | int | None = None
     gap: float | None = None
     proof: str | None = None
+    status: str | None = None
     repaired: bool | None = None
     step_ns: float | None = None
     latency_ns: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -21,13 +22,13 @@ MORE = ("objective_value", "objective_unit", "history", "host", "coverage", "war
 TOP = [
     "format", "rramalloc_version", "network", "hardware", "options", "objective", "method", "seed", "work_s",
     "arrays", "makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns",
-    "throughput_per_s", "layers",
+    "throughput_per_s", "status", "layers",
 ]  # fmt: skip
 LAYER = [
     "name", "windows", "arrays_per_copy", "copies", "arrays", "batches", "normal_op", "pre_op", "tail", "op",
     "start", "finish",
 ]  # fmt: skip
-HEADER = "layer windows arrays per copy copies arrays NormalOp PreOp Tail Op start finish"
+HEADER = "layer windows arrays per copy copies arrays batches start finish stall"
 VGG16_DEMAND = [1, 5, 5, 9, 18, 36, 36, 72, 144, 144, 144, 144, 144]  # docs/sources/model.md 3
 
 
@@ -84,9 +85,21 @@ def test_table_and_summary(run: Run, tiny: Path) -> None:
     labels = "\n".join(summary)
     for label in ("network", "hardware", "arrays", "makespan", "interval", "lower bound", "gap", "proof"):
         assert f"\n{label} " in f"\n{labels}"
-    assert "left to the host: fc" in summary[-1]
-    assert summary[-1].startswith("coverage ")
+    assert re.fullmatch(
+        r"coverage +\S+ % of the MACs and \S+ % of the weights on arrays; on the host: fc", summary[-1]
+    )
     assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_recurrence_adds_its_terms_to_the_table(run: Run, tiny: Path) -> None:
+    """JSON has them always; batches, start and finish are exact, whatever the recurrence says."""
+    outcome = run("optimize", tiny, "--arrays", 40, "--recurrence")
+    assert " ".join(outcome.out.split("\n")[0].split()) == f"{HEADER} NormalOp PreOp Tail Op"
+    rows = run("optimize", tiny, "--arrays", 40, "--recurrence", "--format", "csv").rows
+    layers = run("optimize", tiny, "--arrays", 40, "--format", "json").json["layers"]
+    for row, layer in zip(rows, layers, strict=True):
+        assert [row[name] for name in LAYER] == [str(layer[name]) for name in LAYER]
+        assert int(row["stall_steps"]) == layer["finish"] - layer["start"] - layer["batches"]
 
 
 @pytest.mark.quick

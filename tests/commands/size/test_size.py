@@ -57,7 +57,7 @@ def test_by_hand(
     choose = {**CROSSBARS, "energy.area_um2": [100.0, large_um2]}
     found = rramalloc.size({"networks": [own], "hardware": HARDWARE, "choose": choose, "zip": TIED})
     assert (found.cost, found.chip.hardware.crossbar.size, found.chip.arrays) == (cost, size, arrays)
-    assert found.status == "proven"
+    assert found.status == "optimal"
     assert found.networks[0].allocation.hardware == found.chip.hardware
 
 
@@ -100,7 +100,7 @@ def test_it_is_the_least_over_all_candidates(seed: int) -> None:
             rramalloc.size(question)
         return
     found = rramalloc.size(question)
-    assert (found.cost, found.lower_bound, found.status) == (min(costs), min(costs), "proven")
+    assert (found.cost, found.lower_bound, found.status) == (min(costs), min(costs), "optimal")
     (chosen,) = [own for own in found.candidates if own.why == "chosen"]
     assert chosen.arrays == (found.chip.arrays, found.chip.arrays)
 
@@ -170,7 +170,7 @@ def test_a_file_says_all(tmp_path: Path) -> None:
     )
     done = run("size", spec, "--format", "json")
     assert done.code == 0, done.err
-    assert (done.json["cost"], done.json["chip"]["arrays"], done.json["status"]) == (6, 6, "proven")
+    assert (done.json["cost"], done.json["chip"]["arrays"], done.json["status"]) == (6, 6, "optimal")
     assert "count alike" in done.json["warnings"][0]
     refused = run("size", spec, "--target", "3")
     assert refused.code == 1
