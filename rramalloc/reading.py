@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     >>> import rramalloc
     >>> rramalloc.optimize("alexnet", arrays=400).save("a.json")
     >>> print(rramalloc.read("a.json"))
-    alexnet: 226 steps on 394 of 400 arrays, proven optimal for 4 % of the weights
+    alexnet: 226 steps on 394 of 400 arrays, proven optimal for the layers on arrays
     """
     shown = os.fspath(path)
     if os.path.isdir(shown):
