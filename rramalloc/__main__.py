@@ -47,7 +47,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def _open_closed_streams() -> None:
-    """No file that is opened later may take the number of a closed stream: libraries write to it."""
+    """Open closed streams, so that no file takes their number: libraries write to it."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < _STANDARD_STREAMS:
         os.set_inheritable(descriptor, True)  # workers of a sweep have the same streams
     os.close(descriptor)

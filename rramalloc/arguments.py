@@ -84,7 +84,7 @@ def _fitted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
-    """Whether a value is what an annotation says, and the value as Python's own."""
+    """Return (whether a value matches an annotation, the value as a type of Python)."""
     for part in _parts(hint):
         fits, taken = _fit_one(value, part)
         if fits:
@@ -166,7 +166,7 @@ def _mapping(value: Any, inner: tuple[Any, ...]) -> tuple[bool, Any]:
 
 
 def _parts(hint: Any) -> Collection[Any]:
-    """Members of a union, or the annotation alone."""
+    """Return the members of a union, or the annotation alone."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 

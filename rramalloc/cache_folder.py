@@ -1,4 +1,4 @@
-"""Where compiled code is kept. It is run as it lies there, so nobody but the user may be able to write it."""
+"""The folder of compiled code. It is run as it lies there, so nobody but the user may be able to write it."""
 
 from __future__ import annotations
 

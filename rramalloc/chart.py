@@ -94,7 +94,7 @@ class Axis:
 
     @classmethod
     def of_names(cls, names: Sequence[str], title: str = "") -> Axis:
-        """One unit for each name."""
+        """Return an axis with one unit for each name."""
         return cls(title, -0.6, max(1, len(names)) - 0.4, names=tuple(label(name) for name in names))
 
     @classmethod
@@ -341,7 +341,7 @@ class Chart:
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
     def _keyed(self, key: Key, encoding: Spec, *, page: bool) -> Spec:
-        """Colour, and the shape of points, by the name in the legend."""
+        """Return colour, and shape of points, by the name in the legend."""
         names = [each.name for each in self.keys]
         legend = None if page else {"title": None, "orient": "bottom", "columns": 4, "labelLimit": 220}
 
@@ -365,14 +365,14 @@ def bars(
     thick: float = 0.72,
     look: Spec | None = None,
 ) -> Marks:
-    """Horizontal bars on the rows that the column `row` names, `thick` of a row high."""
+    """Return horizontal bars on the rows that the column `row` names, `thick` of a row high."""
     channels = {"x": right, "x2": left, "y": "bottom", "y2": "top"}
     derived = {"bottom": f"datum.row - {thick / 2}", "top": f"datum.row + {thick / 2}"}
     return Marks({"type": "rect", **(look or {})}, data, channels, key, hover or {}, derived)
 
 
 def stacked(data: Lists, terms: Mapping[str, Key], hover: Mapping[str, str]) -> tuple[list[Marks], float]:
-    """Vertical bars at the column `place`, whose parts are the columns of `terms`, and how high they go.
+    """Return (vertical bars at the column `place` with the columns of `terms` as parts, their height).
 
     hover: as of marks, for all parts; each has its own value besides.
     """
@@ -395,12 +395,12 @@ def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key
 
 
 def row_height(rows: int, each: int = _ROW) -> int:
-    """Height of a panel with rows one below the other, up to a limit."""
+    """Return the height of a panel with rows one below the other, up to a limit."""
     return min(max(rows * each, _LEAST_HEIGHT), _MOST_HEIGHT)
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Columns from rows that all have the same fields."""
+    """Return columns from rows that all have the same fields."""
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
@@ -426,7 +426,7 @@ def label(text: str, longest: int = _LONGEST_LABEL) -> str:
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:
-    """Kind of figure by the end of its file's name. Raises SpecError."""
+    """Return the kind of figure by the end of its file's name. Raises SpecError."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise SpecError(os.fspath(path), f"a figure's name must end in .{', .'.join(FORMATS)}")
@@ -469,7 +469,7 @@ def _in_order(match: re.Match[bytes]) -> bytes:
 
 
 def _drawable(value: Any) -> Any:
-    """Integers beyond what a browser counts in as floats. Raises OverflowError beyond those."""
+    """Return integers that a browser cannot count in as floats. Raises OverflowError beyond those."""
     if isinstance(value, str):
         return printable(value)
     return float(value) if isinstance(value, int) and abs(value) >= _EXACT else value

@@ -40,22 +40,22 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_maker(function: Function) -> Function:
-    """As `compiled`, for what makes arrays or returns them; unsaid, it would inherit that from its caller."""
+    """Compile a function that makes or returns arrays, which it would else inherit from its caller."""
     return _compile(function, _nrt=True)
 
 
 def compiled_part(function: Function) -> Function:
-    """As `compiled`, for what only compiled code calls: without the way in from Python it compiles faster."""
+    """Compile a function that only compiled code calls: faster, as Python needs no entry."""
     return _compile(function, no_cpython_wrapper=True, _nrt=False)
 
 
 def compiled_maker_part(function: Function) -> Function:
-    """As `compiled_part`, for what makes arrays or returns them."""
+    """Compile a function that only compiled code calls and that makes or returns arrays."""
     return _compile(function, no_cpython_wrapper=True, _nrt=True)
 
 
 def compiled_inline(function: Function) -> Function:
-    """As `compiled`, for small functions that disappear into their callers."""
+    """Compile a small function into its callers."""
     return _compile(function, inline="always")
 
 
@@ -71,7 +71,7 @@ def thoroughly(function: Function) -> Function:
 
 
 def clock() -> float:
-    """Seconds of a clock that stands still while functions are compiled: what limits of time count."""
+    """Return the seconds of a clock that stops while functions are compiled, for limits of time."""
     return time.monotonic() - compilation.seconds
 
 

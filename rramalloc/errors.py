@@ -291,7 +291,7 @@ class TargetError(RramallocError):
 
     @property
     def _advice(self) -> str:
-        """What helps besides an easier target."""
+        """Return the remedies besides an easier target."""
         if self.need is not None:
             return f"{self.need} arrays are enough: {self.remedy}"
         if self.hopeless is None:

@@ -367,7 +367,7 @@ def names_beside(path: str) -> tuple[str, ...]:
 
 
 def folder_names(path: str | os.PathLike[str]) -> list[str]:
-    """Names in a folder, sorted. Raises FileError."""
+    """Return the names in a folder, sorted. Raises FileError."""
     with file_errors(os.fspath(path)):
         return sorted(os.listdir(path))
 
@@ -379,7 +379,7 @@ def remove_file(path: str | os.PathLike[str]) -> None:
 
 
 def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths lead to one file, there already or not; devices and pipes do not count."""
+    """Return True if two paths lead to one file, existing or not; devices and pipes do not count."""
     if is_stream(os.fspath(path)):
         return False
     identity = _identity(path)
@@ -434,14 +434,14 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def _mode(target: Path) -> int:
-    """Permissions of the file that is replaced, or those a plain `open` would give."""
+    """Return the permissions of the file that is replaced, or those that `open` would give."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     return 0o666 & ~_mask()
 
 
 def _mask() -> int:
-    """Permissions that this process gives to no new file."""
+    """Return the permissions that this process gives to no new file."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -469,7 +469,7 @@ def _reason(error: Exception) -> str:
 
 
 def _dots_of_keys(line: str) -> int:
-    """Most dots before an equals sign or in a table's header: tomllib takes the square of that in time."""
+    """Return the most dots in a key or a table's header: the time of tomllib grows with its square."""
     keys = line.split("=")[:-1] if "=" in line else [line] if line.lstrip().startswith("[") else []
     return max((key.count(".") for key in keys), default=0)
 

@@ -24,7 +24,7 @@ def require_parquet(where: str) -> None:
 
 
 def parquet_schema(kinds: Mapping[str, Any]) -> pa.Schema:
-    """Columns from Python types: str, int, float or bool, each also as an optional one."""
+    """Return columns from Python types: str, int, float or bool, each also as an optional one."""
     import pyarrow as pa
 
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

@@ -40,7 +40,7 @@ def followed(
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook: IPython with a front end that can replace what is shown."""
+    """Return True in the kernel of a notebook: IPython with a front end that can replace output."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return getattr(shell, "kernel", None) is not None
 

@@ -19,7 +19,7 @@ from rramalloc.frozen import frozen
 MAX_WORK = 10**9
 """Units of search, 0.05 s each on a reference core."""
 FORMAT_PREFIX = "rramalloc-"
-"""How the names of all file formats begin."""
+"""Beginning of the names of all file formats."""
 _SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def listed(value: Any) -> Any:
 
 
 def absent(value: object) -> bool:
-    """Whether a field has no value: `exclude_if` of fields that are left out of files then."""
+    """Return True if a field has no value: `exclude_if` of fields that files then omit."""
     return value is None
 
 
@@ -191,7 +191,7 @@ def check_effort(seed: int, work: int, time_limit_s: float | None, most_seed: in
 
 
 def is_whole(value: object, least: int, most: int) -> TypeGuard[int]:
-    """Whether a value is a whole number within limits, which True and False are not."""
+    """Return True if a value is a whole number within limits, which True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

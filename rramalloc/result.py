@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rramalloc.view.charts import Charts
 
 _OF_SUBCLASSES = ("rows_in", "unlisted")
-"""What a class of results says of how it is shown."""
+"""Attributes by which a class of results says how it is shown."""
 
 
 class Result:
@@ -106,7 +106,7 @@ class ResultRecord(Result, Record):
         return self.model_dump(mode="json", by_alias=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per layer, point or method, with its fields as columns."""
+        """Return a row for each layer, point or method, with its fields as columns."""
         import pandas as pd
 
         rows = [row.model_dump(exclude={*self.unlisted}) for row in self._rows()]
@@ -116,7 +116,7 @@ class ResultRecord(Result, Record):
         return getattr(self, self.rows_in) if self.rows_in else (self,)
 
     def _fields(self) -> list[str]:
-        """Fields of a row, also where there is none."""
+        """Return the fields of a row, also of a result without rows."""
         kind: type[Record] = get_args(type(self).model_fields[self.rows_in].annotation)[0]
         return [name for name in kind.model_fields if name not in self.unlisted]
 

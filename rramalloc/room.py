@@ -19,7 +19,7 @@ _FOLDER = "rramalloc.commands"
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What a folder of `commands` offers. Its `room.py` holds one as `ROOM`, and imports nothing else.
+    """A folder of `commands`. Its `room.py` holds one as `ROOM`, and imports nothing else.
 
     What is called an attribute is a text "module:name", such as "command:place", for a name in a module of
     the folder.

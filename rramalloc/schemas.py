@@ -34,7 +34,7 @@ def _records() -> dict[str, str]:
 
 
 def schema_names() -> tuple[str, ...]:
-    """Names of all file formats."""
+    """Return the names of all file formats."""
     return tuple(_records())
 
 

@@ -124,7 +124,7 @@ def count(value: float) -> str:
 
 
 def size(value_bytes: float) -> str:
-    """Bytes in the unit that reads best."""
+    """Return bytes in the unit that reads best."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if value_bytes >= factor:
             return f"{value_bytes / factor:,.1f} {unit}"
@@ -161,7 +161,7 @@ def one_line(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def printable(text: str, mark: str = "?") -> str:
-    """Text without control characters: a name from a file cannot move the cursor or break a line."""
+    """Return a text without control characters: a name from a file cannot move the cursor or break lines."""
     return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
 
 
@@ -199,4 +199,4 @@ _CONTINUOUS: Mapping[str, Callable[[float], str]] = {
     "bytes": size,
     "inputs/s": _rate,
 }
-"""How a quantity that need not be whole is shown, by its unit."""
+"""Function that shows a continuous quantity, by its unit."""

@@ -148,7 +148,7 @@ class Foldable(Record):
 
 
 def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dict[str, int]]:
-    """weight_bits and input_bits of every stage on arrays; none where no stage has bits of its own."""
+    """Return weight_bits and input_bits of every stage on arrays; empty if no stage has its own bits."""
     layers = [stage for stage in stages if isinstance(stage, Stage)]
     if all(stage.weight_bits is None and stage.input_bits is None for stage in layers):
         return {}

@@ -108,7 +108,7 @@ class AllocationInput:
         return graph.delayed(lags)
 
     def timing(self, graph: StageGraph, handoff: Handoff = "next") -> ExactTiming:
-        """Exact timing on a graph of its network. Raises SpecError."""
+        """Return the exact timing on a graph of its network. Raises SpecError."""
         graph = self.in_blocks(graph)
         cycles = cycles_by_name(graph, self.cycles, self.where) if self.cycles else None
         return simulate(graph, copies_by_name(graph, self.copies, self.where), handoff, cycles)
@@ -152,13 +152,13 @@ class AllocationInput:
         return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in each)
 
     def of_one_kind(self, reader: str) -> AllocationInput:
-        """Itself. Raises UnsupportedError on a hardware with kinds, of which `reader` does not know."""
+        """Return itself. Raises UnsupportedError on a hardware with kinds, which `reader` cannot read."""
         if self.hardware.kinds is not None:
             raise one_kind_only(self.hardware, reader)
         return self
 
     def without_blocks(self, network: Network, reader: str) -> AllocationInput:
-        """Itself. Raises UnsupportedError if copies compute blocks that `reader` does not know of."""
+        """Return itself. Raises UnsupportedError if copies compute blocks, which `reader` cannot read."""
         for stage in network.stages:
             block = self.blocks.get(stage.name, smallest_block(stage))
             if block != smallest_block(stage):
@@ -210,7 +210,7 @@ class AllocationInput:
         return replace(own, measured=measured)
 
     def made_for(self, network: Network) -> AllocationInput:
-        """Itself. Raises SpecError if it was made for another network."""
+        """Return itself. Raises SpecError if it was made for another network."""
         if self.network is None or self.network.sha256 == network.sha256:
             return self
         raise SpecError(

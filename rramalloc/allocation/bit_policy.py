@@ -196,7 +196,7 @@ def _size(network: Network, stage: Stage) -> LayerShape:
 
 
 def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[str, BitPair]:
-    """Bits of every layer by name. Raises SpecError for one without a partner, or with several."""
+    """Return the bits of every layer by name. Raises SpecError for one without a partner, or with several."""
     ours, theirs = defaultdict[LayerShape, list[str]](list), defaultdict[LayerShape, list[_Chosen]](list)
     for stage in network.stages:
         ours[_size(network, stage)].append(stage.name)
@@ -225,7 +225,7 @@ def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[st
 
 
 def _upstream(network: Network) -> dict[str, int]:
-    """Bit i of a node's number says whether it reads, over others too, what node i computes."""
+    """Return a bit set for each node: bit i is 1 if it depends on node i, directly or not."""
     upstream: dict[str, int] = {}
     for index, node in enumerate(network.nodes):
         upstream[node.name] = 1 << index

@@ -16,7 +16,7 @@ _MOST = 1000  # budgets of one call: each is a search of its own
 
 
 def budgets(given: int | str | Sequence[int | str], minimum: int | None) -> tuple[int, ...]:
-    """Budgets in the order given, each once: 2048, "2048", "x2" (twice `minimum`), "512,x1.5", or a list.
+    """Return the budgets in the order given, each once: 2048, "x2" (twice `minimum`), "512,x1.5", or a list.
 
     A multiple is rounded down; minimum: None where there is none.
     Raises SpecError, also for more than 1000 of them; whether a budget is
@@ -33,7 +33,7 @@ def budgets(given: int | str | Sequence[int | str], minimum: int | None) -> tupl
 
 
 def budget(given: int | str, minimum: int | None) -> int:
-    """One budget: a number, or "x2" for twice `minimum`, rounded down. Raises SpecError."""
+    """Return a budget: a number, or "x2" for twice `minimum`, rounded down. Raises SpecError."""
     if isinstance(given, int) and not isinstance(given, bool):
         return given
     text = given.strip() if isinstance(given, str) else ""

@@ -155,7 +155,7 @@ class Case:
         return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
 
     def of_one_kind(self, reader: str) -> Case:
-        """Itself. Raises UnsupportedError on a hardware with kinds, of which `reader` does not know."""
+        """Return itself. Raises UnsupportedError on a hardware with kinds, which `reader` cannot read."""
         if self.hardware.kinds is not None:
             raise one_kind_only(self.hardware, reader)
         return self
@@ -380,7 +380,7 @@ def _check_chips(graph: StageGraph, hardware: Hardware, taken: Sequence[int]) ->
 
 
 def certain_arrays(network: Network, hardware: Hardware) -> int | None:
-    """Arrays that are sure to find a place where tiles are filled first fit; None if all can be used."""
+    """Return a lower bound of the arrays that find a place in tiles filled first fit; None if all do."""
     widths = row_block_widths(network, hardware)
     if widths is None or hardware.chip is None:
         return None

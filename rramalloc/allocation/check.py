@@ -137,7 +137,7 @@ def recheck_bound(value: float, bound: float, unit: str, method: str) -> None:
 def finish_by_cumulative_maximum(
     graph: StageGraph, copies: npt.NDArray[np.int64], cycles: npt.NDArray[np.int64], handoff: Handoff
 ) -> list[int]:
-    """Exact finish of every stage by another route than the compiled one: all edges, one cumulative maximum.
+    """Return the exact finish of every stage without the compiled code: all edges, one cumulative maximum.
 
     ready(b) is the step in which the inputs of batch b are there and p the length of a batch. Then start(b) =
     max over a <= b of (ready(a) - a * p) + b * p, the closed form of docs/sources/model.md 4.

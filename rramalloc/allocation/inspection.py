@@ -95,7 +95,7 @@ class Inspection(ResultRecord):
 
 
 def inspect_network(case: Case) -> Inspection:
-    """Stages in network order with their demand. Raises SpecError, UnsupportedError."""
+    """Return the stages in network order with their demand. Raises SpecError, UnsupportedError."""
     network, hardware, options, graph = case.network, case.hardware, case.mapping, case.stages
     demand = demands(network, graph.stages, hardware, options)
     sizes = folds(network, graph.stages, hardware, options)

@@ -62,7 +62,7 @@ class BitTable:
         return cls({name: _undominated(choices) for name, choices in rows.items()}, where)
 
     def of(self, network: Network) -> list[str]:
-        """Names of the layers in network order. Raises SpecError for one that the network does not have."""
+        """Return the table in network order. Raises SpecError for a layer that the network does not have."""
         layers = {stage.name: stage for stage in network.stages}
         for name in self.choices:
             if name not in layers:

@@ -59,7 +59,7 @@ def divisors_within(low: int, high: int, whole: int, name: str) -> tuple[int, in
 
 
 def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
-    """Pattern, fewest and most copies of every limit. Raises SpecError."""
+    """Yield pattern, fewest and most copies of every limit. Raises SpecError."""
     for pattern, wanted in named_values("copies", "LAYER=N or LAYER=A..B such as conv1=4", given):
         if isinstance(wanted, Sequence) and not isinstance(wanted, str) and len(wanted) == 2:
             wanted = "..".join(map(str, wanted))

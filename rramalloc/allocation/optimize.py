@@ -138,7 +138,7 @@ def _answer(objective: Objective, request: Request, stop: Work) -> Answer:
 
 
 _MOST_TRIES = 4
-"""Numbers of arrays that are tried in turn, each a quarter more than the one before."""
+"""Numbers of arrays that are tried, each a quarter larger than the one before."""
 
 
 def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
@@ -237,7 +237,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
         return alone()
 
     def rank(found: Choice) -> tuple[float, float, int]:
-        """Value; of equal intervals the latency (docs/sources/model.md 8); arrays."""
+        """Return (value, latency for equal intervals, arrays), by which allocations are ranked."""
         value = objective.value(found)
         tie = found.makespan * value / problem.interval(found.copies, found.modes)
         return value, tie if request.objective == "interval" else 0.0, found.arrays
@@ -481,7 +481,7 @@ def layers_in_result(
     in_blocks: bool,
     with_cycles: bool = False,
 ) -> tuple[Layer, ...]:
-    """One row per stage in network order.
+    """Return a row for each stage in network order.
 
     demand: arrays of one copy, taken: of all copies, sizes: of folds if any; in canonical order;
     in_blocks: whether rows have blocks, and how full the arrays are with them.

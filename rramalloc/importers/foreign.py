@@ -55,7 +55,7 @@ _REASONS = {
     "SavedModel": f"is a SavedModel of TensorFlow: {_TF2ONNX}",
     "ONNX Runtime": "is a model in the format of ONNX Runtime: give the .onnx file that it was made from",
 }
-"""What a file is, and what helps."""
+"""Kind of a file, and remedies."""
 _OPTIONS = {"TensorFlow Lite": "tflite", "Keras": "keras", "HDF5": "keras", "SavedModel": "saved-model"}
 """Option of tf2onnx for a file."""
 

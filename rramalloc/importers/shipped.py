@@ -1,4 +1,4 @@
-"""What is known of the networks that ship with the package."""
+"""Facts about the networks that ship with the package."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class _Examples(NamedTuple):
         return tuple(map(tensors, self.positional)), tensors(self.named)
 
     def __str__(self) -> str:
-        """Sizes in words: "1x3x224x224 and 1x128"."""
+        """Return the sizes in words: "1x3x224x224 and 1x128"."""
         values = (*self.positional, *self.named.values())
         sizes = ["x".join(map(str, value if isinstance(value, _Shape) else value.shape)) for value in values
                  if isinstance(value, _Shape) or hasattr(value, "shape")]  # fmt: skip

@@ -53,7 +53,7 @@ def value_of(windows: Any, copies: Any) -> float:
 
 @compiled
 def _decay(x: float) -> float:
-    """exp(-x) for x >= 0, by squaring its 2**20th root."""
+    """Return exp(-x) for x >= 0, by squaring its 2**20th root: the same on every machine."""
     if x > 700.0:
         return 0.0
     root = x / 2.0**_SQUARINGS
@@ -65,7 +65,7 @@ def _decay(x: float) -> float:
 
 @compiled_part
 def _below(random: Any, count: int) -> int:
-    """Uniform in 0 ... count - 1."""
+    """Return a uniform draw of 0 ... count - 1."""
     return min(int(random.random() * count), count - 1)
 
 
@@ -182,7 +182,7 @@ ANNEALING = Method(
 
 
 def initial(problem: Problem) -> Copies:
-    """PIMSYN's start: in proportion to windows, rounded up, then one copy less each in turn until it fits.
+    """Return PIMSYN's start: in proportion to windows, rounded up, then each one copy less until it fits.
 
     It ends when the arrays exceed the budget by no more than the mean of one copy of each stage.
     """

@@ -24,7 +24,7 @@ MARGIN = 50
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """PIMCOMP's rule with its margin of a half."""
+    """Return the allocation by PIMCOMP's rule with its margin of a half."""
     copies = with_margins(problem, [MARGIN], stop)[0]
     return Answer(problem.choice(copies), 1, "heuristic: copies for the slowest layer with a margin of 50 %")
 

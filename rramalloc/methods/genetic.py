@@ -60,7 +60,7 @@ class _Evolution:
     stopped: bool = False
 
     def founders(self) -> Ints:
-        """Individuals by the rule of `balance` that fit, one for each margin."""
+        """Return individuals by the rule of `balance` that fit, one for each margin."""
         made = with_margins(self.problem, range(90, 9, -1), self.stop)
         fitting = [copies for copies in made if self.problem.arrays(copies) <= self.problem.budget]
         return np.array(fitting or [self.problem.smallest], dtype=np.int64)
@@ -91,7 +91,7 @@ class _Evolution:
         return ordered[spared]
 
     def _mutant(self, survivors: Ints) -> Copies:
-        """One copy more or fewer, or neither; a draw that cannot be is drawn again."""
+        """Return copies with one copy more, fewer or neither of each stage; infeasible draws are repeated."""
         parent: Copies = survivors[0]
         for _ in range(_TRIES):
             parent = survivors[self.draw.integers(len(survivors))]

@@ -22,7 +22,7 @@ _HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is ex
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Continuous optimum rounded down, the rest greedily."""
+    """Return the continuous optimum rounded down, with the rest of the budget spent greedily."""
     copies = _rounded_down(problem)
     steps = _spend(problem, copies)
     stop.charge(cost.HALVED_STAGE * len(copies) * _HALVINGS + cost.GREEDY_COPY * steps)

@@ -57,7 +57,7 @@ MethodLike = str | Method | Solve
 
 
 def most_copies(problem: Problem) -> Copies:
-    """Windows of every stage, or the problem's own limit; whatever the budget is."""
+    """Return the windows of every stage, or the problem's own limit, whatever the budget is."""
     if problem.most is None:
         return problem.graph.most_copies
     most: Copies = np.minimum(problem.graph.most_copies, problem.most)

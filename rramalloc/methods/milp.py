@@ -78,12 +78,12 @@ class CopyChoices:
             )
 
     def _waits(self, stage: int, pixel: Pair) -> CandidateTimes:
-        """Least time until a pixel is computed."""
+        """Return the least time until a pixel is computed."""
         modes = self._stages[stage]
         return self._least(stage, (_block_of(modes.each, pixel) // modes.high + 1) * modes.period)
 
     def _tails(self, stage: int, pixel: Pair) -> CandidateTimes:
-        """Least time from the batch that computes a pixel to the end."""
+        """Return the least time from the batch that computes a pixel to the end."""
         modes = self._stages[stage]
         return self._least(stage, (modes.batches - _block_of(modes.each, pixel) // modes.low) * modes.period)
 

@@ -11,7 +11,7 @@ from rramalloc.search.work import Work
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """One copy of every stage."""
+    """Return one copy of every stage."""
     stop.charge(0.0)
     return Answer(problem.choice(problem.smallest.copy()), 1, "heuristic: every layer is stored once")
 

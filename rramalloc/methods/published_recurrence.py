@@ -136,7 +136,7 @@ def _narrow(demand: Any, room: int, free: int, low: Any, high: Any) -> int:
 
 @compiled_inline
 def _least_wait(layers: Any, j: int, low: Any, high: Any, wait: Any) -> int:
-    """Least PreOp of layer j with copies in low ... high, given those of the layers before."""
+    """Return the least PreOp of layer j with copies in low ... high, given those of the layers before."""
     least = 0
     n = low[j]
     for m in range(j - 1, -1, -1):
@@ -165,7 +165,7 @@ def _reach(layers: Any, ask: int, deadline: int, free: int, box: Any) -> bool:
 
 @compiled_part
 def _asked(goal: Any, i: int, copies: int, rest: int, demands: Any, new_asks: Any, new_deadlines: Any) -> int:
-    """Demands on layer i - 1 once layer i has these copies, given those on layer i; -1 if unmet.
+    """Write the demands on layer i - 1 if layer i has these copies, given those on layer i; -1 if unmet.
 
     The first is for the start of layer i, the others for its batches that the layers behind ask for.
     """
@@ -308,7 +308,7 @@ _MOST_ENTRIES = 2**21
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Least published recurrence within the budget. Same problem and work give the same answer.
+    """Minimise the published recurrence within the budget. Same problem and work give the same answer.
 
     Where memory access lengthens the step, least published steps * step_ns, the total delay of the source.
     Raises UnsupportedError if the network is not a chain, or a layer is timed that the recurrence lacks.
@@ -322,7 +322,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 
 def _least_delay(chain: _Chain, problem: Problem, stop: Work) -> Answer:
-    """Least published steps * step_ns, by bounds on pieces of the range of step times."""
+    """Minimise published steps * step_ns, by lower bounds on pieces of the range of step times."""
 
     def delay_ns(found: Choice) -> float:
         return chain.steps(found.copies[chain.stages]) * problem.step_ns(found.copies, found.modes)
@@ -492,7 +492,7 @@ class _TargetSearch:
         return complete
 
     def _most_promising(self, room: _States, filled: int, width: int) -> tuple[_States, bool]:
-        """States that no other dominates, those of the smallest bound; whether these are all."""
+        """Return (undominated states of the smallest bound, whether these are all)."""
         self._states += filled
         self.stop.charge(cost.STATE * filled)
         order = np.lexsort((room.rest[:filled], room.arrays[:filled])).astype(np.int64)

@@ -46,7 +46,7 @@ METHODS = {
 
 
 def method_names() -> tuple[str, ...]:
-    """Names of all methods, the default one first, those of other packages last."""
+    """Return the names of all methods, the default one first, those of other packages last."""
     return (*METHODS, *sorted(set(foreign(METHOD_GROUP)) - set(METHODS)))
 
 

@@ -26,7 +26,7 @@ from rramalloc.search.work import Work
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
+    """Choose square windows, then copies. Raises UnsupportedError unless mapping is `sdk`."""
     words = "heuristic: SDK's square windows, then copies for the slowest layer"
     return with_windows(problem, sdk_storage(problem, "sdk"), square_block, words, stop)
 
@@ -41,7 +41,7 @@ SDK = Method(
 
 
 def sdk_storage(problem: Problem, method: str) -> Storage:
-    """Arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
+    """Return the arrays of all modes of a problem. Raises UnsupportedError unless mapping is `sdk`."""
     if not problem.chooses_blocks:
         raise UnsupportedError(
             f"method {method!r}", "chooses parallel windows, which only mapping 'sdk' has: use --mapping sdk"

@@ -20,7 +20,7 @@ _ROUNDS = 16  # fixed-point iterations per target; a target that needs more coun
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Smallest target for which copies W / (target - wait before - rest after), iterated, fit the budget.
+    """Return the smallest target for which copies W / (target - wait - rest), iterated, fit the budget.
 
     The wait is PreOp, the rest what follows a stage on its way to the end, both from the recurrence.
     """

@@ -179,7 +179,7 @@ def _splits(
 def _shares(
     network: Network, stage: Stage, whole: WeightMatrix, windows: int, tiles: int
 ) -> Iterator[tuple[str, WeightMatrix, int, float]]:
-    """Name, weights and windows of the largest share of each way, and bytes read for one of input."""
+    """Yield name, weights and windows of the largest share of each split, and bytes read per input byte."""
     if tiles == 1:
         yield "whole", whole, windows, 1.0
         return

@@ -41,7 +41,7 @@ class UnitSet:
 
     @cached_property
     def lines(self) -> LineCounts:
-        """How many units lie on every line."""
+        """Number of units on every line."""
         chip, units = self.chip, np.array(sorted(self.members), dtype=np.int64).reshape(-1, 4)
         in_mesh = units[:, :2] * chip.units + units[:, 2:]
         extents = (*np.multiply(chip.chiplets, chip.units), *chip.chiplets)

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc chiplet` offers."""
+"""Room of `rramalloc chiplet`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc compare` offers."""
+"""Room of `rramalloc compare`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

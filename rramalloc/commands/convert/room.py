@@ -1,4 +1,4 @@
-"""What the room of `rramalloc convert` offers."""
+"""Room of `rramalloc convert`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc evaluate` offers."""
+"""Room of `rramalloc evaluate`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc explain` offers."""
+"""Room of `rramalloc explain`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc export` offers."""
+"""Room of `rramalloc export`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -28,7 +28,7 @@ from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
-"""What helps where a tool cannot express a network."""
+"""Remedies if a tool cannot express a network."""
 _MOST_DOUBLINGS = 6
 """Doublings of the chips that are tried for a network that a tool cannot store on those there are."""
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc fold` offers."""
+"""Room of `rramalloc fold`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

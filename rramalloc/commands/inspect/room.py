@@ -1,4 +1,4 @@
-"""What the room of `rramalloc inspect` offers."""
+"""Room of `rramalloc inspect`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

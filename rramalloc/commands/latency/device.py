@@ -173,7 +173,7 @@ class _OnnxModel:
 
 
 def _value_name(place: int) -> str:
-    """Name of the value that the node at a place of the network makes."""
+    """Return the name of the value that the node at a place of the network computes."""
     return f"v{place}"
 
 

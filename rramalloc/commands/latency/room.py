@@ -1,4 +1,4 @@
-"""What the room of `rramalloc latency` offers."""
+"""Room of `rramalloc latency`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc networks` offers."""
+"""Room of `rramalloc networks`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc optimize` offers."""
+"""Room of `rramalloc optimize`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

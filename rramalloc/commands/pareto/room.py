@@ -1,4 +1,4 @@
-"""What the room of `rramalloc pareto` offers."""
+"""Room of `rramalloc pareto`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

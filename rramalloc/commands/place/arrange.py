@@ -138,7 +138,7 @@ def construct(demand: Ints, copies: Ints, tiles: Tiles, *, cut: bool = True) -> 
 
 
 def _in_own_tiles(demand: Ints, copies: Ints, tiles: Tiles) -> Filled | None:
-    """As `construct`, every stage in tiles of its own, as few as hold it; None: proven that there is none."""
+    """Construct with every stage in the fewest tiles that hold it; None: proven infeasible."""
     first, parts = 0, list[Filled]()
     for stage, (arrays, count) in enumerate(zip(demand.tolist(), copies.tolist(), strict=True)):
         needed = -(-arrays * count // tiles.arrays)

@@ -11,7 +11,11 @@ import numpy.typing as npt
 
 from rramalloc.ndarrays import Ints
 
-EAST, WEST, SOUTH, NORTH = range(4)
+# Directions of links, the rows of STEPS
+EAST = 0  # to the next column
+WEST = 1  # to the column before
+SOUTH = 2  # to the next row
+NORTH = 3  # to the row before
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))  # (row, column) to the end of a link, by direction
 LinkKey = tuple[int, int] | None  # a chip, whose tiles a link joins; None where it joins chips
 

@@ -51,7 +51,7 @@ class Instance:
     room: int
 
     def decide(self) -> tuple[FitVerdict, Patterns, str]:
-        """Whether all groups fit, patterns if they do, and what shows it."""
+        """Return (whether all groups fit, patterns if they do, proof)."""
         if (patterns := self.heuristic()) is not None:
             return "fits", patterns, "best fit decreasing"
         arcs = self.arcs() if self.room <= _MOST_ROOM else None
@@ -74,7 +74,7 @@ class Instance:
         return fit, patterns or [], "integer program (arc flow by HiGHS)"
 
     def heuristic(self) -> Patterns | None:
-        """Patterns for all groups, None if best fit decreasing does not find them."""
+        """Return patterns for all groups, None if best fit decreasing does not find them."""
         classes = len(self.sizes)
         number, order, residual = np.zeros((3, 16 * classes + 64), dtype=np.int64)
         held = np.zeros((len(number), classes), dtype=np.int64)
@@ -84,7 +84,7 @@ class Instance:
         return [(int(number[row]), held[row].tolist()) for row in range(rows) if held[row].any()]
 
     def _refuted_by(self, weights: Ints) -> bool:
-        """Whether groups of these weights weigh more than tiles can hold, in exact arithmetic."""
+        """Return True if groups of these weights weigh more than tiles can hold, in exact arithmetic."""
         best = np.zeros(self.room + 1, dtype=np.int64)
         most = int(heaviest(self.sizes, self.counts, weights, self.room, best))
         weight: int = sum(map(operator.mul, self.counts.tolist(), weights.tolist()))
@@ -97,7 +97,7 @@ class Instance:
         return Instance(self.sizes, np.maximum(self.counts - held, 0), tiles, self.room)
 
     def arcs(self) -> list[Arc] | None:
-        """(arrays before, arrays after, size class): ways to add a group to a tile; None if too many.
+        """Return arcs (arrays before, arrays after, size class) that add a group to a tile; None if too many.
 
         Groups enter a tile from the largest to the smallest, which leaves few sums to consider.
         """
@@ -143,14 +143,14 @@ class _ArcFlow:
         matrix.value_ = np.array([(1.0, 1.0, sign) for _, sign in leaving]).ravel()
 
     def relax(self) -> tuple[Ints, Patterns]:
-        """Fewest tiles without integrality: weights of the sizes (duals, in 2^-24), patterns rounded down."""
+        """Return the linear relaxation: weights of the sizes (duals, in 2^-24), patterns rounded down."""
         solution = self._run().getSolution()
         duals = np.array(solution.row_dual)[: len(self._instance.sizes)]
         weights = np.rint(np.clip(duals, 0.0, 1.0) * _WEIGHT_SCALE).astype(np.int64)
         return weights, self._patterns(solution.col_value)
 
     def solve(self) -> tuple[FitVerdict, Patterns | None]:
-        """Whether the tiles suffice, and patterns if they do."""
+        """Return (whether the tiles suffice, patterns if they do)."""
         kinds, model = self._highspy.HighsModelStatus, self._model
         model.row_upper_ = np.append(np.array(model.row_upper_)[:-1], float(self._instance.tiles))
         model.integrality_ = [self._highspy.HighsVarType.kInteger] * model.num_col_

@@ -37,7 +37,7 @@ def cannot_fit(sizes: Any, counts: Any, tiles: int, arrays: int) -> bool:
 
 @compiled_inline
 def _without_small(sizes: Any, counts: Any, arrays: int, least: int) -> int:
-    """Arrays taken when groups below `least` vanish and those too large to sit beside one fill a tile."""
+    """Return the arrays taken if groups below `least` vanish and those that leave less fill a tile."""
     taken = 0
     for j in range(len(sizes)):
         if sizes[j] >= least:
@@ -47,7 +47,7 @@ def _without_small(sizes: Any, counts: Any, arrays: int, least: int) -> int:
 
 @compiled_inline
 def _rounded(sizes: Any, counts: Any, arrays: int, unit: int) -> int:
-    """Twice the whole `unit`s that groups take, of 2 * (arrays // unit) in a tile; large ones round up."""
+    """Return twice the whole `unit`s that groups take of 2 * (arrays // unit) in a tile; large round up."""
     taken = 0
     for j in range(len(sizes)):
         if 2 * sizes[j] > arrays:
@@ -113,7 +113,7 @@ def _split(
 
 @compiled
 def heaviest(sizes: Any, counts: Any, weights: Any, arrays: int, best: Any) -> int:
-    """Largest weight of groups, at most counts[j] of each size, in one tile; best: scratch, arrays + 1."""
+    """Return the largest weight of groups in one tile, at most counts[j] of each size; best: scratch."""
     best[: arrays + 1] = 0
     for j in range(len(sizes)):
         left, together = min(counts[j], arrays // sizes[j]), 1

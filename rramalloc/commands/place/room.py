@@ -1,4 +1,4 @@
-"""What the room of `rramalloc place` offers."""
+"""Room of `rramalloc place`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

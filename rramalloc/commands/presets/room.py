@@ -1,4 +1,4 @@
-"""What the room of `rramalloc presets` offers."""
+"""Room of `rramalloc presets`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `optimize --reload` offers."""
+"""Room of `optimize --reload`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc report` offers."""
+"""Room of `rramalloc report`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

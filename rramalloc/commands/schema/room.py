@@ -1,4 +1,4 @@
-"""What the room of `rramalloc schema` offers."""
+"""Room of `rramalloc schema`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc simulate` offers."""
+"""Room of `rramalloc simulate`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

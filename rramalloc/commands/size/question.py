@@ -82,7 +82,7 @@ class SizedNetwork(Record):
 
 
 class SizeQuestion(Record):
-    """What chip is looked for.
+    """The question of `size`: which chip is sought, for which networks.
 
     minimise: the area of the chip, or its number of arrays; stored: "one" network at a time, which run in
     turn, or "all" of them; hardware: a file or preset; set_values: values of it that every candidate has, as

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc size` offers."""
+"""Room of `rramalloc size`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

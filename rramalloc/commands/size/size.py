@@ -152,7 +152,7 @@ def _workers(question: SizeQuestion, scheduler: str | None, jobs: int | None) ->
 
 @dataclass(slots=True)
 class _OnCandidate:
-    """What is known of a network on a candidate.
+    """Bounds and allocations of a network on a candidate.
 
     least: no allocation takes less, in arrays, with kinds in nm2; found: the best allocation known;
     impossible: why its goal is out of reach, "" where it is not; miss: by what factor, None for any;
@@ -171,7 +171,7 @@ class _OnCandidate:
 
     @property
     def most(self) -> float:
-        """What the best allocation known takes, infinity where none is."""
+        """Arrays of the best allocation known, infinity for none."""
         if self.found is None:
             return math.inf
         value = float(self.found.objective_value)

@@ -24,7 +24,7 @@ DEARER = "dearer"
 DROPPED = "no cheaper"
 """Why a candidate is not searched whose bound reaches the best cost; whether it reaches the goals is open."""
 INFEASIBLE = "infeasible"
-"""How the reason of a candidate begins whose goals are out of reach."""
+"""Beginning of the reason of a candidate whose goals are out of reach."""
 
 
 class SizedChip(Record):
@@ -84,7 +84,7 @@ class Candidate(Record):
 
     @property
     def cost_at_most(self) -> float | None:
-        """What it costs with the best allocations that are known."""
+        """Cost with the best allocations that are known."""
         return self.cost[1]
 
     @property
@@ -123,7 +123,7 @@ class Sizing(ResultRecord):
 
     @property
     def proof(self) -> str:
-        """What is proven, in words."""
+        """Proof in words."""
         less = "area" if self.minimise == "area_um2" else "arrays"
         many = counted(len(self.candidates), "candidate")
         if self.status == "optimal":

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc sweep` offers."""
+"""Room of `rramalloc sweep`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

@@ -1,4 +1,4 @@
-"""What the room of `rramalloc tune` offers."""
+"""Room of `rramalloc tune`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 

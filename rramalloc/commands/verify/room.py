@@ -1,4 +1,4 @@
-"""What the room of `rramalloc verify` offers."""
+"""Room of `rramalloc verify`: its command, calls, view and records."""
 
 from rramalloc.room import Room
 
