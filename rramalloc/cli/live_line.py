@@ -16,6 +16,7 @@ from rramalloc.progress import of_search
 from rramalloc.view.width import shortened, width_of
 
 _PATIENCE_S = 3.0  # silence after which the line says why nothing has appeared yet
+_TICK_S = 0.9  # between two looks at a line that nobody changes: no second without a sign of life
 _NOTICED_S = 1.0  # a compilation that took longer is reported
 
 
@@ -30,7 +31,10 @@ class LiveLine(Closing):
 
     _width: ClassVar[int] = 0
 
+    _text = "searching"
+
     def __init__(self, *, quiet: bool, every_s: float = 1.0, live_every_s: float = 0.0) -> None:
+        self._over = threading.Event()
         self._quiet, self._live = quiet, sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._every_s = live_every_s if self._live else every_s
         self._begun = time.monotonic()
@@ -56,6 +60,7 @@ class LiveLine(Closing):
         from rich.cells import cell_len
 
         self._shown_s = now_s
+        self._text = text
         line = f"{text}, after {now_s:.1f} s"
         if self._live:
             line = shortened(line, _room())
@@ -70,6 +75,9 @@ class SearchLine(LiveLine):
     """The best makespan and the bound while a search runs, and why there may be none for a while."""
 
     def __enter__(self) -> Self:
+        self._ticking = threading.Thread(target=self._tick, daemon=True)
+        if self._live and not self._quiet:
+            self._ticking.start()
         self._patience = threading.Timer(_PATIENCE_S, self._explain)
         self._patience.daemon = True
         self._patience.start()
@@ -78,12 +86,22 @@ class SearchLine(LiveLine):
     def close(self) -> None:
         """Take the line away, and wait for an answer no longer."""
         self._patience.cancel()
+        self._over.set()
         super().close()
 
-    def update(self, best: int, bound: int) -> None:
-        """Show the best value and the bound; the search calls this whenever one of them improves."""
+    def _tick(self) -> None:
+        """Count the seconds on in a terminal while nothing new is found."""
+        while not self._over.wait(_TICK_S):
+            if self._shown_s is None or self.seconds - self._shown_s >= _TICK_S:
+                self.show(self._text)
+
+    def update(self, best: int, bound: int, what: str = "") -> None:
+        """Show the best value and the bound; the search calls this whenever one of them improves.
+
+        what: is searched, where several searches follow each other.
+        """
         self._patience.cancel()
-        self.show(of_search(best, bound))
+        self.show(f"{what}: {of_search(best, bound)}" if what else of_search(best, bound))
 
     def _explain(self) -> None:
         if not compilation.functions:

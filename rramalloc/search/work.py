@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import clock
@@ -13,6 +14,8 @@ from rramalloc.rounding import SAME_SUM
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core."""
 
+Tell = Callable[[str, int, int], None]
+"""Called with (what is searched, best, bound) whenever one of them improves."""
 Progress = Callable[[int, int], None]
 """Called with (best makespan, lower bound) whenever one of them improves."""
 
@@ -62,6 +65,12 @@ class Work:
         return replace(
             self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0, counts=False
         )
+
+    def told(self, tell: Tell | None, what: str) -> Work:
+        """Return this end of a search, of which `tell` is told what is searched with every improvement."""
+        if tell is None:
+            return self
+        return replace(self, on_progress=partial(tell, what))
 
     def charge(self, seconds: float) -> None:
         """Count work that was done, in seconds of a reference core."""

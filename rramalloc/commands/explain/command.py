@@ -66,6 +66,10 @@ def explain(
 
     stop = Work(work=work, time_limit_s=time_limit_s)
     with SearchLine(quiet=quiet) as line, interruptible(stop):
-        made = run_explain(**passed(given, run_explain), stop=stop)
+        made = run_explain(
+            **passed(given, run_explain),
+            stop=stop,
+            on_progress=lambda what, best, bound: line.update(best, bound, what),
+        )
     deliver(made, given)
     end(stop, line, shown="the searches ended early", quiet=quiet)

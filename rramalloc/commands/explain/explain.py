@@ -28,7 +28,7 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import check_effort, check_known, check_range
-from rramalloc.search.work import Work
+from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.latency_table import LatencyTableLike
@@ -54,6 +54,7 @@ def explain(
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
+    on_progress: Tell | None = None,
     stop: Work | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Explanation:
@@ -91,6 +92,8 @@ def explain(
         Units of every search, 0.05 s each on a reference core.
     time_limit_s
         Seconds by the clock after which every search ends.
+    on_progress
+        Called with (what is searched, best, bound) whenever one of them improves.
     stop
         Replaces work and time_limit_s; its `interrupted` ends the search.
 
@@ -123,7 +126,8 @@ def explain(
         every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
         every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
         asked = {name: value for name, value in every.items() if value is not None}
-        allocation = optimize(source, arrays, seed=seed, stop=ending, **asked)
+        searching = ending.told(on_progress, "an allocation")
+        allocation = optimize(source, arrays, seed=seed, stop=searching, **asked)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
@@ -133,8 +137,8 @@ def explain(
     case, timing = _case(source, own, copies, copies_divide), own.timing(own.graph(source))
     if objective is None:
         objective = "interval" if own.objective == "interval" else "latency"
-    neighbours = Neighbours.of(case, timing, objective, ending, seed)
-    changes = WhatIfs.of(own, case, objective, ending, seed)
+    neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
+    changes = WhatIfs.of(own, case, objective, ending, seed, on_progress)
     what_ifs = changes.all(what_if)
     layers = step_layers(case, timing, own.transfer_ns, neighbours.taken)
     absolute = Absolute.of(neighbours.problem.in_modes(timing.graph.modes).step_time, timing)

@@ -22,7 +22,7 @@ from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
 from rramalloc.search.problem import Answer, Problem
-from rramalloc.search.work import Work
+from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import ExactTiming, simulate
@@ -39,7 +39,8 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 class Neighbours:
     """Searches around one allocation. objective: over any number of arrays, on as many chips.
 
-    numbers: arrays of every kind on the chip, where it has several and says how many.
+    numbers: arrays of every kind on the chip, where it has several and says how many; tell: told how far a
+    search is.
     """
 
     case: Case
@@ -48,10 +49,17 @@ class Neighbours:
     stop: Work
     seed: int
     numbers: Mapping[str, int]
+    tell: Tell | None = None
 
     @classmethod
     def of(
-        cls, case: Case, timing: ExactTiming, objective: ExplainedObjective, stop: Work, seed: int
+        cls,
+        case: Case,
+        timing: ExactTiming,
+        objective: ExplainedObjective,
+        stop: Work,
+        seed: int,
+        tell: Tell | None = None,
     ) -> Neighbours:
         """Return the searches of a case. Raises BudgetError, SpecError.
 
@@ -63,7 +71,8 @@ class Neighbours:
             free = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
             case = case.on(case.hardware.model_copy(update={"kinds": free}))
         problem = unlimited(case.problem(MAX_ARRAYS))
-        return cls(case, timing, cast("TimeObjective", OBJECTIVES[objective](problem)), stop, seed, numbers)
+        own = cast("TimeObjective", OBJECTIVES[objective](problem))
+        return cls(case, timing, own, stop, seed, numbers, tell)
 
     @property
     def problem(self) -> Problem:
@@ -199,7 +208,8 @@ class Neighbours:
 
     def _fastest(self, problem: Problem) -> ExplainedPoint:
         """Return the fastest point of a problem, with the bound of its value."""
-        objective, stop = type(self.objective)(problem), self.stop.nested(self.stop.work)
+        objective = type(self.objective)(problem)
+        stop = self.stop.nested(self.stop.work).told(self.tell, "the next faster point")
         found = objective.solve(stop, self.seed)
         return self._point(problem, found, value_bound=found.lower_bound)
 
@@ -216,7 +226,8 @@ class Neighbours:
             goal = Target(target_interval_ns=target) if unit == "ns" else Target(target_interval=steps)
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
-        found = FewestArrays(problem, goal).solve(self.stop.nested(self.stop.work), self.seed)
+        stop = self.stop.nested(self.stop.work).told(self.tell, "the fewest arrays of a point")
+        found = FewestArrays(problem, goal).solve(stop, self.seed)
         least = (found.lower_bound or 1) * problem.resources.per_unit
         return self._point(problem, found, **self._bound(least))
 

@@ -20,7 +20,7 @@ from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.work import Work
+from rramalloc.search.work import Tell, Work
 from rramalloc.units import area, plain_quantity, share
 
 ChangesLike = Sequence[str | MappingOf[str, object]] | MappingOf[str, object]
@@ -42,7 +42,7 @@ class WhatIfs:
     """Changes of the hardware of one allocation.
 
     own: its copies, without transfer between tiles; case: that it is of, with the limits of copies; stop: of
-    every search.
+    every search; tell: told how far one is.
     """
 
     own: AllocationInput
@@ -50,13 +50,20 @@ class WhatIfs:
     objective: ExplainedObjective
     stop: Work
     seed: int
+    tell: Tell | None = None
 
     @classmethod
     def of(
-        cls, own: AllocationInput, case: Case, objective: ExplainedObjective, stop: Work, seed: int
+        cls,
+        own: AllocationInput,
+        case: Case,
+        objective: ExplainedObjective,
+        stop: Work,
+        seed: int,
+        tell: Tell | None = None,
     ) -> WhatIfs:
         """Return the changes of an allocation, which is timed as `simulate --set` times it."""
-        return cls(own.with_arguments(case.network, {"set_values": {}}), case, objective, stop, seed)
+        return cls(own.with_arguments(case.network, {"set_values": {}}), case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
         """Return what every change gains: those that cost area by gain per area, then the others by gain.
@@ -226,7 +233,9 @@ class WhatIfs:
         request = Request(objective=self.objective, seed=self.seed, start=own)
         if self._kinds:
             case, arrays = self._within_kinds(case, arrays)
-        found = optimize_case(case, arrays, request, self.stop.nested(self.stop.work))
+        what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"
+        stop = self.stop.nested(self.stop.work).told(self.tell, f"what if {what}")
+        found = optimize_case(case, arrays, request, stop)
         result = self._result(found, found.arrays.used)
         return result.model_copy(
             update={name: getattr(found, name) for name in ("lower_bound", "proof", "status")}

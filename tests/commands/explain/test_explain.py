@@ -292,3 +292,16 @@ def test_an_allocation_keeps_its_limits_and_its_objective(tmp_path: Path) -> Non
 def test_what_cannot_be_explained(given: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         rramalloc.explain(chain((16, 1)), **given)
+
+
+def test_every_search_is_told_of() -> None:
+    """By what is searched, with best and bound; the answer is the same."""
+    told: list[tuple[str, int, int]] = []
+    network = rramalloc.load("alexnet")
+    given = {"arrays": 2000, "hardware": "isaac", "work": 1, "what_if": ["timing.dac_bits=2"]}
+    found = rramalloc.explain(network, **given, on_progress=lambda *step: told.append(step))  # type: ignore[arg-type]
+    names = [what for what, _, _ in told]
+    assert names[0] == "an allocation"
+    assert {"an allocation", "the next faster point", "what if timing.dac_bits=2"} <= {*names}
+    assert all(bound <= best for _, best, bound in told)
+    assert found == rramalloc.explain(network, **given)  # type: ignore[arg-type]
