@@ -14,15 +14,19 @@ import struct
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
+import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, write_bytes
+from rramalloc.records import brief
 from rramalloc.units import printable
 
 Spec = dict[str, Any]
@@ -40,6 +44,14 @@ PURPLE = "#CC79A7"
 SKY = "#56B4E9"
 GREY = "#999999"
 SERIES = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+LAYERS = (
+    "#0087a5 #ffc300 #c3000f #e196ff #690fa5 #00e1ff #a58700 #0f5a4b #3c69f0 #96d200 #e14ba5 #ff9696 "
+    "#78a5ff #008700 #783c00 #004ba5 #00ffb4 #a50078 #f05a00 #a569f0 #3cb478 #a58796 #b4c3a5 #785a96"
+).split()
+"""Colours of layers: any two are 0.14 apart in OKLab or more, and 0.18 from a light and from a dark page, of
+all colours that are as far from both and have a chroma of at most 0.21."""
+_STRIPES = (("#ffffff", True), ("#ffffff", False), ("#1b232c", True), ("#1b232c", False))
+"""Hatchings of further layers: colour of the stripes, and whether they rise."""
 SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 INK = {"expr": "ink"}
 """The colour of text and axes, which follows the theme of a page."""
@@ -47,6 +59,18 @@ DASHED = [5, 4]
 
 FORMATS = ("svg", "png", "pdf")
 _WIDTH = 520  # pixels of a panel, so that two stand beside each other on a wide page
+_WIDTHS = range(240, 10_001)  # pixels of a picture whose width is given
+_LEAST_PANEL = 80  # pixels of a panel beside its labels
+_FITTINGS = 5  # drawings of a picture until its panels leave room for what is beside them: two are usual
+_ROUNDED = 2  # pixels that a picture may lack, which its margin takes
+_LETTER = 6.5  # pixels of a letter in a legend and in a heading, which few names exceed on average
+_LINE = 11  # pixels of a line of an axis's text
+_SLANTED = 13  # pixels from one slanted name to the next, at least
+_LONGEST_KEY = 220  # pixels of a name in a legend
+_LONGEST_NAME = 170  # pixels of a name on an axis
+_NAMES = 0.3  # part of a narrow picture that names may take
+_MOST_COLUMNS = 4  # of a legend
+_MOST_NUMBERS = 10  # numbers on an axis that has no room for names
 _PNG_SCALE = 2.5  # pixels of a PNG per pixel of the chart: sharp in print
 _LONGEST_LABEL = 28  # characters of a layer's name that an axis shows
 _ROW = 18  # pixels of a row, enough for a line of text
@@ -80,6 +104,7 @@ class Axis:
 
     names: what stands at 0, 1, ... instead of numbers; whole: ticks stand at integers only; down: a vertical
     axis begins at the top, as one of names does; shown, grid: whether its ticks and its lines are drawn.
+    Where not all names fit there are none; numbered: but the numbers of some, as tables have them.
     """
 
     title: str
@@ -91,11 +116,13 @@ class Axis:
     shown: bool = True
     down: bool = False
     grid: bool = True
+    numbered: bool = False
 
     @classmethod
-    def of_names(cls, names: Sequence[str], title: str = "") -> Axis:
+    def of_names(cls, names: Sequence[str], title: str = "", *, numbered: bool = False) -> Axis:
         """Return an axis with one unit for each name."""
-        return cls(title, -0.6, max(1, len(names)) - 0.4, names=tuple(label(name) for name in names))
+        shown = tuple(label(name) for name in names)
+        return cls(title, -0.6, max(1, len(names)) - 0.4, names=shown, numbered=numbered)
 
     @classmethod
     def around(cls, title: str, values: Sequence[float], *, whole: bool = False) -> Axis:
@@ -211,7 +238,8 @@ class Chart:
     """Panels one below the other, with one legend.
 
     title: on a page; heading: lines above the picture of a file; summary: what it shows, for those who
-    cannot see it; zoom: directions in which a page zooms, "y" only with one panel.
+    cannot see it; zoom: directions in which a page zooms, "y" only with one panel; width: pixels of the
+    picture of a file, None for panels of the usual width.
     """
 
     title: str
@@ -220,6 +248,7 @@ class Chart:
     heading: tuple[str, ...] = ()
     zoom: Zoom = "x"
     note: str = ""
+    width: int | None = None
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -229,31 +258,62 @@ class Chart:
 
     @property
     def spec(self) -> Spec:
-        """The Vega-Lite specification of a file's picture."""
-        panels = [self._panel(place) | {"width": _WIDTH} for place in range(len(self.panels))]
+        """The Vega-Lite specification of a file's picture. Raises SpecError for a width that is too small."""
+        return self._spec(_WIDTH) if self.width is None else self._fitted(self.width)[0]
+
+    def _spec(self, width: int) -> Spec:
+        """Return the specification with panels of that width."""
+        panels = [self._panel(place, width) | {"width": width} for place in range(len(self.panels))]
         shared = {"color": "shared", "shape": "shared"}
-        title = {"text": [label(line, 100) for line in self.heading], "anchor": "middle"}
+        room = self.width or _WIDTH
+        letters = int(room / _LETTER)
+        lines = [
+            part
+            for line in self.heading
+            for part in textwrap.wrap(label(line, 100), letters, break_on_hyphens=False)
+        ]
         return self._common(_ON_PAPER) | {
-            "title": title,
+            "title": {"text": lines, "anchor": "middle"} | ({"limit": room - 20} if self.width else {}),
             "vconcat": panels,
             "resolve": {"scale": shared, "legend": shared},
         }
 
+    def _fitted(self, width: int) -> tuple[Spec, str]:
+        """Return the specification of a picture of that width, and the picture as SVG."""
+        check_width(width)
+        panel = width
+        for _ in range(_FITTINGS):
+            panel = max(_LEAST_PANEL, panel)
+            spec = self._spec(panel)
+            drawn = converted("vegalite_to_svg", json.dumps(spec)).decode()
+            excess = int(drawn.partition('width="')[2].partition('"')[0]) - width
+            if excess == 0:
+                return spec, drawn
+            if -_ROUNDED <= excess < 0:  # as labels in the middle of a tick stand out by half a pixel
+                spec["padding"] = {"left": 5, "top": 5, "bottom": 5, "right": 5 - excess}
+                return spec, converted("vegalite_to_svg", json.dumps(spec)).decode()
+            panel -= excess
+        words = f"{width} px leave no room for {brief(self.title)}: it takes {width + excess} px"
+        raise SpecError("figure width", words)
+
     def page_specs(self) -> list[Spec]:
         """Return the specification of every panel for a page, without the legend, which the page draws."""
         common = self._common(_ON_PAGE)
-        return [common | self._panel(n, page=True) | {"width": "container"} for n in range(len(self.panels))]
+        return [common | self._panel(n, None) | {"width": "container"} for n in range(len(self.panels))]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture atomically, as SVG, PNG or PDF by the end of its name.
 
         Raises SpecError, FileError.
         """
-        kind, text = figure_format(path), json.dumps(self.spec)
+        kind = figure_format(path)
         if kind == "svg":
             write_bytes(path, self._repr_svg_().encode())
-        elif kind == "png":
-            write_bytes(path, converted("vegalite_to_png", text, scale=_PNG_SCALE))
+            return
+        text = json.dumps(self.spec)
+        if kind == "png":
+            scale = _PNG_SCALE if self.width is None else 1
+            write_bytes(path, converted("vegalite_to_png", text, scale=scale))
         else:
             write_bytes(path, _NAMED.sub(_in_order, converted("vegalite_to_pdf", text)))
 
@@ -266,7 +326,10 @@ class Chart:
         def renumbered(match: re.Match[str]) -> str:
             return f"{match[1]}{match[2]}{places.setdefault(match[2] + match[3], len(places))}"
 
-        drawn = converted("vegalite_to_svg", json.dumps(self.spec)).decode()
+        if self.width is None:
+            drawn = converted("vegalite_to_svg", json.dumps(self.spec)).decode()
+        else:
+            _, drawn = self._fitted(self.width)
         return _COUNTED.sub(renumbered, drawn)
 
     def _common(self, look: tuple[str, str, str]) -> Spec:
@@ -288,14 +351,15 @@ class Chart:
             "config": _config(ink, grid, font),
         }
 
-    def _panel(self, place: int, *, page: bool = False) -> Spec:
+    def _panel(self, place: int, width: int | None) -> Spec:
+        """Return a panel of a file with its width in pixels, or one of a page, which fills its place."""
         panel = self.panels[place]
-        axes = {axis: self._axis(getattr(panel, axis), axis, place) for axis in "xy"}
-        layers = [self._layer(layer, axes, page=page) for layer in panel.layers]
+        axes = {axis: self._axis(getattr(panel, axis), axis, place, width) for axis in "xy"}
+        layers = [self._layer(layer, axes, width) for layer in panel.layers]
         spec: Spec = {"height": panel.height, "layer": layers}
         return spec | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
 
-    def _axis(self, axis: Axis, which: str, place: int) -> Spec:
+    def _axis(self, axis: Axis, which: str, place: int, width: int | None) -> Spec:
         """Return the channel of a position without its column."""
         if which in self.zoom:
             ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
@@ -311,39 +375,57 @@ class Chart:
         }
         if axis.names:
             shown |= {"values": list(range(len(axis.names))), "grid": False, "ticks": False}
-            shown["labelExpr"] = f"{which}_names_{place}[datum.value]"
+            shown["labelOverlap"] = False
+            shown["labelExpr"] = self._names(axis, which, place, width)
             if which == "x":
                 shown["labelAngle"] = -60
+            elif self.width is not None:
+                shown["labelLimit"] = min(_LONGEST_NAME, round(_NAMES * self.width))
         elif axis.scale == "log":
             shown["values"] = [tick for tick in _TICKS if tick <= axis.high]
         elif axis.whole:
             shown["tickMinStep"] = 1
         return {"type": "quantitative", "scale": scale, "axis": shown if axis.shown else None}
 
-    def _layer(self, layer: Marks, axes: Mapping[str, Spec], *, page: bool) -> Spec:
+    def _names(self, axis: Axis, which: str, place: int, width: int | None) -> str:
+        """Return the expression of a name on an axis: every one is written, or none is.
+
+        On a page that depends on the width of the browser, and on what the reader has zoomed to.
+        """
+        span = f"({which}_high - {which}_low)" if which in self.zoom else str(axis.high - axis.low)
+        extent = self.panels[place].height if which == "y" else "width" if width is None else width
+        fits = f"{extent} >= {_LINE if which == 'y' else _SLANTED} * {span}"
+        step = next(tick for tick in _TICKS if tick >= 1 and len(axis.names) <= _MOST_NUMBERS * tick)
+        number = f"datum.value % {step:.0f} ? '' : datum.value" if axis.numbered else "''"
+        return f"{fits} ? {which}_names_{place}[datum.value] : {number}"
+
+    def _layer(self, layer: Marks, axes: Mapping[str, Spec], width: int | None) -> Spec:
         encoding: Spec = {}
         for channel, given in layer.channels.items():
-            definition = {"field": given} if isinstance(given, str) else given
+            definition: Spec = {"field": given} if isinstance(given, str) else given
             positional = channel in axes and "value" not in definition
             encoding[channel] = (axes[channel] | definition) if positional else definition
+            if "legend" in definition:
+                legend = definition["legend"] | _in_columns(definition["scale"]["domain"], width)
+                encoding[channel] = definition | {"legend": legend}
         transforms: list[Spec] = [
             {"calculate": expression, "as": name} for name, expression in layer.derived.items()
         ]
         if layer.key is not None:
             transforms.append({"filter": f"key_{self.keys.index(layer.key)}"})
-            encoding = self._keyed(layer.key, encoding, page=page)
+            encoding = self._keyed(layer.key, encoding, width)
         if layer.hover:
             encoding["tooltip"] = [_tooltip(words, name, layer.data) for words, name in layer.hover.items()]
         data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
         values = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
-        rows = {"columns": data} if page else {"values": values}
+        rows = {"columns": data} if width is None else {"values": values}
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
-    def _keyed(self, key: Key, encoding: Spec, *, page: bool) -> Spec:
+    def _keyed(self, key: Key, encoding: Spec, width: int | None) -> Spec:
         """Return colour, and shape of points, by the name in the legend."""
         names = [each.name for each in self.keys]
-        legend = None if page else {"title": None, "orient": "bottom", "columns": 4, "labelLimit": 220}
+        legend = None if width is None else {"title": None, "orient": "bottom"} | _in_columns(names, width)
 
         def by_name(range_: list[str]) -> Spec:
             scale = {"domain": names, "range": range_}
@@ -394,6 +476,38 @@ def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key
     return Marks(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
 
 
+def fills(count: int) -> list[str | Spec]:
+    """Return the fills of layers in their order: colours, then the same ones hatched, as scales take them."""
+    hatched = (_hatched(colour, *stripes) for stripes in _STRIPES for colour in LAYERS)
+    return list(islice(cycle([*LAYERS, *hatched]), count))
+
+
+def _hatched(colour: str, stripe: str, rises: bool) -> Spec:
+    """Return a colour with two diagonal stripes, as a gradient in steps: Vega has no other hatching."""
+    parts = [colour, stripe, colour, stripe, colour]
+    stops = [
+        {"offset": round(end / len(parts), 3), "color": part}
+        for place, part in enumerate(parts)
+        for end in (place, place + 1)
+    ]
+    ends = {"x1": 0, "y1": int(rises), "x2": 1, "y2": int(not rises)}
+    return {"expr": json.dumps({"gradient": "linear", **ends, "stops": stops})}
+
+
+def _letters(text: str) -> int:
+    """Return the length of a text in letters; those of Chinese, Japanese and Korean are twice as wide."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in text)
+
+
+def _in_columns(names: Sequence[str], width: int | None) -> Spec:
+    """Return the columns of a legend that fit under a panel; on a page its width is known there alone."""
+    widest = 30 + min(_LONGEST_KEY, round(_LETTER * max(map(_letters, names), default=0)))
+    if width is None:
+        return {"columns": {"expr": f"clamp(floor(width / {widest}), 1, {_MOST_COLUMNS})"}}
+    columns = min(_MOST_COLUMNS, max(1, width // widest))
+    return {"columns": columns, "labelLimit": min(_LONGEST_KEY, max(60, width - 30))}
+
+
 def row_height(rows: int, each: int = _ROW) -> int:
     """Return the height of a panel with rows one below the other, up to a limit."""
     return min(max(rows * each, _LEAST_HEIGHT), _MOST_HEIGHT)
@@ -440,6 +554,13 @@ def check_figure(path: str | os.PathLike[str] | None) -> None:
         check_writable(path)
 
 
+def check_width(width: int | None) -> None:
+    """Make sure that a picture can have that width in pixels. Raises SpecError."""
+    if width is not None and width not in _WIDTHS:
+        limits = f"{_WIDTHS.start} to {_WIDTHS.stop - 1:,} pixels"
+        raise SpecError("figure width", f"{brief(width)}: a figure is {limits} wide")
+
+
 def _config(ink: str, grid: str, font: str) -> Spec:
     axis = {"labelColor": ink, "titleColor": ink, "domainColor": grid, "tickColor": grid, "gridColor": grid}
     plain = {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 12}
@@ -448,10 +569,11 @@ def _config(ink: str, grid: str, font: str) -> Spec:
         "font": font,
         "aria": False,  # a page has the summary; an attribute for every mark would double an SVG
         "view": {"stroke": None},
-        "axis": axis | plain | {"labelLimit": 170, "gridOpacity": 0.6},
+        "axis": axis | plain | {"labelLimit": _LONGEST_NAME, "gridOpacity": 0.6},
         "axisY": {"minExtent": 44},
         "title": {"color": ink, "fontWeight": "normal", "fontSize": 12},
-        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal", "labelFontSize": 11},
+        "legend": {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal", "labelFontSize": 11}
+        | {"symbolOpacity": 1},
         "text": {"fill": ink, "fontSize": 10},
         "concat": {"spacing": 14},
     }

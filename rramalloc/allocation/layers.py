@@ -35,8 +35,6 @@ from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""
-_NAMED = 30
-"""Layers up to which the axis has their names; beyond, their numbers."""
 _MOST_BUFFERS = 24  # bars of a chart; the table has all edges
 
 
@@ -69,8 +67,7 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
         across = {"x": "left", "x2": "right", "y": top, "y2": {"datum": low}}
         return Marks({"type": "rect"}, data, across, key, hover, sides)
 
-    names = tuple(label(layer.name) for layer in layers) if len(layers) <= _NAMED else ()
-    across = Axis("layer, in network order", -0.6, len(layers) - 0.4, names=names, whole=True)
+    across = Axis.of_names([layer.name for layer in layers], "layer, in network order", numbered=True)
     least = 0.7 if scale == "log" else 0.0
     copies = Axis("copies", least, most * 1.1, scale, whole=True)
     highest = max(1.0, *data["busy"], *data["held"])

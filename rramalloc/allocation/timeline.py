@@ -65,7 +65,8 @@ def timeline_chart(
     if not runs:
         note += " Waiting is drawn together at the end of each bar: with the network it is drawn where it is."
     time = Axis("time [steps]", 0, max(1, result.makespan) * 1.01)
-    panel = Panel(time, Axis.of_names(names), row_height(len(names)), (*layers, rule(result.makespan, "x")))
+    rows = Axis.of_names(names, numbered=True)
+    panel = Panel(time, rows, row_height(len(names)), (*layers, rule(result.makespan, "x")))
     return Chart(
         title="Pipeline timeline",
         panels=(panel,),

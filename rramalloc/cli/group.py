@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
@@ -97,12 +97,22 @@ class Command(_WholeSentence, TyperCommand):
         for own, path in written:
             if "DIR" not in str(own.metavar):
                 check_writable(path)
-        for own, path in written:
-            if _value(own).writes == "figure" and path is not None:
-                from rramalloc.chart import figure_format
-
-                figure_format(path)
+        self._check_figures(
+            [path for own, path in written if _value(own).writes == "figure" and path is not None],
+            ctx.params.get("figure_width"),
+        )
         return super().invoke(ctx)
+
+    def _check_figures(self, paths: Sequence[str], width: int | None) -> None:
+        """Raise SpecError for figures that cannot be drawn, BadParameter for a width without one."""
+        if paths:
+            from rramalloc.chart import check_width, figure_format
+
+            check_width(width)
+            for path in paths:
+                figure_format(path)
+        elif width is not None:
+            raise typer.BadParameter("--figure-width needs --figure, the file to draw")
 
 
 def _value(parameter: Any) -> Value:

@@ -42,7 +42,7 @@ def deliver(
     if given.get("output") is not None:
         result.save(given["output"])
     if figure and given.get("figure") is not None:
-        getattr(result.plot, figure)(save=given["figure"], **drawn)
+        getattr(result.plot, figure)(save=given["figure"], width=given.get("figure_width"), **drawn)
     view = result.view(**known)
     if given["output_format"] == "json":
         print_json(result.to_dict())

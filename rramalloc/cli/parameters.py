@@ -156,6 +156,7 @@ _PANELS: Mapping[Panel, Help] = {
         "output_format": (None, "How the result is printed."),
         "output": ("FILE", "Also write the result as JSON."),
         "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
+        "figure_width": ("PIXELS", "Width of the figure, 240 to 10,000."),
         "quiet": (None, "No progress and no notes on stderr."),
     },
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Key, Lists, Panel, check_figure, stacked
+from rramalloc.chart import Axis, Chart, Key, Lists, Panel, check_figure, check_width, stacked
 from rramalloc.errors import SpecError
 from rramalloc.view.view import FIGURE, Detail, Draw, thinned
 
@@ -17,8 +18,8 @@ Bars = Sequence[tuple[Key, Sequence[float]]]
 class Charts:
     """The charts of a result by name: `allocation.plot.timeline(save="timeline.svg")` draws one.
 
-    save: also write the chart, as SVG, PNG or PDF by the end of its name. Every chart raises SpecError and
-    FileError where it cannot be drawn or saved.
+    save: also write the chart, as SVG, PNG or PDF by the end of its name; width: of the picture in pixels.
+    Every chart raises SpecError and FileError where it cannot be drawn or saved.
     """
 
     def __init__(self, kind: str, charts: Mapping[str, Draw]) -> None:
@@ -37,12 +38,20 @@ class Charts:
         return partial(_drawn, self._charts[name])
 
 
-def _drawn(draw: Draw, *how: Any, save: str | os.PathLike[str] | None = None, **named: Any) -> Chart:
+def _drawn(
+    draw: Draw,
+    *how: Any,
+    save: str | os.PathLike[str] | None = None,
+    width: int | None = None,
+    **named: Any,
+) -> Chart:
     """Return a chart, and write it where `save` says. Raises SpecError, FileError before it is drawn."""
     check_figure(save)
+    check_width(width)
     chart = draw(*how, **named)
     if chart is None:
         raise SpecError("figure", "there is nothing to draw in this result")
+    chart = replace(chart, width=width)
     if save is not None:
         chart.save(save)
     return chart

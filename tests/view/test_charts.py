@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import replace
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands.place.machines import chain as placed_chain
 from commands.place.machines import chip, machine
+from program import run
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.layers import copies_chart
 from rramalloc.allocation.timeline import timeline_chart
-from rramalloc.chart import FORMATS, Axis, Chart, Marks, label
+from rramalloc.chart import FORMATS, LAYERS, Axis, Chart, Marks, fills, label
 from rramalloc.commands.compare.view import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Placement
+from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 
 pytestmark = pytest.mark.quick
@@ -221,3 +227,101 @@ def test_busy_is_the_time_in_which_a_layer_computes() -> None:
     chart = copies_chart(rramalloc.simulate(chain(["a", "b"]), {"a": 2, "b": 1}))
     (columns,) = layers_of(chart, "busy")
     assert columns.data["busy"] == [47.059, 94.118]
+
+
+def test_names_of_every_layer_or_of_none() -> None:
+    """45 names, slanted by 60 degrees, need 13 pixels each: 585 in all."""
+    chart = copies_chart(rramalloc.simulate(chain([f"layer{place}" for place in range(45)]), {}))
+    (axis,) = [layer["encoding"]["x"]["axis"] for layer in chart.spec["vconcat"][1]["layer"][:1]]
+    assert axis["labelOverlap"] is False
+    assert axis["values"] == list(range(45))
+
+    def shown(width: int | None) -> list[str]:
+        drawn = replace(chart, width=width)._repr_svg_()
+        words = re.findall(r"rotate\(300\)[^>]*>([^<]+)<", drawn)
+        return [word for word in words if word]
+
+    assert shown(1200) == [f"layer{place}" for place in range(45)]
+    assert shown(None) == shown(400) == ["0", "5", "10", "15", "20", "25", "30", "35", "40"]
+
+
+# Colours
+
+
+def oklab(colour: str) -> np.ndarray:
+    """Coordinates in OKLab of a colour of sRGB (Ottosson 2020)."""
+    light = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    to_cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    to_lab = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.array(to_lab) @ np.cbrt(np.array(to_cones) @ linear)
+
+
+def test_oklab_of_colours_with_known_coordinates() -> None:
+    assert oklab("#ffffff") == pytest.approx([1, 0, 0], abs=1e-4)
+    assert oklab("#ff0000") == pytest.approx([0.62796, 0.22486, 0.12585], abs=1e-4)
+
+
+def test_colours_of_24_layers_are_distinct_in_light_and_dark() -> None:
+    """0.14 in OKLab is seven times the least difference that is seen, about 0.02."""
+    assert len(LAYERS) == 24
+    for one, two in combinations(LAYERS, 2):
+        assert np.linalg.norm(oklab(one) - oklab(two)) >= 0.14, (one, two)
+    style = (Path(rramalloc.__file__).parent / "commands/report/page.css").read_text()
+    pages = {*re.findall(r"--card: (#[0-9a-f]{6})", style), "#ffffff"}
+    assert len(pages) > 1
+    for colour, page in product(LAYERS, pages):
+        assert np.linalg.norm(oklab(colour) - oklab(page)) >= 0.18, (colour, page)
+
+
+def test_further_layers_are_hatched() -> None:
+    every = fills(120)
+    assert every[:24] == list(LAYERS)
+    assert len({str(fill) for fill in every}) == 120
+    assert all("gradient" in json.loads(fill["expr"]) for fill in every[24:])
+
+
+def test_hatched_layers_are_drawn() -> None:
+    hardware = machine(chip(64, (1, 1), (1, 1)), (10, 4))
+    network = placed_chain(*[2] * 28, side=4, kernel=3)
+    drawn = rramalloc.place(network, {}, hardware=hardware).plot.chip_map()._repr_svg_()
+    assert "#0087a5" in drawn
+    assert re.search(r'fill="url\(#gradient_\d+\)"', drawn)
+
+
+# Width
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+@every_chart
+def test_a_picture_has_the_width_that_is_asked_for(draw: Draw, width: int, tmp_path: Path) -> None:
+    chart = replace(draw(chain(["a", "b", *HOSTILE], title="广" * 90)), width=width)
+    root = ElementTree.fromstring(chart._repr_svg_())  # noqa: S314
+    assert root.get("width") == str(width)
+    chart.save(tmp_path / "x.png")
+    assert int.from_bytes((tmp_path / "x.png").read_bytes()[16:20], "big") == width
+
+
+@pytest.mark.parametrize("width", [0, -1, 239, 10_001, 10**400, 400.5])
+def test_widths_of_no_picture(width: int) -> None:
+    with pytest.raises(SpecError, match="240 to 10,000 pixels"):
+        rramalloc.simulate(chain(["a"]), {}).plot.copies(width=width)
+
+
+def test_figure_width_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    small = ["pareto", "alexnet", "--arrays", "300", "--work", "1", "-q"]
+    assert run(*small, "--figure", str(path), "--figure-width", "700").code == 0
+    assert 'width="700"' in path.read_text()
+    without = run(*small, "--figure-width", "700")
+    assert (without.code, "--figure-width needs --figure" in without.err) == (2, True)
+    narrow = run(*small, "--figure", path, "--figure-width", "7")
+    assert (narrow.code, "240 to 10,000 pixels" in narrow.err) == (1, True)

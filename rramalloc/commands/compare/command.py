@@ -39,6 +39,7 @@ def compare(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:

@@ -80,6 +80,7 @@ def optimize(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     convergence: str | None = None,
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
@@ -111,6 +112,6 @@ def optimize(
         source = load(**passed(given, load))
         source.with_bits(allocation.bits).save(bits_network)
     if convergence is not None:
-        allocation.plot.convergence(save=convergence)
+        allocation.plot.convergence(save=convergence, width=figure_width)
     deliver(allocation, given, "copies", known={"recurrence": recurrence})
     end(stop, line, quiet=quiet)

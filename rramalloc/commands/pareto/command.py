@@ -37,6 +37,7 @@ def pareto(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     quiet: bool = False,
     **shared: Unpack[CaseArguments],
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import cycle, islice, product
+from itertools import islice, product
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, label, named
+from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, fills, label, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -21,11 +21,6 @@ _MOST_FRAMES = 4000  # tiles that are drawn as frames
 _MOST_NUMBERED = 400  # filled tiles up to which each has the number of its layer with most arrays
 _LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
 _ARRAYS = 2  # arrays that take as much of the page as one mark of another chart: twice as many are drawn
-_COLOURS = (
-    "#4e79a7 #a0cbe8 #f28e2b #ffbe7d #59a14f #8cd17d #b6992d #f1ce63 #499894 #86bcb6 #e15759 #ff9d9a #79706e "
-    "#bab0ac #d37295 #fabfd2 #b07aa1 #d4a6c8 #9d7660 #d7b5a6"
-).split()
-"""Tableau's 20 colours for categories."""
 _LOWEST = 180  # height of a drawing in pixels
 _HIGHEST = 560  # height of a drawing in pixels
 _SHAPE = 520  # width in pixels that the height follows, so that tiles are about square
@@ -65,11 +60,11 @@ class _Map:
         return self.corner[chip][0] + tile[0], self.corner[chip][1] + tile[1]
 
     def colour(self) -> Spec:
-        """Return the colour of a layer with its legend: 20 in turn, told apart by the layers' numbers."""
+        """Return the colour of a layer with its legend: 24, then hatched ones."""
         names = [self.named(layer.name) for layer in self.placement.layers]
-        scale: Spec = {"domain": names, "range": [*islice(cycle(_COLOURS), len(names))]}
+        scale: Spec = {"domain": names, "range": fills(len(names))}
         legend: Spec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
-        legend |= {"columns": 4, "labelLimit": 200, "symbolLimit": 0}
+        legend |= {"symbolLimit": 0}
         return {"field": "shown", "type": "nominal", "scale": scale, "legend": legend}
 
     def named(self, layer: str) -> str:
@@ -206,6 +201,7 @@ def _numbers(drawing: _Map) -> list[Marks]:
     if not rows:
         return []
     halo = {"type": "text", "fontWeight": "bold", "fontSize": 10, "stroke": "white", "strokeWidth": 3}
+    halo |= {"strokeJoin": "round"}  # else the stroke of a 4 ends in a spike
     black = {"type": "text", "fontWeight": "bold", "fontSize": 10, "fill": "black"}
     channels = {"x": "x", "y": "y", "text": "number"}
     return [Marks(look, columns(rows), channels) for look in (halo, black)]

@@ -26,6 +26,7 @@ def place(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     quiet: bool = False,
     **shared: Unpack[AllocationArguments],
 ) -> None:

@@ -31,6 +31,7 @@ def simulate(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     quiet: bool = False,
     **shared: Unpack[AllocationArguments],
 ) -> None:

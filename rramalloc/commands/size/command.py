@@ -65,6 +65,7 @@ def size(
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
+    figure_width: int | None = None,
     quiet: bool = False,
 ) -> None:
     """Find the cheapest chip on which networks reach their goals, proven over all choices of its hardware.

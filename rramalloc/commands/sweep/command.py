@@ -41,6 +41,7 @@ def sweep(
     jobs: int | None = None,
     rows: RowsFormat = "csv",
     figure: str | None = None,
+    figure_width: int | None = None,
     plot: str = "arrays,makespan",
     status: bool = False,
     allow_partial: bool = False,
@@ -82,7 +83,7 @@ def sweep(
         for reason in result.reasons():
             note(f"  {reason}", quiet=quiet)
     if figure is not None:
-        result.plot.columns(across.strip(), up.strip(), save=figure)
+        result.plot.columns(across.strip(), up.strip(), save=figure, width=figure_width)
     _print_result(result, output_format, quiet=quiet)
 
 
