@@ -57,8 +57,8 @@ from rramalloc.search.objective import (
     FewestArrays,
     Latency,
     Objective,
+    capped_bound,
     gap_of,
-    within,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
@@ -401,7 +401,7 @@ def checked_allocation(
     absolute, value = Absolute.of(checked.problem.step_time, timing), objective.value_of(timing)
     if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
         raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
-    bound = within(value, answer.lower_bound)
+    bound = capped_bound(value, answer.lower_bound)
     recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)
     metrics = checked.problem.metrics(timing)

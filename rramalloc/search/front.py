@@ -92,7 +92,7 @@ class Tasks:
         for step in self._open(archive, budgets):
             if account.spent_s >= limit_s:
                 break
-            within, seed = self._within(step.until), self._seed(step.until)
+            within, seed = self._with_budget(step.until), self._seed(step.until)
             improver = Improver(within, self.menu, seed, archive.slots, LEAST_REDUCTION, rebalancing=0.0)
             each_s = self.effort.improve_s / 2
             improved = improver.run(self._timed(archive, step), archive.bound(step), each_s, account)
@@ -114,7 +114,7 @@ class Tasks:
         for step in self._open(archive, budgets):
             if account.spent_s >= limit_s:
                 break
-            bounder = self.bounder.within(step.until)
+            bounder = self.bounder.with_budget(step.until)
             bound, price, nodes = bounder.raised(archive.bound(step), step.makespan, price, self.stop)
             archive.raise_bound(step.until, bound)
             account.charge(nodes * bounder.node_seconds)
@@ -127,7 +127,7 @@ class Tasks:
             if account.spent_s >= limit_s:
                 break
             tried += 1
-            bounder = self.bounder.within(step.until)
+            bounder = self.bounder.with_budget(step.until)
             targets = {step.makespan - 1, (step.makespan + archive.bound(step)) // 2 - 1}
             for target in sorted(targets - {archive.bound(step) - 1}, reverse=True):
                 outcome, _, copies = bounder.decide(target, self.effort.nodes, account)
@@ -148,7 +148,7 @@ class Tasks:
             work = min(self.effort.work, math.ceil((limit_s - account.spent_s) / SECONDS_PER_WORK))
             share = self.stop.nested(work, cores=1)
             warm_start = WarmStart(archive.copies(step), archive.bound(step), archive.slots)
-            within, seed = self._within(step.until), self._seed(step.until)
+            within, seed = self._with_budget(step.until), self._seed(step.until)
             answer = solve_to_target(within, share, seed, 0, menu=self.menu, warm_start=warm_start)
             archive.propose(answer.choice.copies, answer.choice.makespan)
             archive.raise_bound(step.until, int(answer.lower_bound))
@@ -165,7 +165,7 @@ class Tasks:
     def _timed(self, archive: Archive, step: FrontStep) -> Choice:
         return self.problem.choice(archive.copies(step), None, step.makespan)
 
-    def _within(self, budget: int) -> Problem:
+    def _with_budget(self, budget: int) -> Problem:
         return replace(self.problem, budget=budget)
 
     def _seed(self, budget: int) -> int:
@@ -655,7 +655,7 @@ def _bounds_ns(
         for piece, (bounder, low_ns) in enumerate(zip(bounders, edges, strict=False)):
             enough = math.ceil(latency_ns[place] / low_ns * (1 - SAME_SUM))
             if looked_at and steps[piece] < enough:
-                within = bounder.within(budgets[place])
+                within = bounder.with_budget(budgets[place])
                 steps[piece], prices[piece], nodes = within.raised(steps[piece], enough, prices[piece], stop)
                 stop.charge(nodes * bounder.node_seconds)
         bounds_ns[place] = min(bound * low_ns for bound, low_ns in zip(steps, edges, strict=False))

@@ -279,7 +279,7 @@ class Improver:
         run = Run(SHORTEN, target)
         if self._runs % 2:
             run = Run(CLIMB, target, most_work=int(seconds * 1e9 / cost.BATCH_NS))
-        tables = _within(self._tables[0], _NO_BUDGET)
+        tables = _with_budget(self._tables[0], _NO_BUDGET)
         return self._search(tables, run, current, _copy(current), stop)
 
     def _save_arrays(self, current: State, target: int, budget: int, seconds: float, stop: Work) -> Choice:
@@ -287,7 +287,7 @@ class Improver:
         stages, begun_s = len(current.copies), stop.spent_s
         hot, cold, changes = _COOLINGS[self._runs % len(_COOLINGS)]
         rounds = min(max(_FEWEST_CHANGES, int(seconds / self._change_s)), changes * stages)
-        mean, fewest, tables = budget / stages, _copy(current), _within(self._tables[0], budget)
+        mean, fewest, tables = budget / stages, _copy(current), _with_budget(self._tables[0], budget)
         run = Run(ANNEAL, target, rounds, hot=hot * mean, cold=cold * mean)
         done = self._search(tables, run, current, fewest, stop)
         self._change_s = (stop.spent_s - begun_s) / max(1, done)
@@ -300,7 +300,7 @@ class Improver:
         return result
 
 
-def _within(tables: MenuTables, budget: int) -> MenuTables:
+def _with_budget(tables: MenuTables, budget: int) -> MenuTables:
     """Return the tables with another budget of cost; prices add as much to it as before."""
     axes = tables.axes
     if not len(axes.limit):

@@ -340,26 +340,26 @@ class _LatencyByStep:
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the steps of a bound that takes no search, times the length of a step."""
-        within = self._within(relaxed, step_ns)
-        if within is None:
+        allowed = self._with_step(relaxed, step_ns)
+        if allowed is None:
             return math.inf
         if not self.stop.out_of_time:  # the cheapest modes for the smallest interval cost little to find
-            menu = Menu.of(within)
-            state, _ = menu.cheapest(menu.smallest_interval(within))
+            menu = Menu.of(allowed)
+            state, _ = menu.cheapest(menu.smallest_interval(allowed))
             for start in (state, menu.smallest):
                 self.incumbent.propose(menu.choice(self.problem, start))
-        least = quick_bound(within, self.stop)
+        least = quick_bound(allowed, self.stop)
         if self.inputs > 1:
-            least += (self.inputs - 1) * Menu.of(within).smallest_interval(within)
+            least += (self.inputs - 1) * Menu.of(allowed).smallest_interval(allowed)
         return max(least, steps) * step_ns
 
     def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
         """Search the least steps with what `longest_ns` can feed."""
-        within = self._within(relaxed, step_ns)
-        if within is None:
+        allowed = self._with_step(relaxed, step_ns)
+        if allowed is None:
             return StepBound(math.inf)
         share = self.stop.nested(work)
-        answer = stream.solve(within, share, self.seed, self.inputs)
+        answer = stream.solve(allowed, share, self.seed, self.inputs)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         if self.problem.holds(found.copies, found.modes):
@@ -367,7 +367,7 @@ class _LatencyByStep:
         least = round(answer.lower_bound)
         return StepBound(least * step_ns, least)
 
-    def _within(self, relaxed: Problem, step_ns: float) -> Problem | None:
+    def _with_step(self, relaxed: Problem, step_ns: float) -> Problem | None:
         """Return the problem with stages short enough for the interval; None if no allocation is."""
         if math.isinf(self.most_interval_ns):
             return relaxed
@@ -839,6 +839,6 @@ def gap_of(value: float, bound: float) -> float:
     return (value - bound) / value if value else 0.0
 
 
-def within(value: float, bound: float) -> float:
+def capped_bound(value: float, bound: float) -> float:
     """Return a bound without the rounding by which it may exceed a value that it bounds."""
     return value if value < bound <= value * (1 + SAME_SUM) else bound

@@ -208,7 +208,7 @@ def test_what_a_search_asked_changes_no_bound(name: str, arrays: int) -> None:
         assert root_bound(searched, Work(), known) == max(known, alone)
         assert root_bound(problem(name, arrays), Work(), known) == max(known, alone)
     fewer = Bounder(problem(name, arrays * 9 // 10)).root_bound(Work())
-    assert bounder_of(searched).within(arrays * 9 // 10).root_bound(Work()) == fewer
+    assert bounder_of(searched).with_budget(arrays * 9 // 10).root_bound(Work()) == fewer
 
 
 @pytest.mark.parametrize(

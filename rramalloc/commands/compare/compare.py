@@ -27,7 +27,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.progress import followed
 from rramalloc.records import check_known, check_range
-from rramalloc.search.objective import Objective, gap_of, within
+from rramalloc.search.objective import Objective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
@@ -287,7 +287,7 @@ class CheckedRuns:
         for answer, counted_s in proposed:
             checked = check_answer(objective.problem, answer, budget, method)
             value = objective.value_of(checked.timing)
-            recheck_bound(value, within(value, answer.lower_bound), objective.unit, method)
+            recheck_bound(value, capped_bound(value, answer.lower_bound), objective.unit, method)
             runs.append(CheckedRun(answer, checked, value, counted_s))
         return cls(sorted(runs, key=lambda run: run.key), clock_s)
 
@@ -319,7 +319,7 @@ def _bound(objective: Objective, by_method: MappingOf[str, CheckedRuns]) -> floa
     every = ((run.answer, name) for name, runs in by_method.items() for run in runs.runs)
     bound, prover = max((answer.lower_bound, name) for answer, name in every)
     least, fastest = min((runs.runs[0].score, name) for name, runs in by_method.items())
-    bound = within(least, bound)
+    bound = capped_bound(least, bound)
     if least < bound:
         reached = f"{fastest} takes {least:.17g}"
         raise SolverError(

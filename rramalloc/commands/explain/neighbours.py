@@ -20,7 +20,7 @@ from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
-from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, within
+from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, capped_bound
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute, access_ns
@@ -260,7 +260,7 @@ class Neighbours:
             ratio=value / self.value,
             arrays_bound=None if arrays_bound is None else min(round(arrays_bound), checked.used),
             area_bound_um2=area_bound_um2,
-            value_bound=None if value_bound is None else within(value, value_bound),
+            value_bound=None if value_bound is None else capped_bound(value, value_bound),
             proof=found.proof,
         )
 

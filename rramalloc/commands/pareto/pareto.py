@@ -27,7 +27,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
 from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_of
-from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, gap_of, within
+from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
@@ -177,7 +177,7 @@ def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, prov
     checked = check_answer(problem, Answer(found, 1, ""), most, "pareto")
     timing = checked.timing
     value, absolute = along.value_of(timing), Absolute.of(checked.problem.step_time, timing)
-    bound = within(value, point.lower_bound)
+    bound = capped_bound(value, point.lower_bound)
     recheck_bound(value, bound, along.unit, "pareto")
     against = {} if across.unit == "arrays" else {"against_value": across.value_of(timing)}
     return FrontPoint.gather(
@@ -206,8 +206,8 @@ def _beside(
         for place in chosen:
             most = points[place].arrays
             try:
-                within = objective_of(replace(problem, budget=most), request)
-                answer = propose(within, request, stop.nested(DEFAULT_WORK))
+                with_budget = objective_of(replace(problem, budget=most), request)
+                answer = propose(with_budget, request, stop.nested(DEFAULT_WORK))
             except (SolverError, UnsupportedError):
                 continue
             checked = check_answer(problem, answer, problem.budget, request.method)

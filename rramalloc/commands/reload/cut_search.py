@@ -46,7 +46,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node, Stage
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.menu import StageModes, modes_of
-from rramalloc.search.objective import Interval, Latency, RangedByArrays, within
+from rramalloc.search.objective import Interval, Latency, RangedByArrays, capped_bound
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
 from rramalloc.search.work import Work
@@ -464,7 +464,7 @@ class CutSearch:
             answers.append(objective.improved(replace(copies, choice=choice), share))
         values = [objective.value_of(objective.problem.timing(each.choice)) for each in answers]
         value_ns = min(values)
-        bound_ns = within(value_ns, bound_ns)
+        bound_ns = capped_bound(value_ns, bound_ns)
         recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.case.network.name[:60]!r}")
         best = answers[values.index(value_ns)]
         self.searched[cut] = SearchedSegment(objective, best, value_ns, bound_ns, work)

@@ -133,7 +133,7 @@ class Neighbourhood:
         return self._draw.randrange(count)
 
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
+        """Return a Bernoulli draw: True with this probability."""
         return self._draw.random() < probability
 
     def _step(self, copies: list[int], stage: int, way: int) -> None:

@@ -109,7 +109,7 @@ class Bounder:
             while self.intervals > 1 and len(self._reach.producer) * self.intervals**2 > _MOST_PAIRS:
                 self.intervals //= 2
 
-    def within(self, budget: int) -> Bounder:
+    def with_budget(self, budget: int) -> Bounder:
         """Return the same bounder for fewer arrays; it shares what is known of the graph."""
         other = copy.copy(self)
         other._answers = {}

@@ -459,7 +459,7 @@ class _Program(PathProgram):
         for axis, amounts in zip(owner.menu.axes, labelling.amounts, strict=True):
             scale = _LIMIT_OF_AXIS / max(axis.limit, 1)
             every = zip(amounts, size, strict=True)
-            self.within([own[:count] * scale for own, count in every], _LIMIT_OF_AXIS)
+            self.add_budget([own[:count] * scale for own, count in every], _LIMIT_OF_AXIS)
         self.worthwhile = _WORTHWHILE * self.target
         self.separate(first=True)
         self._paths: dict[int, Path] = {}

@@ -190,9 +190,9 @@ class PathProgram(ABC):
             (np.array([self.end, n + i]), np.array([1.0, -1.0]), float(rest[i]) / self.unit) for i in range(n)
         ]
         self.program.add(rows)
-        self.within(arrays, budget)
+        self.add_budget(arrays, budget)
 
-    def within(self, taken: Sequence[Any], budget: int) -> None:
+    def add_budget(self, taken: Sequence[Any], budget: int) -> None:
         """Add the row of a budget; taken: of it by every label of every stage."""
         every = self.weight + np.arange(int(self.first[-1]))
         self.program.add([(every, -np.concatenate(taken).astype(np.float64), -float(budget))])

@@ -162,15 +162,15 @@ def _lower(menu: Any, state: Any, j: int, rng: Any) -> int:
     """Give stage j more batches, enough to save an array; return the arrays added, at most 0."""
     blocks, stairs, block, copies = menu.blocks, menu.stairs, state.block[j], state.copies[j]
     batches = batches_of(blocks.total[block], copies)
-    own, wanted = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
+    own, target_batches = arrays_of_mode(blocks, block, copies), batches + jump(rng, batches, _LONGEST_LOWER)
     if draw(rng) < _P_STAIRS:
         staircase = _staircase(blocks.tall, stairs, state.block, j, rng)
-        step = step_with(stairs, staircase, wanted * ticks_of(menu.clock, block, copies))
+        step = step_with(stairs, staircase, target_batches * ticks_of(menu.clock, block, copies))
         while step > stairs.first[staircase] and stairs.arrays[step] >= own:
             step -= 1
         block, copies = stairs.block[step], stairs.copies[step]
     else:
-        fewer = with_batches(blocks.total[block], wanted)
+        fewer = with_batches(blocks.total[block], target_batches)
         # Copies that share arrays, or a tile, free none by one copy less: go down to the next full one.
         if arrays_of_mode(blocks, block, fewer) == own and blocks.groups[block] > 0:
             freed = own - blocks.bits_price[block] - blocks.tile[block]
@@ -318,11 +318,11 @@ def _change(menu: Any, rng: Any, i: int, state: Any) -> int:
     kind, batches = draw(rng), batches_of(blocks.total[block], copies)
     if kind < _P_BLOCK:
         other = menu.first[i] + below(rng, menu.first[i + 1] - menu.first[i])
-        wanted = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
+        target_batches = batches + (below(rng, 3) - 1) * (jump(rng, batches, _LONGEST_LOWER) - below(rng, 2))
         period = ticks_of(menu.clock, block, copies)
         # The same length in the other block's ticks.
-        wanted = wanted * period // ticks_of(menu.clock, other, copies)
-        return _set(blocks, state, i, other, with_batches(blocks.total[other], max(wanted, 1)))
+        target_batches = target_batches * period // ticks_of(menu.clock, other, copies)
+        return _set(blocks, state, i, other, with_batches(blocks.total[other], max(target_batches, 1)))
     if kind < _P_FASTER:
         return _rebatch(menu, state, i, max(batches - jump(rng, batches, _LONGEST_RAISE), 1), rng)
     if kind < _P_COPY:
@@ -421,9 +421,9 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
         # All stages are shortened by the ratio that the makespan lacks, by 0.5 % at least so that it ends.
         part *= min(target / makespan, _SHORTER)
         for i in range(n):
-            block, wanted = current.block[i], int(batches[i] * part)
-            if wanted < batches[i]:
-                copies = with_batches(blocks.total[block], wanted)
+            block, target_batches = current.block[i], int(batches[i] * part)
+            if target_batches < batches[i]:
+                copies = with_batches(blocks.total[block], target_batches)
                 current.copies[i] = min(copies, blocks.most[block])
                 ticks[i] = ticks_of(menu.clock, block, current.copies[i])
         makespan, timed_now = retime(
@@ -436,12 +436,12 @@ def _shorten(edges: Any, menu: Any, target: int, current: Any, scratch: Any) -> 
 
 
 @compiled_part
-def _cheapest_for_room(stairs: Any, climbed: int, room: Any, extra: int, wanted: Any) -> int:
+def _cheapest_for_room(stairs: Any, climbed: int, room: Any, extra: int, cheapest: Any) -> int:
     """Write the cheapest mode of every stage for its room + `extra` and return the arrays they take."""
     used = 0
     for i in range(len(room)):
         step = step_with(stairs, climbed + i, max(room[i] + extra, 1))
-        wanted.block[i], wanted.copies[i] = stairs.block[step], stairs.copies[step]
+        cheapest.block[i], cheapest.copies[i] = stairs.block[step], stairs.copies[step]
         used += stairs.arrays[step]
     return used
 
@@ -454,7 +454,7 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
     gives it the cheapest mode for that room, lengthened equally for all until the budget is met.
     """
     shapes, ticks, schedule, latest = scratch.shapes, scratch.ticks, scratch.schedule, scratch.deadlines
-    room, smooth, wanted, n = scratch.room, scratch.smooth, scratch.state, len(current.block)
+    room, smooth, cheapest, n = scratch.room, scratch.smooth, scratch.state, len(current.block)
     longest = 0
     for i in range(n):
         longest = max(longest, menu.stairs.length[menu.stairs.first[menu.climbed + i]])
@@ -480,13 +480,13 @@ def _rebalance(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch
         low, high = 1 - tightest, longest
         while low < high:
             middle = (low + high) // 2
-            if _cheapest_for_room(menu.stairs, menu.climbed, room, middle, wanted) <= menu.budget:
+            if _cheapest_for_room(menu.stairs, menu.climbed, room, middle, cheapest) <= menu.budget:
                 high = middle
             else:
                 low = middle + 1
-        if _cheapest_for_room(menu.stairs, menu.climbed, room, low, wanted) > menu.budget:
+        if _cheapest_for_room(menu.stairs, menu.climbed, room, low, cheapest) > menu.budget:
             break
-        _save(wanted, current)
+        _save(cheapest, current)
     return shortest, BATCH_NS * work
 
 
