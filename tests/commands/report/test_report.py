@@ -97,7 +97,7 @@ def test_headline_and_table_say_what_the_allocation_says(shown: dict[str, Path])
             layer["arrays"],
         ]
         assert row[:6] == [f"{v:,}" if isinstance(v, int) else v for v in expected]
-        assert [f"{layer[name]:,}" for name in ("start", "finish")] == row[10:12]
+        assert [f"{layer[name]:,}" for name in ("batches", "start", "finish")] == row[6:9]
 
 
 def test_nothing_is_loaded(shown: dict[str, Path]) -> None:
