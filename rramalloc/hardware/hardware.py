@@ -584,6 +584,12 @@ class Hardware(ResultRecord):
         new = {"crossbar": crossbar, "unconfirmed": tuple(doubts), "set_values": listed}
         return self.model_copy(update=new)
 
+    @property
+    def without_write(self) -> Hardware:
+        """The same hardware without [write], and without what was set of it."""
+        names = [f"write.{name}" for name in Write.model_fields]
+        return self.model_copy(update={"write": None, "set_values": self.set_without(names)})
+
     def set_without(self, names: Collection[str]) -> tuple[str, ...] | None:
         """Return what was set but for the values of these names; None if that is nothing."""
         kept = (text for text in self.set_values or () if text.partition("=")[0] not in names)

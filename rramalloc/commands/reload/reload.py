@@ -107,7 +107,7 @@ def optimize_reload(
             if machine.own_tiles is not None:
                 together = there // chip.arrays_per_tile * chip.arrays_per_tile
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
-        plain = machine.model_copy(update={"write": None})  # what [write] says is used here
+        plain = machine.without_write  # what [write] says is used here
         named, request = options.naming(source), Request(seed=seed)
         whole = replace(case, network=cut.network, hardware=plain, mapping=named)
         if not cut.parts:

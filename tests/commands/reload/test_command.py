@@ -107,3 +107,13 @@ def test_a_time_limit_and_no_work_still_give_a_plan(reload: Run) -> None:
         outcome = reload("--format", "json", *arguments)
         assert outcome.code == 0, outcome.err
         assert outcome.json["lower_bound"] <= outcome.json["total_ns"]
+
+
+def test_the_time_of_writing_may_be_set(run: Run) -> None:
+    """The segments are searched without [write], and so without what was set of it."""
+    given = ("optimize", "alexnet", "--arrays", 100, "--reload", "--work", 1, "--format", "json")
+    done = run(
+        *given, "--hardware", "isaac", "--crossbar", "256x256", "--set", "write.write_ns_per_row=50", "-q"
+    )
+    assert done.code == 0, done.err
+    assert done.json["hardware"]["write"] == {"write_ns_per_row": 50.0}
