@@ -105,6 +105,7 @@ class Axis:
     names: what stands at 0, 1, ... instead of numbers; whole: ticks stand at integers only; down: a vertical
     axis begins at the top, as one of names does; shown, grid: whether its ticks and its lines are drawn.
     Where not all names fit there are none; numbered: but the numbers of some, as tables have them.
+    beyond: pixels beyond `high`, for words at the ends of bars.
     """
 
     title: str
@@ -117,6 +118,7 @@ class Axis:
     down: bool = False
     grid: bool = True
     numbered: bool = False
+    beyond: int = 0
 
     @classmethod
     def of_names(cls, names: Sequence[str], title: str = "", *, numbered: bool = False) -> Axis:
@@ -365,6 +367,10 @@ class Chart:
             ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
         else:
             ends = {"domainMin": _drawable(axis.low), "domainMax": _drawable(axis.high)}
+        if axis.beyond:
+            pixels = "width" if width is None else width
+            left = f"max({pixels} / 3, {pixels} - {axis.beyond})"
+            ends["domainMax"] = {"expr": f"{axis.low} + {axis.high - axis.low} * {pixels} / {left}"}
         scale = {"type": axis.scale, "nice": False, "zero": False, **ends}
         scale["reverse"] = which == "y" and (axis.down or bool(axis.names))
         shown: Spec = {

@@ -153,6 +153,8 @@ def test_bars_of_the_comparison_say_the_makespan() -> None:
     """`none` takes 17 steps, auto 9: 1.889 times as long. The rows have one height."""
     chart = methods_chart(rramalloc.compare(chain(["a", "b"]), [4], methods=["auto", "none"]))
     assert words_of(chart) == ["9 (1.000)", "17 (1.889)"]
+    axis = chart._panel(0, 400)["layer"][0]["encoding"]["x"]["scale"]["domainMax"]["expr"]
+    assert axis.endswith("* 400 / max(400 / 3, 400 - 70)"), "10 letters have their place in a narrow picture"
     assert chart.title == "Methods with 4 arrays"
     drawn = [layer for panel in chart.panels for layer in panel.layers if layer.mark["type"] == "rect"]
     assert len(drawn) == 2

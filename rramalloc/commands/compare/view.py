@@ -27,6 +27,7 @@ from rramalloc.timing.metrics import ENERGY_AREA
 from rramalloc.units import counted, number_of, plain_quantity, quantity, quoted, share
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
+_LETTER = 6  # pixels of a letter of the words beside a bar
 _MOST_PANELS = 8  # budgets that a chart shows
 _LEAST_END = 1.3  # ratio at which the axis ends at the least
 _BEYOND = 2.5  # the axis ends at this multiple of the median ratio at most
@@ -161,7 +162,8 @@ def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) 
     layers.append(Marks(beside, columns(marks), {"x": "reach", "y": "row", "text": "words"}))
     layers.append(rule(max(row.ratio * (1 - row.gap) for row in rows), "x", key=_BOUND))
     names = Axis.of_names([row.method for row in rows])
-    across = Axis(ratio, 0, end * 1.24)
+    beyond = _LETTER * max(len(mark["words"]) for mark in marks)
+    across = Axis(ratio, 0, end, beyond=beyond + 10)
     return Panel(across, names, row_height(len(rows)), tuple(layers), title)
 
 
