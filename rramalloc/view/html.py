@@ -47,9 +47,9 @@ def section_html(view: View, name: str, detail: Detail = FIGURE) -> str:
         table_html(table, f"{name}-t{place}", detail, open_=not place) for place, table in enumerate(tables)
     ]
     facts = "".join(_fact(fact) for fact in view.facts if not isinstance(fact.value, str))
-    sentence = _sentence(view.sentence).removesuffix(".")
+    sentence = view.sentence.removesuffix(".")  # may begin with the name of a layer
     words = [(fact.name, fact.line) for fact in view.facts if isinstance(fact.value, str)]
-    notes = "".join(f'<p class="note">{escaped(_sentence(note))}</p>\n' for note in view.notes)
+    notes = "".join(f'<p class="note">{escaped(note)}</p>\n' for note in view.notes)
     made = pairs_html((fact.name, fact.line) for fact in view.made)
     return (
         f'<section class="result" id="{name}" aria-labelledby="{name}-title">\n'
@@ -74,7 +74,7 @@ def notebook_html(view: View, headline: str, kind: str) -> str:
         f'<div class="rramalloc"><p>{escaped(headline)} <small>({kind})</small></p>'
         f"{_notebook_table(table) if table is not None and table.records else ''}"
         f"{f'<table><tbody>{facts}</tbody></table>' if facts else ''}"
-        f"{''.join(f'<p>{escaped(one_line(_sentence(note)))}</p>' for note in notes)}</div>"
+        f"{''.join(f'<p>{escaped(one_line(note))}</p>' for note in notes)}</div>"
     )
 
 

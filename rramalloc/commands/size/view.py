@@ -58,7 +58,8 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
     chip = sizing.chip
     for network in sizing.networks:
         reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
-        yield Fact(network.name, f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}")
+        words = f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}"
+        yield Fact("network", f"{network.name}, {words}")
     tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
     arrays = f"{number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
     yield Fact("chip", f"{chip.hardware.name}, {arrays}")
