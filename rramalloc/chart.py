@@ -68,7 +68,7 @@ _LINE = 11  # pixels of a line of an axis's text
 _SLANTED = 13  # pixels from one slanted name to the next, at least
 _LONGEST_KEY = 220  # pixels of a name in a legend
 _LONGEST_NAME = 170  # pixels of a name on an axis
-_NAMES = 0.3  # part of a narrow picture that names may take
+_NAMES = 0.4  # part of a narrow picture that names may take
 _MOST_COLUMNS = 4  # of a legend
 _MOST_NUMBERS = 10  # numbers on an axis that has no room for names
 _PNG_SCALE = 2.5  # pixels of a PNG per pixel of the chart: sharp in print
@@ -334,10 +334,19 @@ class Chart:
             _, drawn = self._fitted(self.width)
         return _COUNTED.sub(renumbered, drawn)
 
+    @property
+    def _name_pixels(self) -> int:
+        """Pixels that a name on an axis may take."""
+        return min(_LONGEST_NAME, round(_NAMES * (self.width or _WIDTH)))
+
     def _common(self, look: tuple[str, str, str]) -> Spec:
         ink, grid, font = look
+        longest = _LONGEST_LABEL * self._name_pixels // _LONGEST_NAME  # Vega cuts the ends, which may differ
         names = [
-            {"name": f"{axis}_names_{place}", "value": list(getattr(panel, axis).names)}
+            {
+                "name": f"{axis}_names_{place}",
+                "value": [label(name, longest) for name in getattr(panel, axis).names],
+            }
             for place, panel in enumerate(self.panels)
             for axis in "xy"
             if getattr(panel, axis).names
@@ -385,8 +394,8 @@ class Chart:
             shown["labelExpr"] = self._names(axis, which, place, width)
             if which == "x":
                 shown["labelAngle"] = -60
-            elif self.width is not None:
-                shown["labelLimit"] = min(_LONGEST_NAME, round(_NAMES * self.width))
+            else:
+                shown["labelLimit"] = self._name_pixels
         elif axis.scale == "log":
             shown["values"] = [tick for tick in _TICKS if tick <= axis.high]
         elif axis.whole:

@@ -247,6 +247,13 @@ def test_names_of_every_layer_or_of_none() -> None:
     assert shown(None) == shown(400) == ["0", "5", "10", "15", "20", "25", "30", "35", "40"]
 
 
+def test_long_names_keep_their_ends_in_a_narrow_picture() -> None:
+    names = [f"block_of_one_kind_conv{place}" for place in range(3)]
+    chart = replace(timeline_chart(rramalloc.simulate(chain(names), {})), width=240)
+    for place in range(3):
+        assert re.search(rf">block\w*…\w*nv{place}<", chart._repr_svg_())
+
+
 # Colours
 
 
