@@ -33,7 +33,6 @@ from rramalloc.commands.size.results import Results
 from rramalloc.commands.size.sizing import (
     CHOSEN,
     DEARER,
-    DROPPED,
     INFEASIBLE,
     Candidate,
     NetworkOnChip,
@@ -428,9 +427,8 @@ class _Search:
             dearest = max(array_area_nm2(own) or 1 for own in candidate.hardware.each_kind)
             taken /= dearest
         is_known = not math.isinf(candidate.most) and not candidate.impossible
-        why = DROPPED if candidate.is_dropped else ""
-        if all(each.decided for each in candidate.networks):
-            why = DEARER
+        is_decided = candidate.is_dropped or all(each.decided for each in candidate.networks)
+        why = DEARER if is_decided else ""
         if candidate is best:
             why = CHOSEN
         elif candidate.impossible:

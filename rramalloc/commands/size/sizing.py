@@ -20,9 +20,10 @@ FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
 CHOSEN = "chosen"
 """Why the candidate of the chip is no longer searched."""
 DEARER = "dearer"
-"""Why a candidate is no longer searched whose fewest arrays are known."""
-DROPPED = "no cheaper"
-"""Why a candidate is not searched whose bound reaches the best cost; whether it reaches the goals is open."""
+"""Why a candidate is no longer searched whose cost or bound reaches the best cost.
+
+With a bound alone it is open whether it reaches the goals.
+"""
 INFEASIBLE = "infeasible"
 """Beginning of the reason of a candidate whose goals are out of reach."""
 
@@ -59,7 +60,7 @@ class Candidate(Record):
     """A choice of the hardware.
 
     choices: its values by dotted name; arrays, cost: at least, and at most where an allocation is known;
-    why: chosen, dearer, no cheaper (by its bound alone), not finished, or infeasible, and by what.
+    why: chosen, dearer (no cost at most: by its bound alone), not finished, or infeasible, and by what.
     """
 
     choices: dict[str, Any]
