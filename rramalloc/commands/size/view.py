@@ -91,7 +91,7 @@ def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
     layers.append(rule(sizing.cost, "x"))
     costs = [sizing.cost, *(own.cost_at_least for own in shown)]
     costs += [own.cost_at_most for own in shown if own.cost_at_most is not None]
-    choices = tuple(label(own.text, _LONGEST_CHOICES) for own in shown)
+    choices = tuple(label(name, _LONGEST_CHOICES) for name in _names(shown))
     names = Axis("", -0.6, len(shown) - 0.4, names=choices)
     what = "area" if sizing.minimise == "area_um2" else "arrays of the chip"
     across = Axis.around(f"{what} [{unit}]" if unit != "arrays" else what, costs)
@@ -112,6 +112,23 @@ def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
         zoom="x",
         note=" ".join(beyond),
     )
+
+
+def _names(shown: list[Candidate]) -> list[str]:
+    """Return names of candidates by the values in which they differ, without those tied to an earlier one."""
+    differing: dict[str, list[str]] = {}
+    for field in shown[0].choices:
+        values = [str(own.choices[field]) for own in shown]
+        others = [set(zip(earlier, values, strict=True)) for earlier in differing.values()]
+        is_tied = any(len(pairs) == len({earlier for earlier, _ in pairs}) for pairs in others)
+        if len(set(values)) > 1 and not is_tied:
+            differing[field] = values
+    if not differing:
+        return [own.text for own in shown]
+    short = [field.rpartition(".")[2] for field in differing]
+    names = short if len(set(short)) == len(short) else list(differing)
+    rows = zip(*differing.values(), strict=True)
+    return [", ".join(f"{field} {value}" for field, value in zip(names, row, strict=True)) for row in rows]
 
 
 def _data(candidates: list[Candidate], shown: list[Candidate]) -> Lists:
