@@ -113,8 +113,13 @@ def changeable(value: Any, path: str, seen: set[int]) -> list[str]:
         return [*itertools.chain(*(changeable(each, f"{path}[]", seen) for each in value))]
     if not type(value).__module__.startswith("rramalloc") or isinstance(value, Figures):
         return []
-    names = [name for name in dir(value) if not name.startswith("_")]
-    inner = [changeable(getattr(value, name), f"{path}.{name}", seen) for name in names]
+    own = {name: getattr(value, name) for name in dir(value) if not name.startswith("_")}
+    # a property such as Hardware.without_write makes another of its kind, with the same property
+    inner = [
+        changeable(each, f"{path}.{name}", seen)
+        for name, each in own.items()
+        if type(each) is not type(value)
+    ]
     return [*itertools.chain(*inner)]
 
 

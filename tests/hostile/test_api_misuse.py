@@ -93,7 +93,7 @@ def usable(tmp_path: Path) -> dict[str, Any]:
         "network": network,
         "arrays": 4,
         "allocation": str(allocation),
-        "target": "csv",
+        "to": "csv",
         "path": str(tmp_path / "out.json"),
         "shape": (4, 2, 2, 4),
         "align": 4,
@@ -132,7 +132,7 @@ def test_every_wrong_value_works_or_raises_its_error(
     if name == "estimate_latency":
         required["table"] = rramalloc.LatencyTable if hasattr(rramalloc, "LatencyTable") else None
     if name in ("convert", "load"):
-        required.pop("target", None)
+        required.pop("to", None)
     if name == "sweep" and argument != "jobs":
         monkeypatch.setattr("rramalloc.commands.sweep.sweep.LocalWorkers", InThisProcess)
     if "arrays" in names and name == "compare":

@@ -188,7 +188,7 @@ def test_stdout_by_name_keeps_what_follows(tmp_path: Path) -> None:
         subprocess.run(command, stdout=stream, check=True)
     text = path.read_text()
     assert '"format": "rramalloc-inspection/2"' in text
-    assert "left to the host" in text
+    assert "on the host" in text
 
 
 def test_full_disk_behind_stdout() -> None:
