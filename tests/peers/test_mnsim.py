@@ -40,8 +40,9 @@ def test_other_hardware_runs(hardware: str, tmp_path: Path) -> None:
 
 
 ONE_GROUP = """
-import json, sys
+import json, sys, types
 sys.path.insert(0, sys.argv[1])
+sys.modules["torch"] = types.ModuleType("torch")  # PE_latency imports PyTorch and uses nothing of it
 from MNSIM.Hardware_Model.PE import ProcessElement
 from MNSIM.Latency_Model.PE_latency import PE_latency_analysis
 config = sys.argv[1] + "/SimConfig.ini"
