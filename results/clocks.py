@@ -14,7 +14,7 @@ from itertools import product
 from random import Random
 
 import numpy as np
-from pages import SEARCHED, Study, by_budget, markdown
+from pages import SEARCHED, Study, by_budget, gaps_by_networks
 from search import CHAINS, CROSSBARS, FACTORS, NETWORKS
 
 from rramalloc.allocation.case import Case
@@ -130,24 +130,7 @@ def body(rows: Sequence[Row]) -> Iterator[str]:
         "stage; default work, seed 0, one core. Gap: distance of the makespan from its lower bound."
     )
     yield ""
-    table = [
-        ["networks", "cases", "gap, steps: median", "mean", "gap, own clocks: median", "mean", "largest"]
-    ]
-    for name, chosen in (
-        ("chains", [row for row in rows if row.network in CHAINS]),
-        ("others", [row for row in rows if row.network not in CHAINS]),
-        ("all", rows),
-    ):
-        plain = [row.steps_gap for row in chosen] or [0.0]
-        own = [row.ticks_gap for row in chosen] or [0.0]
-        cells = [
-            statistics.median(plain),
-            statistics.mean(plain),
-            statistics.median(own),
-            statistics.mean(own),
-        ]
-        table.append([name, str(len(chosen)), *(f"{value:.1%}" for value in (*cells, max(own)))])
-    yield from markdown(table)
+    yield from gaps_by_networks(rows, CHAINS, (", steps", ", own clocks"), ("steps_gap", "ticks_gap"))
     costs = [row.cost for row in rows]
     times = [row.ticks_s / max(row.steps_s, 0.01) for row in rows]
     yield (

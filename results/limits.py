@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 
-from pages import SEARCHED, Study, markdown
+from pages import SEARCHED, Study, gaps_by_networks, markdown
 from search import CHAINS
 
 from rramalloc.allocation.case import Case
@@ -102,18 +102,7 @@ def body(rows: Sequence[Row]) -> Iterator[str]:
         "the limits need. On average every second layer is held at or limited to drawn numbers of copies."
     )
     yield ""
-    heads = ["networks", "cases", "gap without limits: median", "mean", "gap with limits: median", "mean"]
-    table = [[*heads, "largest"]]
-    for name, chosen in (
-        ("chains", [row for row in rows if row.network in CHAINS]),
-        ("others", [row for row in rows if row.network not in CHAINS]),
-        ("all", rows),
-    ):
-        free, held = [row.free_gap for row in chosen] or [0.0], [row.gap for row in chosen] or [0.0]
-        each = (statistics.median(free), statistics.mean(free), statistics.median(held))
-        figures = [f"{gap:.1%}" for gap in (*each, statistics.mean(held), max(held))]
-        table.append([name, str(len(chosen)), *figures])
-    yield from markdown(table)
+    yield from gaps_by_networks(rows, CHAINS, (" without limits", " with limits"), ("free_gap", "gap"))
     each_case = [["network", "lines", "x min", "arrays", "steps", "gap", "held", "steps", "gap"]]
     for row in rows:
         case = [row.network, str(row.crossbar), f"{row.factor:g}", str(row.arrays)]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import platform
 import re
+import statistics
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,26 @@ def by_budget(cells: Mapping[tuple[str, int, float], str]) -> list[str]:
         found = [cells.get((network, lines, factor), "-") for factor in factors]
         rows.append([network, str(lines), *found])
     return markdown(rows)
+
+
+def gaps_by_networks(
+    rows: Sequence[Any], chains: Collection[str], heads: tuple[str, str], fields: tuple[str, str]
+) -> list[str]:
+    """A table of two gaps of every row, for the networks that are chains, for the others, and for all.
+
+    heads: what the gaps are of; fields: of a row, which also has its `network`.
+    """
+    first, second = (f"gap{head}: median" for head in heads)
+    table = [["networks", "cases", first, "mean", second, "mean", "largest"]]
+    for name, chosen in (
+        ("chains", [row for row in rows if row.network in chains]),
+        ("others", [row for row in rows if row.network not in chains]),
+        ("all", rows),
+    ):
+        each = [[getattr(row, field) for row in chosen] or [0.0] for field in fields]
+        cells = [average(gaps) for gaps in each for average in (statistics.median, statistics.mean)]
+        table.append([name, str(len(chosen)), *(f"{gap:.1%}" for gap in (*cells, max(each[1])))])
+    return markdown(table)
 
 
 def seconds_text(seconds: float) -> str:
