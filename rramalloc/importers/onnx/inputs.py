@@ -547,7 +547,6 @@ class FirstAxes:
     def __init__(self, lengths: Mapping[str, int], opened: Collection[str], stored: Collection[str]) -> None:
         self.verdicts: dict[str, bool] = {}
         self.pending = set(lengths)
-        self._followed: set[str] = set()
         self._lengths = dict(lengths)
         self._opened = opened
         self._at: dict[str, dict[str, Place]] = {name: {name: Place(0)} for name in lengths}
@@ -567,7 +566,7 @@ class FirstAxes:
             name: place.axis
             for name, places in self._at.items()
             for source, place in places.items()
-            if source in self._followed
+            if self._is_followed(source)
         }
 
     def carry(self, step: OnnxOperator, results: Sequence[Value]) -> None:
@@ -592,14 +591,16 @@ class FirstAxes:
         ]
 
     def _is_tracked(self, source: str) -> bool:
-        return source in self.pending or source in self._followed
+        return source in self.pending or self._is_followed(source)
+
+    def _is_followed(self, source: str) -> bool:
+        """Return True for a batch whose length the file fixes."""
+        return self.verdicts.get(source, False) and source not in self._opened
 
     def _decide(self, source: str, verdict: bool) -> None:
         self.verdicts[source] = verdict
         self.pending.discard(source)
-        if verdict and source not in self._opened:
-            self._followed.add(source)
-        if not self.pending and not self._followed:
+        if not self.pending and not any(map(self._is_followed, self.verdicts)):
             raise AllDecidedError
 
     def _verdict(self, step: OnnxOperator, index: int, place: int) -> bool | None:
