@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
@@ -71,14 +73,18 @@ class WhatIfs:
         changes: None for every field that a better value can help, and for more arrays.
         Raises SpecError for a change that the hardware cannot have.
         """
-        now = self._as_it_is({})
         if changes is None:
             fields = better_values(self.case.hardware, 2)
-            found = [self._of({name: value}, now, is_given=False) for name, value in fields]
-            found += self._of_more_kinds(now) if self._kinds else [self._of_more_arrays(now)]
+            found = [self._of({name: value}, is_given=False) for name, value in fields]
+            found += self._of_more_kinds() if self._kinds else [self._of_more_arrays()]
         else:
-            found = [self._of(values, now) for values in changes_of(changes)]
+            found = [self._of(values) for values in changes_of(changes)]
         return tuple(sorted(found, key=_order))
+
+    @cached_property
+    def now(self) -> WhatIfResult:
+        """The allocation on the hardware that there is."""
+        return self._as_it_is({})
 
     @property
     def _kinds(self) -> tuple[Kind, ...]:
@@ -92,7 +98,7 @@ class WhatIfs:
         """
         if not self._kinds:
             return None
-        now, by_change = self._as_it_is({}), {each.change: each for each in found}
+        by_change = {each.change: each for each in found}
         layers = simulate_network(self.case.network, self._timed({}), handoff="next").layers
         used = {kind.name: sum(own.arrays for own in layers if own.kind == kind.name) for kind in self._kinds}
         uses = list[KindUse]()
@@ -102,7 +108,7 @@ class WhatIfs:
             words += " arrays" if kind.arrays is None else f" of {kind.arrays:,} arrays"
             change = by_change.get(f"{_of(kind)}={(kind.arrays or 0) + more}")
             if kind.arrays is not None and change is not None and change.searched is not None:
-                saves = max(0.0, now.value - change.searched.value) / more
+                saves = max(0.0, self.now.value - change.searched.value) / more
                 words += f", {plain_quantity(saves, self._unit)} shorter for each of {more:,} more"
                 words = words if saves else f"{words.partition(', ')[0]}, more of them gain nothing"
             known = {} if saves is None else {"more": more, "saves": saves}
@@ -117,8 +123,7 @@ class WhatIfs:
 
         found: changes that were searched; others are tried with the allocation as it is.
         """
-        now = self._as_it_is({})
-        target = now.value / factor * (1 + SAME_SUM)
+        target = self.now.value / factor * (1 + SAME_SUM)
         ways = list[tuple[float, int, str, WhatIfResult, str]]()
         fields = {name for name, _ in better_values(self.case.hardware, 2)}
         for times in _TIMES:
@@ -132,7 +137,7 @@ class WhatIfs:
                     continue
                 if result.value <= target:
                     fields.discard(name)
-                    more = _more_um2(now, result) or 0.0
+                    more = _more_um2(self.now, result) or 0.0
                     ways.append((more, times, texts_of({name: value})[0], result, "as it is"))
         ways += [
             (each.more_um2 or 0.0, _TIMES[0], each.change, each.searched, "searched again")
@@ -154,7 +159,7 @@ class WhatIfs:
         timed = self.case.hardware.compute_ns is not None or self.case.measured is not None
         return "ns" if timed else "steps"
 
-    def _of(self, values: HardwareValues, now: WhatIfResult, *, is_given: bool = True) -> WhatIf:
+    def _of(self, values: HardwareValues, *, is_given: bool = True) -> WhatIf:
         """Return what a change gains. Raises SpecError for one that a user gave and no hardware can have."""
         change, have = ", ".join(texts_of(values)), _now(self.case.hardware, values)
         try:
@@ -166,21 +171,21 @@ class WhatIfs:
         as_it_is = None
         try:
             as_it_is = self._as_it_is(values)
-            searched = self._searched(replace(self.case, hardware=hardware), values, now.arrays)
+            searched = self._searched(replace(self.case, hardware=hardware), values, self.now.arrays)
         except RramallocError as error:  # other arrays may not hold the network any more
             return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")
-        return self._compared(change, have, now, as_it_is, searched)
+        return self._compared(change, have, as_it_is, searched)
 
-    def _of_more_kinds(self, now: WhatIfResult) -> list[WhatIf]:
+    def _of_more_kinds(self) -> list[WhatIf]:
         """Return what more arrays of each kind gain that has a number."""
         limited = [kind for kind in self._kinds if kind.arrays is not None]
         numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
-        return [self._of({name: number}, now, is_given=False) for name, number in numbers.items()]
+        return [self._of({name: number}, is_given=False) for name, number in numbers.items()]
 
-    def _of_more_arrays(self, now: WhatIfResult) -> WhatIf:
+    def _of_more_arrays(self) -> WhatIf:
         """Return what more arrays gain, on another row of chips if need be."""
-        more, hardware = now.arrays + _more(now.arrays), self.case.hardware
-        change = f"{more - now.arrays} more arrays"
+        added, hardware = _more(self.now.arrays), self.case.hardware
+        more, change = self.now.arrays + added, f"{added} more arrays"
         try:
             if hardware.chip is not None and more > hardware.chip.arrays:
                 rows, columns = hardware.chip.chips
@@ -188,11 +193,12 @@ class WhatIfs:
             searched = self._searched(replace(self.case, hardware=hardware), {}, more)
         except RramallocError as error:
             return WhatIf(change=change, words=f"{change}: {error}")
-        return self._compared(change, None, now, now, searched)
+        return self._compared(change, None, self.now, searched)
 
     def _compared(
-        self, change: str, have: str | None, now: WhatIfResult, as_it_is: WhatIfResult, searched: WhatIfResult
+        self, change: str, have: str | None, as_it_is: WhatIfResult, searched: WhatIfResult
     ) -> WhatIf:
+        now = self.now
         gain, more_um2 = 1 - searched.value / now.value, _more_um2(now, searched)
         words = change if have is None else f"{change} (now {have})"
         if as_it_is is not now:
@@ -248,7 +254,7 @@ class WhatIfs:
         """
         if all(kind.arrays is not None for kind in case.hardware.kinds or ()):
             return case, MAX_ARRAYS
-        area_um2 = self._as_it_is({}).area_um2
+        area_um2 = self.now.area_um2
         if area_um2 is None:
             return case, arrays
         return replace(case, at_most={"area_um2": area_um2}).with_stages(case.stages), MAX_ARRAYS
@@ -281,29 +287,29 @@ def better_values(hardware: Hardware, times: int) -> Iterator[tuple[str, float]]
     for table in _TABLES:
         given = getattr(hardware, table)
         for field, have in () if given is None else given:
-            if have is None or field not in (*_SMALLER, *_LARGER):
-                continue
-            if field == "columns_per_adc":
+            if field == "columns_per_adc" and have is not None:
                 have = min(have, hardware.crossbar.bitlines)
-            better = _better(have, times, smaller=field in _SMALLER)
-            better = min(better, _MOST.get(field, better))
+            better = _better(field, have, times)
             if better != have:
                 yield f"{table}.{field}", better
     for kind in hardware.kinds or ():
         for field, have in (kind.timing or {}).items():
-            if field in (*_SMALLER, *_LARGER) and isinstance(have, int | float):
-                better = _better(have, times, smaller=field in _SMALLER)
-                better = min(better, _MOST.get(field, better))
-                if better != have:
-                    yield f"kinds.{kind.name}.timing.{field}", better
+            better = _better(field, have, times)
+            if better != have:
+                yield f"kinds.{kind.name}.timing.{field}", better
     for operator, rate in ({} if hardware.digital is None else hardware.digital.ns_per_pixel).items():
         yield f"digital.ns_per_pixel.{operator}", rate / times
 
 
-def _better(have: float, times: int, *, smaller: bool) -> float:
-    if not smaller:
-        return have * times
-    return max(1, have // times) if isinstance(have, int) else have / times
+def _better(field: str, have: Any, times: int) -> Any:
+    """Return the value of a field `times` better, as far as it may be; itself where no other one is."""
+    if not isinstance(have, int | float):
+        return have
+    if field in _SMALLER:
+        return max(1, have // times) if isinstance(have, int) else have / times
+    if field in _LARGER:
+        return min(have * times, _MOST.get(field, have * times))
+    return have
 
 
 def changes_of(changes: ChangesLike) -> list[HardwareValues]:
