@@ -143,9 +143,7 @@ def cheapest(
         history.append((parent, near[option]))
         costs, taken, excess = costs[kept], taken[kept], excess[kept]
     at, chosen = 0, list[int]()
-    if (
-        options.rounding
-    ):  # costs rise and what is taken of a single limit falls: the last of equals takes least
+    if options.rounding:  # costs rise and what is taken of a limit falls: the last of equals takes least
         at = int(np.flatnonzero(costs <= costs[0] * (1 + options.rounding))[-1])
     for parent, option in reversed(history):
         chosen.append(int(option[at]))

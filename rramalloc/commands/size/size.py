@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -268,9 +268,9 @@ class _Search:
 
     def _bound(self, candidate: _Candidate) -> None:
         """Bound the cost of a candidate by what its networks take at least and at most."""
-        together = max if self.question.stored == "one" else sum
-        candidate.least = self._cost(candidate, together(each.least for each in candidate.networks))
-        candidate.most = self._cost(candidate, together(each.most for each in candidate.networks))
+        stored = self.question.stored
+        candidate.least = self._cost(candidate, _in_all(stored, (each.least for each in candidate.networks)))
+        candidate.most = self._cost(candidate, _in_all(stored, (each.most for each in candidate.networks)))
 
     def _cost(self, candidate: _Candidate, taken: float) -> float:
         """Return what a chip with so many arrays costs, with kinds of arrays with so much area in nm2."""
@@ -421,8 +421,7 @@ class _Search:
 
     def _row(self, candidate: _Candidate, best: _Candidate) -> Candidate:
         """Return what the table says of a candidate."""
-        together = max if self.question.stored == "one" else sum
-        taken = together(each.least for each in candidate.networks)
+        taken = _in_all(self.question.stored, (each.least for each in candidate.networks))
         if candidate.hardware.kinds is not None:  # of its dearest arrays
             dearest = max(array_area_nm2(own) or 1 for own in candidate.hardware.each_kind)
             taken /= dearest
@@ -472,15 +471,20 @@ def _used(candidate: _Candidate) -> int:
     return sum(0 if each.found is None else each.found.arrays.used for each in candidate.networks)
 
 
+def _in_all(stored: Stored, each: Iterable[float]) -> float:
+    """Return what networks take that run in turn ("one"), or that are all stored ("all")."""
+    return max(each) if stored == "one" else sum(each)
+
+
 def _together(candidate: _Candidate, stored: Stored) -> int:
     """Return the arrays that a chip of a candidate uses."""
-    used = [each.found.arrays.used for each in candidate.networks if each.found is not None]
-    return max(used) if stored == "one" else sum(used)
+    used = (each.found.arrays.used for each in candidate.networks if each.found is not None)
+    return int(_in_all(stored, used))
 
 
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
-    hardware, together = candidate.hardware, max if stored == "one" else sum
+    hardware = candidate.hardware
     found = [each.found for each in candidate.networks if each.found is not None]
     arrays = _together(candidate, stored)
     if hardware.kinds is not None:
@@ -488,7 +492,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
         for own in found:
             for name, of_kind in (own.arrays.by_kind or {}).items():
                 numbers[name] += of_kind.used
-        taken_um2 = together(each.most for each in candidate.networks) / NM2_PER_UM2
+        taken_um2 = _in_all(stored, (each.most for each in candidate.networks)) / NM2_PER_UM2
         used = {name: max(1, number) for name, number in numbers.items()}
         return SizedChip(
             hardware=with_arrays_of_kinds(hardware, used), arrays=arrays, tiles=None, area_um2=taken_um2
