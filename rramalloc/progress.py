@@ -72,5 +72,5 @@ class _Line:
 
 
 def of_search(best: int, bound: int) -> str:
-    """Return the line of `optimize`."""
-    return f"best {best}, bound {bound} (gap {share((best - bound) / best)})"
+    """Return the line of `optimize`: the search for the least makespan, whatever the objective."""
+    return f"makespan {best}, bound {bound} (gap {share((best - bound) / best)})"

@@ -166,12 +166,12 @@ def test_live_line(tmp_path: Path) -> None:
     asked = [part for name, env in terminals.items() for part in (["environment", env], [name, *command])]
     parts = Terminal(RUN_ALL, [json.dumps(asked)], 30, tmp_path).read().split(MARK)[1:]
     for name, shown in zip(terminals, parts, strict=True):
-        assert ("\rbest " in shown) == (name != "dumb"), name
+        assert ("\rmakespan " in shown) == (name != "dumb"), name
         assert "\x1b" not in shown, name
         if name != "dumb":
             replaced = [part for line in shown.split("\n") for part in line.split("\r")[1:-1]]
             assert max(map(cell_len, replaced)) < 30, name
-            assert any(part.startswith("best ") and "bound" in part for part in replaced), name
+            assert any(part.startswith("makespan ") and "bound" in part for part in replaced), name
 
 
 def interrupted(terminal: Terminal, sign: str) -> str:
@@ -187,7 +187,7 @@ def interrupted(terminal: Terminal, sign: str) -> str:
 
 def test_ctrl_c_shows_the_best_so_far(tmp_path: Path) -> None:
     arguments = ("optimize", "densenet121", "--arrays", 8192, "--work", 100_000)
-    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), "\rbest ")
+    shown = interrupted(Terminal(ONE, arguments, 80, tmp_path), "\rmakespan ")
     assert "interrupted: this is the best found so far" in shown
     assert re.search(r"^makespan +[0-9]+ steps$", shown, re.MULTILINE)
     assert max(map(cell_len, lines_of(shown))) <= 80
