@@ -66,9 +66,11 @@ def _examined(folder: Path) -> tuple[Path, str]:
         try:
             with suppress(FileExistsError):
                 part.mkdir(_PRIVATE)
-            status = part.stat()
+            status = part.lstat()
         except OSError as error:
             return part, f"cannot be made ({error.strerror})"
+        if stat.S_ISLNK(status.st_mode):  # another user put it there a moment ago, and may lead it elsewhere
+            return part, "has become a link"
         owners = {os.geteuid()} if part == real else {os.geteuid(), 0}
         if status.st_uid not in owners:
             return part, "belongs to another user"

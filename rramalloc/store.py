@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rramalloc.errors import FileError
-from rramalloc.files import Closing, parse_json
+from rramalloc.files import Closing, is_stream, parse_json
 
 _BUSY_S = 30.0  # wait for the commit of another process, which takes milliseconds on a healthy disk
 _ROWS = "CREATE TABLE rows (key TEXT PRIMARY KEY, row TEXT)"
@@ -39,6 +39,8 @@ class Store(Closing):
         self, path: str | os.PathLike[str], kind: str, tables: tuple[str, ...] = (), *, create: bool = True
     ) -> None:
         self.path, self._kind = os.fspath(path), kind
+        if is_stream(self.path):
+            raise FileError(self.path, f"is no file: a {kind} is kept in one, name another")
         address = f"{Path(path).resolve().as_uri()}?mode={'rwc' if create else 'rw'}"
         with self._errors():
             self._database = sqlite3.connect(address, uri=True, timeout=_BUSY_S, isolation_level=None)
@@ -113,5 +115,5 @@ class Store(Closing):
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             words = f"{error}{_ALSO.get(code, '')}"
             if code in _UNUSABLE:
-                words = f"is damaged or holds no {self._kind} ({error}): delete it to compute it again"
+                words = f"is damaged or holds no {self._kind} ({error}): name another, or delete it"
             raise FileError(self.path, words) from None

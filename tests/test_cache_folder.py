@@ -95,6 +95,24 @@ def test_a_link_is_followed_to_what_is_judged(tmp_path: Path) -> None:
         cache_folder.private_folder(tmp_path / "bad" / "new")
 
 
+def test_a_link_that_appears_meanwhile_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sticky folder another user may make it after links were resolved, to a good folder at first."""
+    sticky, own = made(tmp_path / "sticky", 0o1777), made(tmp_path / "own", 0o700)
+    right = os.path.realpath
+
+    def resolved_too_early(path: Path) -> str:
+        found = right(path)
+        (sticky / "late").symlink_to(own)
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", resolved_too_early)
+    with pytest.raises(FileError, match="late: has become a link"):
+        cache_folder.private_folder(sticky / "late" / "numba")
+    assert not list(own.iterdir())
+
+
 def test_a_file_or_a_relative_path_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot be"):

@@ -637,9 +637,10 @@ def _listed_tensors(content: bytes, where: str) -> Collection[tuple[str, Any]]:
 
 _KEYWORDS = "|".join(keyword.kwlist)
 _NAME = rf"(?!(?:{_KEYWORDS})\Z)[A-Za-z_][A-Za-z0-9_]*"
-_OPERATOR = (  # those that write or read files are none of a network
+_OPERATOR = (  # those that write or read files are none of a network, nor is what Python objects have besides
     r"torch\.ops\.(?:aten|prims|quantized_decomposed|torchao|torchvision)"
-    r"\.(?!from_file|save|load|open|read_|write)\w+\.[A-Za-z]\w*"
+    r"\.(?!from_file|save|load|open|read_|write|_dir\.|name\.)"
+    r"(?!__(?!i?(?:and|or|xor|[lr]shift)__\.))\w+\.(?!op\Z|overloads\Z)[A-Za-z]\w*"
     r"|torch\.ops\.higher_order\.(?:wrap_with_\w+|cond|while_loop|scan|map_impl)"
     r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
     r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"

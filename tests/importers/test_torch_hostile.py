@@ -283,7 +283,17 @@ def test_code_of_an_archive_is_not_run(place: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["torch.os.system", "torch.ops.load_library", "torch.ops.aten.from_file.default", "builtins.exec"],
+    [
+        "torch.os.system",
+        "torch.ops.load_library",
+        "torch.ops.aten.from_file.default",
+        "torch.ops.aten.__dict__.clear",
+        "torch.ops.aten.__class__.mro",
+        "torch.ops.aten._dir.clear",
+        "torch.ops.aten.name.format",
+        "torch.ops.aten.add.overloads",
+        "builtins.exec",
+    ],
 )
 def test_operators_that_no_network_has_are_not_looked_up(
     target: str, tmp_path: Path, handed: list[str]
@@ -293,6 +303,17 @@ def test_operators_that_no_network_has_are_not_looked_up(
     with pytest.raises(UnsupportedError, match="no operator of PyTorch's own libraries"):
         importer.read(written(document, tmp_path / "n.pt2"))
     assert not handed
+
+
+@pytest.mark.parametrize(
+    "target", ["add.Tensor", "__or__.Tensor", "__ilshift__.Scalar", "_native_batch_norm.out"]
+)
+def test_operators_of_networks_are_handed_over(target: str, tmp_path: Path, handed: list[str]) -> None:
+    document = program()
+    document["graph_module"]["graph"]["nodes"][0]["target"] = f"torch.ops.aten.{target}"
+    with pytest.raises(FileError, match="not read in this test"):
+        importer.read(written(document, tmp_path / "n.pt2"))
+    assert f"torch.ops.aten.{target}" in handed[0]
 
 
 def test_torch_does_not_count_up_to_a_large_number(tmp_path: Path, handed: list[str]) -> None:

@@ -164,3 +164,19 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path / "rows", 10), pytest.raises(FileError, match="another process is writing"):
         run(tmp_path / "rows", 10)
     run(tmp_path / "rows", 10)
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/null", "/dev/stdout", "folder"])
+def test_a_store_is_a_file(name: str, tmp_path: Path) -> None:
+    """SQLite would write into whatever stdout leads to, and speak of limits of files for the others."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileError, match="is no file: a sizing is kept in one, name another"):
+        Store(tmp_path / name, "sizing")
+
+
+def test_a_file_of_something_else_is_not_to_be_deleted_first(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine" * 100)
+    with pytest.raises(FileError, match=r"holds no sizing .*: name another, or delete it$"):
+        Store(tmp_path / "notes.txt", "sizing")
+    assert (tmp_path / "notes.txt").read_text() == "mine" * 100
