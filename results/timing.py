@@ -86,7 +86,7 @@ def first_answer_s() -> float:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             line = process.stderr.readline()
-            assert line.startswith(b"best "), line
+            assert line.startswith(b"makespan "), line
             process.kill()
 
     return median_s(until_first_line)
