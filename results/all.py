@@ -23,6 +23,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -181,19 +182,34 @@ def make(name: str, *, quick: bool) -> bool:
 
 def _measure(name: str, missing: Sequence[Case], kept: Kept, *, workers: int) -> bool:
     """Keep each case as soon as it is measured; a case that fails leaves the others. True if none failed."""
-    whole = True
+    failed, ended = _measure_at_once(name, missing, kept, workers)
+    for case in ended:  # a process that ends takes along those beside it
+        again = _measure_at_once(name, [case], kept, workers=1)
+        failed.extend(again[0] + again[1])
+    return not failed
+
+
+def _measure_at_once(
+    name: str, missing: Sequence[Case], kept: Kept, workers: int
+) -> tuple[list[Case], list[Case]]:
+    """Return the cases that failed, and those whose processes ended."""
+    failed, ended = [], []
     with ProcessPoolExecutor(workers, initializer=_in_results) as pool:
         running = {pool.submit(measured, name, case): case for case in missing}
         for done in as_completed(running):
             case = running[done]
             try:
                 kept.add(case, *done.result())
+            except BrokenProcessPool as error:
+                ended.append(case)
+                print(f"{name} {' '.join(map(str, case))}: {error}", flush=True)
+                continue
             except Exception:  # noqa: BLE001 - whatever a case raises, the others are measured
-                whole = False
+                failed.append(case)
                 traceback.print_exc()
             left = sum(other not in kept.lines for other in missing)
             print(f"{name} {' '.join(map(str, case))}: {left} of {len(missing)} left", flush=True)
-    return whole
+    return failed, ended
 
 
 def _in_results() -> None:

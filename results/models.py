@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,14 +119,15 @@ class Focus(nn.Module):
 
 
 def vision_models() -> Any:
-    """The models of torchvision, which need its operators to be declared where they are not compiled."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        with contextlib.suppress(RuntimeError):  # it is there
+    """The models of torchvision. Where it is compiled for another PyTorch, declared operators are enough."""
+    try:
+        from torchvision import models
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
-    from torchvision import models
-
-    _DECLARED.append(library)
+        _DECLARED.append(library)
+        from torchvision import models
     return models
 
 
