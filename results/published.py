@@ -136,8 +136,8 @@ def figures() -> Iterator[Figure]:
         what = f"AlexNet, {arrays} arrays of {lines} x {lines}, copies alike"
         yield Figure("TODAES", what, steps, f"{command}--methods uniform", "published", "uniform")
     for name, what in (("todaes-alexnet", "AlexNet"), ("todaes-vgg11", "VGG-A")):
-        what = f"{what}, arrays of its allocation for 2304"
-        yield Figure("TODAES", what, "2304 (at most)", f"{OWN} copies {name}", "arrays")
+        what = f"{what}, arrays that its copies for 2304 take"
+        yield Figure("TODAES", what, "2304", f"{OWN} copies {name}", "arrays")
     for network, lines, *cycles_of in VW_SDK:
         command = f"{OWN} vw-sdk {network} {lines}"
         for column, each in zip(("im2col", "sdk", "vw-sdk"), cycles_of, strict=True):
