@@ -9,7 +9,7 @@ from pathlib import Path
 from rramalloc.choices import NODE_NAMES, NetworkArguments, NodeNames
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json
-from rramalloc.importers.foreign import refuse
+from rramalloc.importers.foreign import READ, refuse
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.records import check_known
@@ -127,7 +127,8 @@ def _read(
             from rramalloc.importers import torch
 
             return torch.read(path, allow_partial=allow_partial)
-    raise FileError(os.fspath(path), "its ending is none of .json, .onnx, .csv, .pt2")
+    reason = f"its ending is none of {', '.join(READ)}: write it as ONNX, which most tools can"
+    raise FileError(os.fspath(path), f"{reason}, or in Python give the module to rramalloc.from_torch")
 
 
 def _read_json(path: Path) -> Network:
