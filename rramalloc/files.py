@@ -28,6 +28,7 @@ _TOML_DEPTH = 100  # parts of a dotted key: tomllib recurses for each
 _JSON_KEYS = 200_000  # keys of one object, as many as a network may have nodes: bounds memory
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _DRAFT_ENDING = ".tmp"
+_NO_FOLDER = "exists and is no folder: name a new folder"
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LIMITS = {
     errno.EMFILE: "too many open files: raise the limit of this process (ulimit -n)",
@@ -254,7 +255,10 @@ def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
 
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Make a folder and its parents if they do not exist. Raises FileError."""
-    with file_errors(os.fspath(path)):
+    shown = os.fspath(path)
+    with file_errors(shown):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise FileError(shown, _NO_FOLDER)
         os.makedirs(path, exist_ok=True)
 
 
@@ -267,7 +271,7 @@ def check_folder(path: str | os.PathLike[str], is_ours: Callable[[Path], bool]) 
         if not target.exists():
             return
         if not target.is_dir():
-            raise FileError(shown, "exists and is no folder: name a new folder")
+            raise FileError(shown, _NO_FOLDER)
         if target.samefile("."):
             raise FileError(shown, "is the current folder, and is written as a whole: name a new folder")
         names = folder_names(path)
@@ -298,7 +302,10 @@ def write_folder(
         for name, text in texts.items():
             if name != os.path.basename(name) or name in ("", ".", ".."):
                 raise FileError(name, "is no name of a file within one folder")
-            write_text(new / name, text)
+            try:
+                write_text(new / name, text)
+            except FileError as error:  # which names the draft
+                raise FileError(os.path.join(path, name), error.reason) from None
         try:
             if target.exists():
                 os.rename(target, old)
@@ -403,7 +410,12 @@ def _refuse_folder(shown: str) -> None:
 
 
 def _refuse_protected(target: Path) -> None:
-    """Refuse to replace a file without write permission, though its folder would allow it, even for root."""
+    """Refuse to replace a file without write permission, though its folder would allow it, even for root.
+
+    A link that leads to itself is no file that could be replaced.
+    """
+    if target.is_symlink():  # all others were followed
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & _ANY_WRITE):
         raise PermissionError
 

@@ -15,6 +15,7 @@ import io
 import json
 import keyword
 import logging
+import lzma
 import math
 import os
 import re
@@ -48,7 +49,17 @@ MOST_POWER = 8  # of a size: strides of images that are as high as wide have the
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
 _WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
-_BROKEN = (RuntimeError, EOFError, ValueError, OverflowError, KeyError, zipfile.BadZipFile, zlib.error)
+_BROKEN = (
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""Errors of zipfile, and of what it decompresses with, for a damaged archive; of JSON of another form."""
 
 
 def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Network:

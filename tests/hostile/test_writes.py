@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import FileError
-from rramalloc.files import write_bytes, write_folder
+from rramalloc.files import check_writable, make_folder, write_bytes, write_folder
 
 Run = Callable[..., Any]
 WRITER = """
@@ -102,6 +102,40 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     write_bytes(link, b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+
+
+def test_a_link_to_itself_is_not_replaced(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop.name)
+    for write in (check_writable, lambda path: write_bytes(path, b"new")):
+        with pytest.raises(FileError, match=r"loop\.json: too many levels of symbolic links"):
+            write(loop)
+    assert loop.is_symlink()
+    assert os.listdir(tmp_path) == ["loop.json"]
+
+
+@pytest.mark.parametrize("name", ["file", "pipe", "dangling", "/dev/null"])
+def test_what_is_no_folder_does_not_become_one(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(FileError, match="exists and is no folder: name a new folder"):
+        make_folder(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_full_disk_is_told_of_the_folder_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(FileError, match=r"out/a\.txt: no space left on device") as caught:
+        write_folder(tmp_path / "out", {"a.txt": "text"}, lambda _: True)
+    assert ".tmp" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:

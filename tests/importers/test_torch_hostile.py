@@ -366,6 +366,20 @@ def test_what_is_read_of_an_archive_has_one_limit(
             importer.read(written(program(), tmp_path / "n.pt2", **others))
 
 
+@pytest.mark.parametrize("method", ["DEFLATED", "BZIP2", "LZMA"])
+def test_a_damaged_graph_of_any_compression_is_refused(method: str, tmp_path: Path) -> None:
+    path = tmp_path / "n.pt2"
+    text = json.dumps(program())
+    with zipfile.ZipFile(path, "w", getattr(zipfile, f"ZIP_{method}")) as archive:
+        archive.writestr("n/models/model.json", text)
+    content = bytearray(path.read_bytes())
+    middle = slice(200, 260)  # of the compressed text, behind all that says how to read it
+    content[middle] = bytes(byte ^ 0xFF for byte in content[middle])
+    path.write_bytes(content)
+    with pytest.raises(FileError):
+        importer.read(path)
+
+
 def test_a_tensor_that_a_table_lists_often_counts_each_time(
     tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
