@@ -138,11 +138,15 @@ def from_torch(
 
 def _got(torch: Any, given: Any) -> str:
     """Return what was given in the place of a module, and what to do with it."""
-    if isinstance(given, Mapping) and any(isinstance(value, torch.Tensor) for value in given.values()):
+    parts = [*given.values()] if isinstance(given, Mapping) else []
+    parts += [value for part in parts if isinstance(part, Mapping) for value in part.values()]
+    if any(isinstance(value, torch.Tensor) for value in parts):
         what = "got a state dict, which holds weights and does not say how layers are connected"
         return f"{what}: build the module that they belong to and give that, it needs no weights"
     if isinstance(given, str | os.PathLike):
         return f"got a path, {brief(os.fspath(given))}: rramalloc.load reads files"
+    if isinstance(given, type):
+        return f"got the class {given.__name__[:60]}: give a module that it makes"
     return f"got {brief(type(given))}"
 
 

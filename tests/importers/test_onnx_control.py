@@ -137,6 +137,20 @@ def test_a_branch_is_what_the_user_says(case: str) -> None:
     assert plain.nodes == network.nodes
 
 
+def test_inputs_that_only_the_other_branch_reads_need_no_shape() -> None:
+    """The caches of a merged decoder, also in a branch of the branch that runs, when there is none yet."""
+    cached = part("cached", [node("Concat", "c past", "joined", axis=2), node("Relu", "joined", "r")], "r")
+    first = part("first", [node("Tanh", "c", "t")], "t")
+    inner = part("inner", [node("If", "cached", "z", then_branch=cached, else_branch=first)], "z")
+    inputs = [info("past", 1, 4, "length", 6), typed("cached", BOOL, 1)]
+    for branch in (first, inner):
+        proto = model([node("If", "cached", "y", then_branch=cached, else_branch=branch)], inputs)
+        network = load(proto, {"cached": False})
+        assert [each.op for each in network.nodes] == ["input", "conv", "activation"]
+        with pytest.raises(UnsupportedError, match="input 'past': its shape is open"):
+            load(proto, {"cached": True})
+
+
 def body(weighted: bool) -> Any:
     """A round: (1, 4, 6, 6) times itself, and where it has weights a linear layer of 6 x 6."""
     product = [
@@ -200,6 +214,51 @@ def test_the_outputs_of_a_scan_have_its_length() -> None:
     wrong = node("Scan", "h0 r r", "end y", **scan | {"num_scan_inputs": 2, "scan_input_axes": [1, 1]})
     with pytest.raises(SpecError, match="body: must be a graph with 3 inputs and 2 outputs"):
         load(model([nodes[0], wrong], [], constants))
+
+
+RECURRENT = {  # operator, its inputs and attributes: 12 rounds on rows of 12 values, from a state of zeros
+    "Scan": ("Scan", "h0 r", "h u", {"num_scan_inputs": 1}),
+    "Loop": ("Loop", "n true h0", "i go h", {}),
+}
+
+
+@pytest.mark.parametrize("op", RECURRENT)
+@pytest.mark.parametrize("rounds", [12, 10_000])
+def test_a_state_that_begins_constant_is_data_in_later_rounds(op: str, rounds: int) -> None:
+    """A recurrence that starts from zeros: its 12 x 12 weights count, and its products as often as it runs.
+
+    The first product of a loop that is followed round by round is one of constants.
+    """
+    kind, taken, names, attributes = RECURRENT[op]
+    nodes = [node("MatMul", "h v", "p"), node("Add", "p u" if op == "Scan" else "p row", "h2")]
+    outputs = "h2 o" if op == "Scan" else "on h2 o"
+    nodes += [node("Identity", "h2", "o"), node("Identity", "go", "on")][: len(outputs.split()) - 1]
+    inner = part("body", nodes, outputs, names)
+    pick = [node("Reshape", "c flat", "r"), node("Gather", "r first", "row", axis=0)]
+    loop = node(kind, taken, "end all", body=inner, **attributes)
+    constants = [ints("flat", 12, 12), weight("v", 12, 12), weight("h0", 12), scalar("first", 0)]
+    constants += [scalar("n", rounds), scalar("true", True)]
+    proto = model([*pick, loop, node("Relu", "end", "y")], [], constants)
+    with pytest.raises(UnsupportedError, match=rf"{op} '.*' \(144 weights\).*--allow-partial"):
+        load(proto)
+    (lost,) = load(proto, allow_partial=True).unmodelled
+    run = 12 if op == "Scan" else rounds - (rounds == 12)
+    assert (lost.weights, lost.macs) == (144, 144 * run)
+
+
+def test_a_state_that_every_round_changes_has_no_known_value() -> None:
+    """A counter that decides what a round runs: the first round does not stand for all."""
+    relu = part("then", [node("Relu", "u", "a")], "a")
+    other = part("else", [node("Tanh", "u", "b")], "b")
+    nodes = [
+        node("Greater", "h half", "late"),
+        node("If", "late", "o", then_branch=relu, else_branch=other),
+        node("Add", "h half", "h2"),
+    ]
+    scan = node("Scan", "h0 r", "end y", body=part("body", nodes, "h2 o", "h u"), num_scan_inputs=1)
+    constants = [ints("flat", 12, 12), scalar("half", np.float32(0.5)), scalar("h0", np.float32(0))]
+    with pytest.raises(UnsupportedError, match=r"\(If\): control flow: which branch runs"):
+        load(model([node("Reshape", "c flat", "r"), scan], [], constants))
 
 
 def test_a_loop_of_constants_makes_constants() -> None:

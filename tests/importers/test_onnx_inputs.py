@@ -302,6 +302,36 @@ def test_where_weights_are_stored(place: str) -> None:
     assert inputs_and_products(network) == ({"x", "m"}, 36 * 4 * 5)
 
 
+def test_weights_whose_shape_and_type_are_read() -> None:
+    """As PyTorch writes a convolution without a bias: zeros of as many channels, of the weights' type."""
+    nodes = [
+        helper.make_node("Shape", ["w"], ["channels"], end=1),
+        helper.make_node("ConstantOfShape", ["channels"], ["zeros"]),
+        helper.make_node("CastLike", ["zeros", "w"], ["bias"]),
+        helper.make_node("Conv", ["x", "w", "bias"], ["y"]),
+    ]
+    network = load(model(nodes, [info("x", 1, 3, 8, 8), info("w", 4, 3, 3, 3)], []))
+    assert [weights(network, stage) for stage in network.stages] == [108]
+    assert "taken as weights" in network.warnings[0]
+
+
+@pytest.mark.parametrize("kind", ["INT8", "UINT4", "FLOAT8E4M3FN"])
+def test_types_of_inputs_are_their_bits(kind: str) -> None:
+    """Weights that the file does not store, and data that is quantised already."""
+    number, bits = getattr(TensorProto, kind), {"INT8": 8, "UINT4": 4, "FLOAT8E4M3FN": 8}[kind]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["v", "s"], ["w"]),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["x"]),
+        CONV,
+    ]
+    inputs = [
+        helper.make_tensor_value_info("q", number, (1, 3, 8, 8)),
+        helper.make_tensor_value_info("v", number, (4, 3, 3, 3)),
+    ]
+    (layer,) = load(model(nodes, inputs, [weight("s")])).stages
+    assert (layer.weight_bits, layer.input_bits) == (bits, bits)
+
+
 def test_the_only_input_is_data_on_either_side_of_a_product() -> None:
     """W^T (32 x 64) times x (64 x 8): eight columns of 64 values."""
     inputs, stored = [info("x", 64, 8)], [weight("w", 64, 32)]
@@ -390,6 +420,12 @@ def test_shapes_computed_in_the_graph() -> None:
     assert [node.op for node in network.nodes] == ["input", "conv", "flatten", "linear"]
 
 
+ROUND = helper.make_graph(
+    [helper.make_node("Relu", ["u"], ["v"])],
+    "round",
+    [helper.make_empty_tensor_value_info("u")],
+    [helper.make_empty_tensor_value_info("v")],
+)
 FIRST_AXES = {  # operators on x; its shape; windows of the last layer, or what is asked for, or noted
     "HWC image": (
         (64, 48, 3),
@@ -421,6 +457,17 @@ FIRST_AXES = {  # operators on x; its shape; windows of the last layer, or what 
         16,
     ),
     "sequence first": ((30, 1, 16), [("LSTM", "x W R", {"hidden_size": 32})], 30),
+    "scanned": (
+        (30, 4, 64),
+        [("Scan", "x", {"num_scan_inputs": 1, "body": ROUND}), ("MatMul", "o m", {})],
+        30 * 4,
+    ),
+    "scanned along another axis": (
+        (8, 4, 64),
+        [("Scan", "x", {"num_scan_inputs": 1, "scan_input_axes": [1], "body": ROUND}), ("MatMul", "o m", {})],
+        4,
+    ),
+    "summed up": ((30, 4, 64), [("MatMul", "x m", {}), ("CumSum", "o zero", {})], 30 * 4),
     "batch second": (
         (1, 30, 16),
         [("Transpose", "x", {"perm": [1, 0, 2]}), ("LSTM", "o W R", {"hidden_size": 32})],

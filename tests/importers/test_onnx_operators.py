@@ -494,7 +494,38 @@ def test_unknown_operators_become_barriers_with_one_warning() -> None:
     )
 
 
-RECURRENT = [("LSTM", 4, "forward"), ("GRU", 3, "bidirectional"), ("RNN", 1, "reverse")]
+def test_several_sequences_at_once_are_refused() -> None:
+    """The batch of a recurrent layer stands second: the message says where."""
+    proto = model(
+        [node("LSTM", "x w r", hidden_size=6)],
+        [weight("w", 1, 24, 4), weight("r", 1, 24, 6)],
+        {"x": (7, 3, 4)},
+    )
+    with pytest.raises(UnsupportedError, match=r"a batch of 3 along axis 1; .* with one there"):
+        load(proto)
+
+
+def test_outputs_that_nobody_reads_need_no_shape() -> None:
+    """Of an operator without a rule: the caches of an attention over pages."""
+    nodes = [node("PagedAttention", "x k", "y cache", "pages", "com.microsoft"), node("MatMul", "y w", "z")]
+    proto = model(nodes, [weight("w", 8, 4)], {"x": (1, 6, 8), "k": (1, 6, 8)}, ("z",))
+    with pytest.raises(UnsupportedError, match=r"output 'y' is not in the file: add the shape"):
+        load(proto)
+    proto.graph.value_info.append(info("y", 1, 6, 8))
+    assert ops(load(proto)) == "input input barrier linear"
+
+
+@pytest.mark.parametrize(("kind", "width"), [("UINT4", 32), ("UINT8", 16)])
+def test_rows_of_a_table_of_few_bits(kind: str, width: int) -> None:
+    """GatherBlockQuantized: 32 values of 4 bits, or two of them in a byte, for each of 5 tokens."""
+    table = TensorProto(name="t", data_type=getattr(TensorProto, kind), dims=[50, width])
+    look_up = node("GatherBlockQuantized", "t x s", "e", "rows", "com.microsoft", block_size=16, bits=4)
+    proto = model(
+        [look_up, node("MatMul", "e w")], [table, weight("s", 50, 2), weight("w", 32, 8)], {"x": (1, 5)}
+    )
+    network = load(proto)
+    assert ops(network) == "input select linear"
+    assert network.warnings == ()
 
 
 def test_weights_do_not_vanish_with_a_barrier_that_is_joined_to_the_one_before() -> None:
@@ -507,6 +538,9 @@ def test_weights_do_not_vanish_with_a_barrier_that_is_joined_to_the_one_before()
     assert [item.weights for item in network.unmodelled] == [12]
     with pytest.raises(UnsupportedError, match=r"cannot be modelled: acme\.Own"):
         from_model(proto, "net.onnx", {})
+
+
+RECURRENT = [("LSTM", 4, "forward"), ("GRU", 3, "bidirectional"), ("RNN", 1, "reverse")]
 
 
 @pytest.mark.parametrize(("op", "gates", "direction"), RECURRENT)
@@ -635,7 +669,9 @@ MICROSOFT: dict[
     "FusedMatMulActivation": [ROWS, TABLE],
     "TransposeMatMul": [ROWS, TABLE],
     "GroupNorm": [IMAGE, (8,), (8,)],
+    "GatherBlockQuantized": [(K, 50, 64), (1, 10), (50, 4), (50, 4)],
     "GroupQueryAttention": [ROWS, ROWS, ROWS, PART, PART, (1,), (1,)],
+    "SparseAttention": [ROWS, ROWS, ROWS, PART, PART, (1, 5), (1, 5), (1,), (1,)],
     "Quant": [IMAGE, (), (), (K,)],
     "IntQuant": [IMAGE, (), (), (K,)],
     "FloatQuant": [IMAGE, (), (), (), (), ()],
@@ -712,6 +748,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     **{f"DecoderMasked{kind}Attention": {"num_heads": 4} for kind in ("MultiHead", "Self")},
     **{f"Packed{kind}Attention": {"num_heads": 4} for kind in ("MultiHead", "")},
     "QAttention": {"num_heads": 4},
+    "SparseAttention": {"num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
     **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool", "NhwcMaxPool")},
     **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
@@ -910,6 +947,30 @@ FORMS: dict[str, Sequence[Any]] = {
         8,
         {"b": 2 * 2 * 20 * 8},
     ),
+    "a buffer that the total fills in part": (
+        "GroupQueryAttention",
+        "t t t k v seven eight",
+        {"k": (1, 2, 20, 8), "v": (1, 2, 20, 8)},
+        {},
+        8,
+        {"b": 2 * 20 * 8, "c": 2 * 20 * 8},
+    ),
+    "the total is that of the earlier ones and the new one": (
+        "GroupQueryAttention",
+        "t t t k v seven eight",
+        {"k": (1, 2, 7, 8), "v": (1, 2, 7, 8)},
+        {},
+        8,
+        {"b": 2 * 8 * 8},
+    ),
+    "blocks of keys": (
+        "SparseAttention",
+        "q q q k v e e twelve e",
+        {"k": (1, 2, 20, 8), "v": (1, 2, 20, 8), "e": (1, 5)},
+        {},
+        12,
+        {"b": 2 * 20 * 8},
+    ),
     "packed tokens": ("PackedMultiHeadAttention", "f f f - e e", {"e": (1, 5)}, {}, 5, {}),
     "packed tokens and weights": ("PackedAttention", "f w - e e", {"e": (1, 5)}, {}, 5, {}),
 }  # fmt: skip
@@ -936,6 +997,7 @@ def test_forms_of_attention(form: str) -> None:
     ]
     constants = [weight("m", 16, 16), weight("m3", 16, 48), weight("w", 16, 48), ints("zero", [0])]
     constants += [ints("first", 0), ints("one", [1]), ints("parts", [1, 5, 2, 3, 8]), ints("seven", [7])]
+    constants += [ints("eight", 8), ints("twelve", 12)]
     ends = [f"{name}_end" for name in outputs]
     network = load(model(nodes, constants, {"x": (1, 5, 16), **inputs}, ends))
     queries = 1 if names.startswith("t") else 5
@@ -945,6 +1007,7 @@ def test_forms_of_attention(form: str) -> None:
         assert network.shapes[f"{name}_end"].channels * network.shapes[f"{name}_end"].pixels == size
     unknown = "reads all places of its buffer"
     assert any(unknown in text for text in network.warnings) == (form == "a step of any length")
+    assert any("is taken as dense" in text for text in network.warnings) == (op == "SparseAttention")
 
 
 def test_queries_keys_and_values_in_one_tensor() -> None:

@@ -506,6 +506,8 @@ class Choice(nn.Module):
         (vgg, [(1, 3, 30, 30), {1}], SpecError, "or a tensor, got {1}"),
         (lambda: 3, (1, 3), SpecError, "must be a torch.nn.Module"),
         (lambda: vgg().state_dict(), (1, 3), SpecError, "got a state dict, .* build the module"),
+        (lambda: {"model": vgg().state_dict()}, (1, 3), SpecError, "got a state dict, .* build the module"),
+        (lambda: nn.ReLU, (1, 3), SpecError, "got the class ReLU: give a module that it makes"),
         (lambda: "vgg.pth", (1, 3), SpecError, "got a path, 'vgg.pth': rramalloc.load reads files"),
     ],
 )

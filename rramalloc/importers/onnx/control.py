@@ -227,10 +227,9 @@ def _most_rounds(step: OnnxOperator, graph: Graph) -> int | None:
 
 def _alike(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
     """Follow one round of many that are alike: it goes on whatever its number, and keeps every shape."""
-    given = [replace(value, array=None) if isinstance(value, Constant) else value for value in states]
     made: list[Value] = []
     with contextlib.suppress(RramallocError):
-        made, work = run(body, [Constant(dims=()), _TRUE, *given])
+        made, work = _any_round(lambda begun: run(body, [Constant(dims=()), _TRUE, *begun]), states, 1)
     ends = made[1 : 1 + len(states)]
     if not made or not _flag(made[0]) or [x.dims for x in ends] != [x.dims for x in states]:
         raise step.unsupported(
@@ -242,6 +241,32 @@ def _alike(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], ro
         for value in made[1 + len(states) :]
     ]
     return Rounds(states=ends, collected=collected, work=work.times(rounds))
+
+
+def _any_round(
+    run: Callable[[Sequence[Value]], tuple[list[Value], LoopWork]], states: Sequence[Value], first: int
+) -> tuple[list[Value], LoopWork]:
+    """Visit a round that stands for all: what is constant in it is so in every round.
+
+    run: visits the body with these states; first: number of the first state among its results. A constant
+    state that a round makes of data is data, and one that it changes has no known value.
+    """
+    states = list(states)
+    while True:
+        made, work = run(states)
+        is_final = True
+        for number, end in enumerate(made[first : first + len(states)]):
+            begin = states[number]
+            if isinstance(begin, Tensor) or end.dims != begin.dims:
+                continue
+            if isinstance(end, Tensor):
+                states[number] = end
+                is_final = False
+            elif begin.array is not None and not np.array_equal(begin.array, end.array):  # type: ignore[arg-type]
+                states[number] = replace(begin, array=None)
+                is_final = False
+        if is_final:
+            return made, work
 
 
 def _spread(value: Value, dims: Dims) -> Value:
@@ -289,7 +314,7 @@ def _scan(step: OnnxOperator, run: Body) -> Rounds:
         slices.append(_spread(value, (*dims[:place], *dims[place + 1 :])))
     if len(lengths) != 1:
         raise step.mismatch("inputs", f"the scanned inputs are {sorted(lengths)} long, which must be equal")
-    made, work = run(body, [*states, *slices])
+    made, work = _any_round(lambda begun: run(body, [*begun, *slices]), states, 0)
     ends, collected = made[: len(states)], list[Value]()
     if [step.size(value) for value in ends] != [step.size(value) for value in states]:
         raise step.mismatch("body", "its states change their shapes")

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.helper
@@ -37,6 +39,7 @@ _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the numbe
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_NONE: Mapping[str, bool] = MappingProxyType({})
 _FAILURES = (onnx.checker.ValidationError, DecodeError, EncodeError, RuntimeError, ValueError, TypeError)
 
 
@@ -45,8 +48,8 @@ class Graph:
     """Nodes of an ONNX graph that outputs need, producers before consumers, file order kept.
 
     names: of the network node that each ONNX node becomes, and `naming` where these come from; uses: readers
-    of each tensor; computed: tensors whose values depend on inputs; decisions: conditions of branches that
-    the user gave; has_options: False where a caller cannot give any.
+    of each tensor; computed: tensors whose values depend on inputs; decisions: conditions of branches, where
+    the user gave them; has_options: False where a caller cannot give any.
     """
 
     where: str
@@ -102,7 +105,8 @@ def graph_of(
     stored = {tensor.name for tensor in proto.initializer}
     stored |= {tensor.values.name for tensor in proto.sparse_initializer}
     inputs = {info.name for info in proto.input}
-    nodes = _ordered(proto.node, inputs | stored, outputs, where)
+    decisions = _decisions(proto, inputs, given or {}, where)
+    nodes = _ordered(proto.node, inputs | stored, outputs, where, decisions)
     computed = _computed(nodes, inputs - stored - (given or {}).keys())
     return Graph(
         where=where,
@@ -111,10 +115,10 @@ def graph_of(
         nodes=nodes,
         names=_names(nodes, computed, inputs.__contains__, names),
         naming=names,
-        uses=_uses(nodes, outputs),
+        uses=_uses(nodes, outputs, decisions),
         outputs=outputs,
         computed=computed,
-        decisions=_decisions(proto, inputs, given or {}, where),
+        decisions=decisions,
         has_options=has_options,
     )
 
@@ -133,21 +137,21 @@ def part_of(
     """
     outputs = tuple(info.name for info in body.output)
     stored = {tensor.name for tensor in body.initializer} | {info.name for info in body.input}
-    read = {name for node in body.node for name in read_by(node)}.union(outputs)
+    read = {name for node in body.node for name in read_by(node, graph.decisions)}.union(outputs)
     own = {name for node in body.node for name in node.output}
     around = {name for name in read - own if name in known}
-    nodes = _ordered(body.node, around | stored, outputs, graph.where)
+    nodes = _ordered(body.node, around | stored, outputs, graph.where, graph.decisions)
     data = _computed(nodes, {name for name in around if computed(name)})
     names = _names(nodes, data, is_taken, graph.naming)
-    uses = _uses(nodes, outputs)
+    uses = _uses(nodes, outputs, graph.decisions)
     return replace(graph, nodes=nodes, names=names, uses=uses, outputs=outputs, computed=data)
 
 
-def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
+def _uses(nodes: Sequence[Any], outputs: Sequence[str], decisions: Mapping[str, bool]) -> Uses:
     """Return the readers of each tensor."""
     uses: dict[str, list[tuple[str, int]]] = {}
     for node in nodes:
-        for position, name in enumerate(read_by(node)):
+        for position, name in enumerate(read_by(node, decisions)):
             uses.setdefault(name, []).append((node.op_type, position))
     for name in outputs:
         uses.setdefault(name, []).append(("", 0))
@@ -157,12 +161,18 @@ def _uses(nodes: Sequence[Any], outputs: Sequence[str]) -> Uses:
 def _decisions(
     proto: Any, inputs: Collection[str], given: Mapping[str, object], where: str
 ) -> Mapping[str, bool]:
-    """Return the values given of conditions of branches. Raises SpecError for a name that is neither a
-    condition nor an input, and for a value that is no truth value."""
+    """Return the values given of conditions of branches, and of inputs of one element, which may be some.
+
+    Raises SpecError for a name that is neither a condition nor an input, and for a condition whose value is
+    no truth value.
+    """
     conditions = {node.input[0] for node in all_nodes(proto.node) if node.op_type == "If" and node.input}
     decisions: dict[str, bool] = {}
     for name, value in given.items():
         if name in inputs:
+            numbers = np.ravel(np.asarray(value))
+            if numbers.size == 1:
+                decisions[name] = bool(numbers[0])
             continue
         place = f"{where}: input value {brief(name)}"
         if name not in conditions:
@@ -271,7 +281,13 @@ def _opset(model: Any, where: str) -> int:
     return opset
 
 
-def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], where: str) -> list[Any]:
+def _ordered(
+    nodes: Sequence[Any],
+    given: set[str],
+    outputs: Sequence[str],
+    where: str,
+    decisions: Mapping[str, bool],
+) -> list[Any]:
     """Return the nodes that some graph output needs, producers first, otherwise in the order of the file."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
@@ -288,7 +304,7 @@ def _ordered(nodes: Sequence[Any], given: set[str], outputs: Sequence[str], wher
         index = pending.pop()
         if index in needs:
             continue
-        read = [name for name in read_by(nodes[index]) if name]
+        read = [name for name in read_by(nodes[index], decisions) if name]
         for name in read:
             if name not in producer and name not in given:
                 raise undefined(where, nodes[index], name)
@@ -318,13 +334,21 @@ def _of_onnx(node: Any) -> Any:
     return own
 
 
-def read_by(node: Any) -> list[str]:
-    """Return the tensors that a node reads, in the branches of an If too."""
+def read_by(node: Any, decisions: Mapping[str, bool] = _NONE) -> list[str]:
+    """Return the tensors that a node reads, in the branches of an If too.
+
+    decisions: values of conditions, where known; the branch that does not run reads nothing.
+    """
     names = list(node.input)
-    for branch in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
+    known = decisions.get(node.input[0]) if node.op_type == "If" and node.input else None
+    idle = "" if known is None else "else_branch" if known else "then_branch"
+    for attribute in node.attribute:
+        if not attribute.HasField("g") or attribute.name == idle:
+            continue
+        branch = attribute.g
         own = {item.name for item in (*branch.initializer, *branch.input)}
         own = own.union(*[inner.output for inner in branch.node])
-        read = [name for inner in branch.node for name in read_by(inner)]
+        read = [name for inner in branch.node for name in read_by(inner, decisions)]
         names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
     return names
 
@@ -333,10 +357,14 @@ def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
     """Return the tensors whose values depend on the inputs, not only on the shapes of these."""
     computed = set(data)
     for node in nodes:
-        read = {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))
-        if not computed.isdisjoint(node.input[:read]):
+        if not computed.isdisjoint(values_read(node)):
             computed.update(node.output)
     return computed
+
+
+def values_read(node: Any) -> Sequence[str]:
+    """Return the inputs of an operator of which it reads values, not only the shape or the type."""
+    return node.input[: {"Shape": 0, "Size": 0, "CastLike": 1}.get(node.op_type, len(node.input))]  # type: ignore[no-any-return]
 
 
 def _names(

@@ -184,11 +184,13 @@ def _import(
     for sparse in graph.proto.sparse_initializer:
         name = sparse.values.name
         values[name] = Constant(dims=dims_of(sparse, graph.where), origin=name)
-    values.update({name: Constant(dims=dims, origin=name) for name, dims in inputs.weights.items()})
+    bits = {info.name: BITS.get(info.type.tensor_type.elem_type) for info in graph.proto.input}
+    for name, dims in inputs.weights.items():
+        values[name] = Constant(dims=dims, origin=name, bits=bits[name])
     for name, dims in inputs.data.items():
         node = builder.unique(name)
         builder.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
-        values[name] = tensor(node, dims, layouts[name])
+        values[name] = replace(tensor(node, dims, layouts[name]), bits=bits[name])
     values.update(inputs.values)
     Visitor(graph, builder, _declared(graph.proto, inputs.batch), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
@@ -434,12 +436,12 @@ def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     results: list[Value] = []
     for index, (name, dims) in enumerate(zip(step.proto.output, outputs_of(step), strict=True)):
         shape = declared.get(name) if dims is None else dims
-        if shape is None and name:
+        if shape is None and name in step.builder.uses:
             raise step.unsupported(
                 f"the operator is not known and the shape of its output {brief(name)} is not in the file: "
                 f"add the shape to graph.value_info"
             )
-        if shape is None or not name:
+        if shape is None or not name:  # nobody reads it
             results.append(Constant(dims=None))
             continue
         layout = data[0].layout if data[0].dims == shape else default_nchw_layout(shape)

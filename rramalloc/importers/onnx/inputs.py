@@ -15,7 +15,7 @@ import onnx.helper
 
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import AxisRoles, Dims, lettered
-from rramalloc.importers.onnx.graph import Graph
+from rramalloc.importers.onnx.graph import Graph, values_read
 from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
 from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import (
@@ -344,7 +344,7 @@ def _weights(
     made: dict[str, frozenset[str] | None] = {name: frozenset((name,)) for name in declared}
     for node in graph.nodes:
         held, op = _held(node), node.op_type
-        sources = [made.get(name, frozenset()) for name in node.input]
+        sources = [made.get(name, frozenset()) for name in values_read(node)]
         moves = op in _MOVES
         partners = list(range(len(sources)))
         for at, own in reversed(list(enumerate(sources))):
@@ -424,7 +424,7 @@ def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> b
 
 def _free(graph: Graph) -> set[str]:
     """Return the tensors that some operator reads where it may take data."""
-    reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(node.input))
+    reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(values_read(node)))
     return {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
 
 
@@ -618,6 +618,11 @@ class FirstAxes:
             return place == (0 if step.integer("layout", 0) else 1)
         if op == "RoiAlign":
             return False
+        if op == "Scan":
+            return False if place == _scanned_axis(step, index) else None
+        if op == "CumSum":
+            given = step.known_integers(1, "axis")
+            return False if given and place == step.axis(given[0], rank) else None
         pair = _MATRICES.get(op, ())
         if index in pair:
             second = index == pair[1]
@@ -650,6 +655,14 @@ class FirstAxes:
             if dims and behind <= len(dims) and dims[-behind] > 1:
                 return False
         return None
+
+
+def _scanned_axis(step: OnnxOperator, index: int) -> int | None:
+    """Return the axis along which Scan takes an input apart, None of one that it takes whole."""
+    scanned = step.integer("num_scan_inputs", 0)
+    axes = step.integers("scan_input_axes") or (0,) * scanned
+    number = index - len(step.values) + scanned
+    return step.axis(axes[number], len(step.dims(index))) if 0 <= number < len(axes) else None
 
 
 def _of_equation(step: OnnxOperator, index: int, place: int) -> bool | None:
@@ -690,6 +703,8 @@ def _carried(step: OnnxOperator, index: int, place: Place, length: int, out: Dim
 def _carried_axis(step: OnnxOperator, index: int, place: int, out: Dims) -> int | None:
     """Return the axis of a result that an input's axis becomes, -1 if it was cut, None if unknown."""
     dims, op = step.dims(index), step.op
+    if op in ("Loop", "Scan"):
+        return None
     if op == "Transpose":
         return permutation(step, len(dims)).index(place)
     if op == "Gather":

@@ -204,11 +204,13 @@ def few_bits(step: OnnxOperator) -> Sequence[Value]:
 
 class AttentionInputs(NamedTuple):
     """Numbers of the inputs of an attention, -1 where it has none: the sum to the scores, keys and values of
-    earlier calls (one number where they are one tensor), and their length in a shared buffer."""
+    earlier calls (one number where they are one tensor), their length in a shared buffer, and that of all
+    keys."""
 
     mask: int
     past: tuple[int, ...]
     length: int = -1
+    total: int = -1
 
 
 _STANDARD = AttentionInputs(3, (4, 5))
@@ -218,7 +220,8 @@ _OF_RUNTIME = {
     "QAttention": AttentionInputs(-1, (8,)),
     "MultiHeadAttention": AttentionInputs(5, (6, 7), 8),
     "DecoderMaskedMultiHeadAttention": AttentionInputs(4, (5, 6), 7),
-    "GroupQueryAttention": AttentionInputs(10, (3, 4)),
+    "GroupQueryAttention": AttentionInputs(10, (3, 4), total=6),
+    "SparseAttention": AttentionInputs(-1, (3, 4), total=7),
 }
 _PROJECTING = ("Attention", "DecoderMaskedSelfAttention", "QAttention")
 """Operators of ONNX Runtime that hold the weights of the three projections."""
@@ -239,10 +242,13 @@ def attention(step: OnnxOperator) -> Sequence[Value]:
     parts = [_headed(step, x, counts[min(at, 1)]) for at, x in enumerate(parts)] if merge else parts
     kept: list[Value] = []
     for number, past in enumerate(_past(step, inputs.past), start=1):
-        parts[number], present = _extended(step, past, parts[number], step.value(inputs.length), number)
+        lengths = [step.value(at) if at >= 0 else None for at in (inputs.length, inputs.total)]
+        parts[number], present = _extended(step, past, parts[number], lengths, number)
         kept.append(present)
     mask = step.value(inputs.mask) if inputs.mask >= 0 else None
     product, weights = _attended(step, *parts, mask=mask)
+    if step.op == "SparseAttention":
+        step.builder.approximate([product.node], step.label, "is taken as dense: every query with all keys")
     y: Value = product
     if merge:
         batch, count, tokens, size = product.dims
@@ -343,11 +349,12 @@ def rotary(step: OnnxOperator) -> Sequence[Value]:
 
 
 def _extended(
-    step: OnnxOperator, past: Value | None, x: Value, length: Value | None, number: int
+    step: OnnxOperator, past: Value | None, x: Value, lengths: Sequence[Value | None], number: int
 ) -> tuple[Value, Value]:
     """Return keys or values behind those of earlier calls, which all queries need whole, and what is kept.
 
-    length: of those in a buffer that is filled in place; where it is not known, all of the buffer counts.
+    lengths: of those in a buffer that is filled in place, and of all with the new ones; where neither is
+    known, all of the buffer counts.
     """
     if past is None:
         return x, x
@@ -361,19 +368,29 @@ def _extended(
         dims = (*new[:2], tokens, new[3])
         return step.barrier(data, dims, layout, suffix) if data else Constant(dims=dims)
 
-    shares = bool(step.integer("past_present_share_buffer", 0))
-    if not shares and not (step.op == "MultiHeadAttention" and length is not None):
+    filled, total = map(_one_number, lengths)
+    shares = bool(step.integer("past_present_share_buffer", 0)) or step.op == "SparseAttention"
+    shares |= step.op == "MultiHeadAttention" and lengths[0] is not None
+    shares |= total is not None and total < before[2] + new[2]
+    if not shares:
         every = behind(before[2] + new[2], "past")
         return every, every
-    known = length.array if isinstance(length, Constant) else None
-    filled = before[2] if known is None or known.size != 1 else int(known.reshape(-1)[0]) + new[2]
-    every = behind(min(max(filled, 1), before[2]), "past")
-    if known is None and isinstance(every, Tensor):
+    if total is None and filled is not None:
+        total = filled + new[2]
+    every = behind(before[2] if total is None else min(max(total, 1), before[2] + new[2]), "past")
+    if total is None and isinstance(every, Tensor):
         step.builder.approximate(
             [every.node], step.label, "reads all places of its buffer of keys and values"
         )
     is_kept = any(step.proto.output[number : number + 1])
-    return every, behind(before[2], "present") if is_kept else every
+    return every, behind(max(before[2], step.size(every)[2]), "present") if is_kept else every
+
+
+def _one_number(value: Value | None) -> int | None:
+    """Return a whole number that is known, else None."""
+    array = value.array if isinstance(value, Constant) else None
+    is_one = array is not None and array.size == 1 and array.dtype.kind in "iu"
+    return int(array.reshape(-1)[0]) if array is not None and is_one else None
 
 
 def _headed(step: OnnxOperator, x: Value, heads: int) -> Value:
@@ -520,7 +537,10 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
             "W", f"weights {shown(weight)} and {shown(state)} do not fit {gates} gates on {shown(x.dims)}"
         )
     if x.dims[batch] != 1:
-        raise step.unsupported(f"it gets a batch of {x.dims[batch]}; only one sequence can be expressed")
+        raise step.unsupported(
+            f"it gets a batch of {x.dims[batch]} along axis {batch}; only one sequence can be expressed: "
+            f"export the model for an input with one there"
+        )
     length, states, last = x.dims[time], list[Tensor](), list[Tensor]()
     ended = (1, len(ways), hidden) if first else (len(ways), 1, hidden)
     if isinstance(step.need(1), Tensor) and isinstance(step.need(2), Tensor):

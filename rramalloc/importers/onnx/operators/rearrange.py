@@ -357,6 +357,16 @@ def _look_up(step: OnnxOperator, table_at: int, index_at: int) -> Tensor:
     return step.select(on, dims, ((),) * axis + on.layout + ((),) * (len(table) - axis - 1))
 
 
+def quantised_rows(step: OnnxOperator) -> Sequence[Value]:
+    """Translate GatherBlockQuantized: rows of a constant table of few bits, perhaps several in a byte."""
+    table, bits = step.need(0), step.integer("bits", 4)
+    if step.integer("gather_axis", 0) or not isinstance(table, Constant) or not table.dims:
+        raise step.unsupported("only rows of a constant table can be expressed, along its axis 0")
+    in_byte = 8 // bits if table.bits == 8 and 0 < bits < 8 else 1
+    wide = replace(table, dims=(*table.dims[:-1], table.dims[-1] * in_byte))
+    return gather(replace(step, values=(wide, *step.values[1:])))
+
+
 def embedded(step: OnnxOperator) -> Sequence[Value]:
     """Translate EmbedLayerNormalization: rows of tables for tokens, places and segments, normalised."""
     places = ((2, 0), (3, 8), (4, 1))
@@ -457,6 +467,7 @@ _FAMILIES: dict[Handler, str] = {
     "ConcatFromSequence",
     slice_: "Slice",
     gather: "Gather",
+    quantised_rows: "GatherBlockQuantized",
     gather_nd: "GatherND",
     gather_elements: "GatherElements",
     embedded: "EmbedLayerNormalization",
