@@ -46,6 +46,9 @@ _LOCK = threading.RLock()
 SCHEMA_MAJOR = 8  # of torch.export.save, torch 2.6 on
 LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 500
 MOST_POWER = 8  # of a size: strides of images that are as high as wide have the fourth
+MOST_TERMS = (
+    64  # of a size: those of real programs have below 20, and torch divides polynomials of 4096 in 6 s
+)
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
 _WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
@@ -704,6 +707,7 @@ _FUNCTIONS = frozenset(
     "Integer Add Mul Pow FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge Equality "
     "Unequality GreaterThan LessThan StrictGreaterThan StrictLessThan".split()
 )
+_PRODUCTS = frozenset("Mul FloorDiv CeilDiv CleanDiv Mod PythonMod".split())
 _ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.cmpop, ast.Load, ast.UAdd, ast.USub)
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
@@ -740,7 +744,8 @@ def _checked_text(text: str, field: str, where: str) -> str:
     if field in _PATHS:
         return _path(text)
     if field == "expr_str" and not _is_plain(text):
-        raise SpecError(where, f"the dimension {brief(text)} is no plain arithmetic")
+        limit = f"of at most {MOST_TERMS} terms"
+        raise SpecError(where, f"the dimension {brief(text)} is no plain arithmetic {limit}")
     if field == "expr_str" or (field in _TEXTS and _TEXTS[field].fullmatch(text)):
         return text
     if field in ("as_string", "as_strings"):  # the message of an assertion
@@ -770,10 +775,30 @@ def _is_plain(expression: str) -> bool:
     if len(expression) > LONGEST_EXPRESSION or not re.fullmatch(r"[\w +\-*/%(),<>=!]*", rest, re.ASCII):
         return False
     try:
-        nodes = list(ast.walk(ast.parse(rest, mode="eval")))
+        tree = ast.parse(rest, mode="eval")
+        return all(map(_is_arithmetic, ast.walk(tree))) and _terms(tree.body) <= MOST_TERMS
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return all(_is_arithmetic(node) for node in nodes)
+
+
+def _terms(node: ast.AST) -> int:
+    """Return the most terms that plain arithmetic has once its products are expanded, as sympy does it."""
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return _terms(operand)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return _terms(left) + _terms(right)
+        case ast.BinOp(left=left, right=right):
+            return _terms(left) * _terms(right)
+        case ast.Compare(left=left, comparators=rest):
+            return _terms(left) + sum(map(_terms, rest))
+        case ast.Call(func=ast.Name(id="Pow"), args=[base, ast.Call(args=[ast.Constant(value=int(power))])]):
+            return math.comb(_terms(base) + power - 1, power)
+        case ast.Call(func=ast.Name(id=function), args=parts) if function in _PRODUCTS:
+            return math.prod(map(_terms, parts))
+        case ast.Call(args=parts):
+            return sum(map(_terms, parts))
+    return 1
 
 
 def _is_arithmetic(node: ast.AST) -> bool:

@@ -340,6 +340,14 @@ def test_torch_does_not_count_up_to_a_large_number(tmp_path: Path, handed: list[
         ("(exit)(1)", False),
         ("Symbol('s0', **Symbol('s1'))", False),
         ("Symbol('s0')Symbol('s0')(1)", False),
+        ("FloorDiv(Mul((s0 + s1), (s2 + s3), (s4 + s5), (s6 + s7)), Add(s0, s1))", True),  # 2**5 terms
+        ("FloorDiv(Mul((s0 + s1), (s2 + s3), (s4 + s5), (s6 + s7)), Add(s0, s1, s2, s3, s4))", False),
+        ("(a0 + a1 + a2 + a3) * (b0 + b1 + b2 + b3) * (c0 - c1 - c2 - c3)", True),  # 4**3
+        ("(a0 + a1 + a2 + a3) * (b0 + b1 + b2 + b3) * (c0 - c1 - c2 - c3 - c4)", False),
+        ("Pow(Add(s0, s1, s2, s3, s4), Integer(3))", True),  # 7 over 3
+        ("Pow(Add(s0, s1, s2, s3, s4), Integer(4))", False),
+        (f"Max({', '.join(f's{number}' for number in range(64))})", True),
+        (f"Max({', '.join(f's{number}' for number in range(65))})", False),
     ],
 )
 def test_dimensions_are_plain_arithmetic(
