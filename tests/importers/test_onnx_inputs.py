@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from importers.onnx_parts import FLOAT, info, ints, weight
 from onnx import TensorProto, helper, numpy_helper
 
+from rramalloc.cli.parameters import parse_input_shapes
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
 from rramalloc.network import counts
@@ -62,6 +64,22 @@ def test_the_example_of_a_shape_has_one_input_in_its_batch() -> None:
     """As states of recurrent layers: 2 layers, a batch, 4 values."""
     with pytest.raises(UnsupportedError, match=r"--input-shape x=2,1,4 "):
         load(model([CONV], [info("x", 2, "batch_size", 4)], [W]))
+
+
+def test_all_open_inputs_are_asked_for_at_once() -> None:
+    """Axes of one name are equally long in the examples, which are followed as they stand."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Add", ["a", "z"], ["b"]),
+        helper.make_node("Concat", ["past", "b"], ["y"], axis=1),
+    ]
+    inputs = [info("x", "batch", "T", 4), info("z", "batch", "T", 6), info("past", "batch", "P", 6)]
+    proto = model(nodes, inputs, [weight("w", 4, 6)])
+    with pytest.raises(UnsupportedError, match=r"'x': its shape is open: .*convert FILE OUT.json") as caught:
+        load(proto)
+    options = re.findall(r"--input-shape (\S+)", str(caught.value))
+    network = load(proto, parse_input_shapes(options))
+    assert [counts.windows(network, stage) for stage in network.stages] == [128]
 
 
 @pytest.mark.parametrize(

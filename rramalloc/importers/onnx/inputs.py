@@ -31,6 +31,7 @@ from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16  # axes of an input
+_MOST_EXAMPLES = 100  # of shapes in a message: of the caches of 48 layers, and what else there is
 TRIAL = 2
 """Length of an open first axis while it is not known whether the model treats it as a batch."""
 _BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
@@ -179,7 +180,9 @@ def resolved_inputs(
             shapes[name] = tuple(int(size) for size in given[name])
             continue
         if axes is None or not _is_fixed(axes[1:]):
-            raise _open(name, axes, graph.where, f" (inputs: {_listed(data)})")
+            rest = {n: each for n, each in data.items() if n not in given}
+            asked = {n: each for n, each in rest.items() if each is None or not _is_fixed(each[1:])}
+            raise _open(asked, graph.where, f" (inputs: {_listed(data)})")
         shapes[name] = tuple(size if isinstance(size, int) else TRIAL for size in axes)
         if axes and isinstance(axes[0], str):
             opened[name] = axes[0]
@@ -205,7 +208,7 @@ def _valued(info: Any, value: InputValue, given: Sequence[int] | None, where: st
     elif len(axes or ()) == 1:
         dims = (numbers.size,)
     else:
-        raise _open(info.name, axes, where, "")
+        raise _open({info.name: axes}, where, "")
     kind = info.type.tensor_type.elem_type
     if kind not in EVALUATED:
         raise SpecError(place, "the input has a type of which no values are taken")
@@ -260,7 +263,7 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
                 verdict = True
             if not verdict:
                 more = " (no operator treats the first axis as a batch)"
-                raise _open(name, (called, *dims[1:]), where, more, first=128)
+                raise _open({name: (called, *dims[1:])}, where, more, first=128)
             data[name] = (1, *dims[1:])
         elif dims and dims[0] > 1:
             if verdict is None and name not in inputs.given and len(dims) > 1:
@@ -472,19 +475,26 @@ def _check(
 
 
 def _open(
-    name: str, axes: tuple[AxisName, ...] | None, where: str, more: str, first: int = 1
+    asked: Mapping[str, tuple[AxisName, ...] | None], where: str, more: str, first: int = 1
 ) -> UnsupportedError:
-    """Return the error of an open shape, with an example of what to give."""
-    known = axes if axes is not None else ("", "", "", "")
-    shown = list[int]()
-    usual = (first, 3, 224, 224) if len(known) == 4 else (first, *[128] * MAX_RANK)
-    for size, axis in zip(usual, known, strict=False):
-        is_batch = bool(shown) and isinstance(axis, str) and "batch" in axis.lower()
-        shown.append(axis if isinstance(axis, int) else 1 if is_batch else size)
-    example = f"--input-shape {brief(name)[1:-1]}={','.join(map(str, shown))}"
+    """Return the error of open shapes, with examples of what to give: axes of one name are equally long."""
+    lengths, examples = dict[str, int](), list[str]()
+    for name, axes in list(asked.items())[:_MOST_EXAMPLES]:
+        known = axes if axes is not None else ("", "", "", "")
+        shown = list[int]()
+        usual = (first, 3, 224, 224) if len(known) == 4 else (first, *[128] * MAX_RANK)
+        for size, axis in zip(usual, known, strict=False):
+            is_batch = bool(shown) and isinstance(axis, str) and "batch" in axis.lower()
+            size = 1 if is_batch else size
+            if isinstance(axis, str) and axis:
+                size = lengths.setdefault(axis, size)
+            shown.append(axis if isinstance(axis, int) else size)
+        examples.append(f"--input-shape {brief(name)[1:-1]}={','.join(map(str, shown))}")
+    name, axes = next(iter(asked.items()))
     return UnsupportedError(
         f"{where}: input {brief(name)}",
-        f"its shape is open: {_listed({name: axes})}; give it, for example {example}{more}",
+        f"its shape is open: {_listed({name: axes})}; give it, for example {' '.join(examples)} to this "
+        f"command, or once to `rramalloc convert FILE OUT.json`{more}",
     )
 
 
