@@ -129,7 +129,10 @@ def figures(rows: Sequence[Row]) -> Mapping[str, Chart]:
     stages = Axis(
         "stages", min(row.stages for row in rows) / 1.2, max(row.stages for row in rows) * 1.2, "log"
     )
-    first = {kind: Key(f"{kind}, first answer: dashed, open", key.colour, key.shape) for kind, key in SERIES.items()}
+    first = {
+        kind: Key(f"{kind}, first answer: dashed, open", key.colour, key.shape)
+        for kind, key in SERIES.items()
+    }
     panels = []
     for what, fields in (("seconds", ("seconds", "first_s")), ("peak memory [MB]", ("peak_mb",))):
         layers: list[Marks] = []
