@@ -6,6 +6,7 @@ Nothing in them is executed, unpickled or unpacked: their first bytes and the na
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -119,6 +120,7 @@ def _words(path: Path, kind: str) -> dict[str, str]:
     inner = path.with_suffix("") if path.suffix.lower() in _PACKED_ENDINGS else path
     is_named = inner != path and bool(inner.suffix)
     unpacked = inner if is_named else path.with_name(f"{path.stem}-unpacked.onnx")
+    read = f"{json.dumps(name)}, {json.dumps(kind)}"  # quoted as a shell's quotes allow
     folder = path.with_name(f"{path.name.partition('.')[0]}-unpacked")
     return {
         "path": name,
@@ -130,7 +132,7 @@ def _words(path: Path, kind: str) -> dict[str, str]:
         "pt2_file": shlex.quote(pt2),
         "unpacked": shlex.quote(os.fspath(unpacked)),
         "folder": shlex.quote(os.fspath(folder)),
-        "script": shlex.quote(f"import onnx; onnx.save(onnx.load({name!r}, {kind!r}), {onnx!r})"),
+        "script": shlex.quote(f"import onnx; onnx.save(onnx.load({read}), {json.dumps(onnx)})"),
         "option": _OPTIONS.get(kind, ""),
     }
 

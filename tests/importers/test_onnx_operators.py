@@ -494,6 +494,22 @@ def test_unknown_operators_become_barriers_with_one_warning() -> None:
     )
 
 
+def test_recurrent_weights_of_which_one_is_an_input() -> None:
+    """96 stored weights on 7 tokens count as not modelled, the products with 144 computed ones as dynamic."""
+    nodes = [
+        node("LSTM", "x w r", "h", "lstm", hidden_size=6),
+        node("Squeeze", "h one", "s"),
+        node("MatMul", "s m"),
+    ]
+    constants = [weight("w", 1, 24, 4), ints("one", [1]), weight("m", 6, 3)]
+    proto = model(nodes, constants, {"x": (7, 1, 4), "r": (1, 24, 6)})
+    with pytest.raises(UnsupportedError, match=r"LSTM 'lstm' \(96 weights\).*--allow-partial"):
+        from_model(proto, "net.onnx", {})
+    network = load(proto)
+    assert [(item.weights, item.macs) for item in network.unmodelled] == [(96, 7 * 96)]
+    assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 7 * 144
+
+
 def test_several_sequences_at_once_are_refused() -> None:
     """The batch of a recurrent layer stands second: the message says where."""
     proto = model(

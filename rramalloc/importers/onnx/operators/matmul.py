@@ -543,9 +543,13 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
         )
     length, states, last = x.dims[time], list[Tensor](), list[Tensor]()
     ended = (1, len(ways), hidden) if first else (len(ways), 1, hidden)
-    if isinstance(step.need(1), Tensor) and isinstance(step.need(2), Tensor):
-        macs = length * (math.prod(weight) + math.prod(state))
+    sizes = {1: math.prod(weight), 2: math.prod(state)}
+    computed = [at for at in sizes if isinstance(step.need(at), Tensor)]
+    if computed:
+        macs = length * sum(sizes[at] for at in computed)
         y = computed_weights(step, step.values[:3], (length, len(ways), 1, hidden), macs)
+        for at in sizes.keys() - computed:
+            step.builder.leave_out([y.node], step.label, sizes[at], length * sizes[at])
         return [arranged(y, (2, 0, 1, 3)) if first else y, step.barrier([y], ended, ((),) * 3, "last")]
     (_, kept), (_, kept_state) = weights_of(step, 1), weights_of(step, 2)
     for number, way in enumerate(ways):
