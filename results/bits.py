@@ -157,7 +157,7 @@ def answer(rows: Sequence[Row]) -> str:
     int8 = {row.network: row for row in rows if row.policy == INT8}
     gains = [int8[row.network].once / row.copies for row in rows if row.policy != INT8]
     return (
-        f"On the arrays of INT8 with one copy, fewer bits and copies together are **up to "
+        f"**On the arrays of INT8 with one copy, fewer bits and copies together are up to "
         f"{max(gains, default=1):.1f} "
         f"times as fast**, {min(gains, default=1):.1f} times at least."
     )

@@ -116,7 +116,7 @@ def answer(rows: Sequence[Row]) -> str:
     """Return the gaps with and without own clocks."""
     own, plain = ([getattr(row, name) for row in rows] for name in ("ticks_gap", "steps_gap"))
     return (
-        f"With own clocks the gap is **{statistics.median(own):.1%} in the median** ({max(own):.1%} at "
+        f"**With own clocks the gap is {statistics.median(own):.1%} in the median** ({max(own):.1%} at "
         f"most), with common "
         f"steps {statistics.median(plain):.1%} ({max(plain):.1%})."
     )

@@ -111,7 +111,7 @@ def answer(rows: Sequence[Row]) -> str:
     proven = sum(row.copies_bound >= row.copies for row in rows)
     gap = statistics.median(1 - row.modes_bound / row.modes for row in rows)
     return (
-        f"With the best copies **{statistics.median(gains):.1f} times as fast in the median** "
+        f"**With the best copies {statistics.median(gains):.1f} times as fast in the median** "
         f"({min(gains):.1f} to "
         f"{max(gains):.1f}) as layers in turn with one copy, {proven} of {len(rows)} cases proven optimal; "
         f"with the "

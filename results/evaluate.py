@@ -123,7 +123,7 @@ def answer(rows: Sequence[Row]) -> str:
     """Return the time of the evaluation alone."""
     first = rows[0]
     return (
-        f"{first.judged:,} strategies take **{first.seconds:.1f} s and {first.peak_mb:.0f} MB** on one core."
+        f"**{first.judged:,} strategies take {first.seconds:.1f} s and {first.peak_mb:.0f} MB** on one core."
     )
 
 

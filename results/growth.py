@@ -169,7 +169,7 @@ def answer(rows: Sequence[Row]) -> str:
     """Return the time of the largest network."""
     largest = max(rows, key=lambda row: (row.stages, row.seconds))
     return (
-        f"A network of {largest.stages:,} stages takes **{largest.seconds:.0f} s and {largest.peak_mb:.0f} "
+        f"**A network of {largest.stages:,} stages takes {largest.seconds:.0f} s and {largest.peak_mb:.0f} "
         f"MB** with a "
         f"gap of {largest.gap:.0%}, its first answer {seconds_text(largest.first_s)} s."
     )

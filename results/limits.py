@@ -89,7 +89,7 @@ def answer(rows: Sequence[Row]) -> str:
     """Return the gaps with and without limits."""
     free, limited = [row.free_gap for row in rows], [row.gap for row in rows]
     return (
-        f"With limits the gap is **{statistics.median(limited):.1%} in the median** ({max(limited):.1%} at "
+        f"**With limits the gap is {statistics.median(limited):.1%} in the median** ({max(limited):.1%} at "
         f"most), without "
         f"them {statistics.median(free):.1%} ({max(free):.1%})."
     )

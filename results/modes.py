@@ -104,7 +104,7 @@ def answer(rows: Sequence[Row]) -> str:
     ]
     gaps = [row.gap for row in rows]
     return (
-        f"Modes are faster than copies alone, times in the median: **{', '.join(ratios)}**; their gap is "
+        f"**Modes are faster than copies alone, times in the median: {', '.join(ratios)}**; their gap is "
         f"{statistics.median(gaps):.1%} in the median, {max(gaps):.1%} at most."
     )
 

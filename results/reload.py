@@ -70,7 +70,7 @@ def answer(rows: Sequence[Row]) -> str:
     gaps = [row.gap for row in rows]
     better = [min(row.greedy, row.layers) for row in rows]
     return (
-        f"Plans are **{median(gaps):.1%} from the bound of all cuts in the median**, {max(gaps):.1%} at "
+        f"**Plans are {median(gaps):.1%} from the bound of all cuts in the median**, {max(gaps):.1%} at "
         f"most; the better "
         f"of two plain cuts takes {median(better):.2f} times as long in the median, {max(better):.2f} at "
         f"most."

@@ -343,7 +343,7 @@ def answer(rows: Sequence[Row]) -> str:
     proven = sum(column(table, "auto", lambda row: float(row.proven)))
     gaps, seconds = (column(table, "auto", value) for value in (lambda row: row.gap, lambda row: row.seconds))
     return (
-        f"`auto` **proves {proven:.0f} of {total} makespans the best, with a gap of {median(gaps, '.1%')} "
+        f"**`auto` proves {proven:.0f} of {total} makespans the best, with a gap of {median(gaps, '.1%')} "
         f"in the median** "
         f"and {most(gaps, '.1%')} at most, in {median(seconds, '.2f')} s in the median; another method is "
         f"faster in "

@@ -73,7 +73,7 @@ def answer(rows: Sequence[Row]) -> str:
     gains = ", ".join(f"{name} {row.gain:.1f}" for name, row in loosest.items())
     gap = statistics.median(row.gap for row in rows)
     return (
-        f"Times as fast as INT8 with one copy at the loosest limit: **{gains}**; gap {gap:.1%} in the median."
+        f"**Times as fast as INT8 with one copy at the loosest limit: {gains}**; gap {gap:.1%} in the median."
     )
 
 

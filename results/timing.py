@@ -135,7 +135,7 @@ def run(part: str) -> list[Row]:
 def answer(rows: Sequence[Row]) -> str:
     """Return the rate of simulations."""
     rates = [row.value for row in rows if row.unit == "/s"]
-    return f"One core times **{max(rates, default=0):,.0f} allocations of VGG-16 a second** exactly."
+    return f"**One core times {max(rates, default=0):,.0f} allocations of VGG-16 a second** exactly."
 
 
 def body(rows: Sequence[Row]) -> Iterator[str]:

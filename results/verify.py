@@ -62,7 +62,7 @@ def answer(rows: Sequence[Row]) -> str:
     """Return the time of the largest check."""
     last = rows[-1]
     return (
-        f"The whole of VGG-16 on {last.side} x {last.side} pixels takes **{last.seconds:.1f} s**; "
+        f"**The whole of VGG-16 on {last.side} x {last.side} pixels takes {last.seconds:.1f} s**; "
         f"{sum(row.verdict == 'equal' for row in rows)} of {len(rows)} checks say `equal`."
     )
 
