@@ -126,7 +126,7 @@ def answer(rows: Sequence[Row]) -> str:
     gains = [(row.network, best_part(rows, row) / row.makespan) for row in rows if row.sizes.count("+") > 1]
     each = ", ".join(f"{network} {ratio:.2f}" for network, ratio in gains) or "not measured"
     return (
-        f"All four sizes are **as fast as the best single one, times: {each}**. Gaps with several kinds: "
+        f"**All four sizes are as fast as the best single one, times: {each}**. Gaps with several kinds: "
         f"median {statistics.median(gaps or [0.0]):.1%}, largest {max(gaps, default=0.0):.1%}."
     )
 

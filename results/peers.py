@@ -190,7 +190,7 @@ def answer(rows: Sequence[Row]) -> str:
     ratios = [case.ratio for tool in tools for case in cases_of(rows, tool) if case.ratio is not None]
     won, lost = sum(ratio < 0.9 for ratio in ratios), sum(ratio > 1.1 for ratio in ratios)
     return (
-        f"In the own figures of tools that choose copies ours is **faster in {won}, slower in {lost} of "
+        f"In the own figures of tools that choose copies **ours is faster in {won}, slower in {lost} of "
         f"{len(ratios)} cases**, with no more arrays or area; the others are ties."
     )
 

@@ -298,7 +298,7 @@ def answer(rows: Sequence[Row]) -> str:
     better = sum(row.tuned < min(row.random, row.genetic) for row in rows)
     gain = 1 - statistics.median(row.tuned / row.own for row in rows)
     return (
-        f"`tune` is faster than the tool's own choice in **{sum(row.tuned < row.own for row in rows)} of "
+        f"**`tune` is faster than the tool's own choice in {sum(row.tuned < row.own for row in rows)} of "
         f"{len(rows)} "
         f"cases, in the median by {gain:.0%}**, and better than both other searches in {better}."
     )

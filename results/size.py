@@ -174,7 +174,7 @@ def answer(rows: Sequence[Row]) -> str:
     searched = sum(row.searched for row in rows) / (len(rows) * len(CHOICES))
     faster = sum(row.grid_seconds for row in rows) / sum(row.seconds for row in rows)
     return (
-        f"The cheapest chip is **proven in {proven} of {len(rows)} questions with {searched:.0%} of the "
+        f"**The cheapest chip is proven in {proven} of {len(rows)} questions with {searched:.0%} of the "
         f"candidates "
         f"searched to their end**; a grid of all of them takes {faster:.1f} times as long."
     )
