@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -166,6 +167,10 @@ def found_from(folder: str, entry: Any) -> Any:
     return beside(folder, entry) if isinstance(entry, str) else entry
 
 
+_BETWEEN_VALUES = re.compile(r",(?![^\[]*\])")
+"""Commas but those of a list in brackets."""
+
+
 def values_to_choose(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return {"crossbar": ("64x64", "128x128")} from ["crossbar=64x64,128x128"]. Raises SpecError."""
     chosen = dict[str, tuple[Any, ...]]()
@@ -177,7 +182,8 @@ def values_to_choose(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         if name in chosen:
             raise SpecError("choose", f"{brief(name)} is given twice: give all its values at once")
         try:
-            chosen[name] = tuple(values_of([f"v={value}"], "choose")["v"] for value in values.split(","))
+            each = _BETWEEN_VALUES.split(values)
+            chosen[name] = tuple(values_of([f"v={value}"], "choose")["v"] for value in each)
         except RramallocError as error:
             raise SpecError("choose", f"{brief(text)}: {error}") from None
     return chosen

@@ -329,8 +329,17 @@ def _check_same(source: AllocationInput, placed: Placement, where: str) -> None:
         if apart is not None:
             field, here, there = apart
             remedy = "place this allocation, or give its copies alone ({'copies': ...})"
-            reason = f"is {brief(here)}, the allocation has {brief(there)}: {remedy}"
+            reason = f"is {_shown(here)}, the allocation has {_shown(there)}: {remedy}"
             raise MisplacedError(where, field, reason)
+
+
+_LONGEST_VALUE = 60
+"""Characters of a value in a message."""
+
+
+def _shown(value: object) -> str:
+    """Return a value of a field as a file has it; a list whole, as the entry that differs may be any."""
+    return str(list(value))[:_LONGEST_VALUE] if isinstance(value, tuple) else brief(value)
 
 
 def _first_difference(got: object, wanted: object, entry: str) -> tuple[str, object, object] | None:

@@ -13,6 +13,7 @@ import pytest
 from program import run
 
 import rramalloc
+from rramalloc.commands.size.question import values_to_choose
 from rramalloc.errors import InfeasibleError, SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.values import changed_hardware
@@ -196,3 +197,11 @@ def test_the_chart_and_the_table_show_every_candidate() -> None:
     every, networks = found.view().tables
     assert networks.rows()[0][:2] == ["one", "target_ns 20.0"]
     assert [row[0] for row in every.rows()] == [own.text for own in found.candidates]
+
+
+def test_values_on_the_command_line() -> None:
+    """A comma in brackets is one of a list, any other stands between two values."""
+    given = ["crossbar=64x64,128x128", "chip.tiles=[1, 2],[3,4]", "timing.dac_bits=1"]
+    assert values_to_choose(given) == {
+        "crossbar": ("64x64", "128x128"), "chip.tiles": ([1, 2], [3, 4]), "timing.dac_bits": (1,),
+    }  # fmt: skip

@@ -76,6 +76,7 @@ def test_a_difference_is_told(
         ("crossbar", "cell_bits", 1),
         ("timing", "read_ns", 20.0),
         ("chip", "arrays_per_tile", 13),
+        ("chip", "tiles", [97, 3]),
     ],
 )
 def test_hardware_of_a_placement_is_that_of_the_allocation(
