@@ -49,6 +49,7 @@ MOST_POWER = 8  # of a size: strides of images that are as high as wide have the
 MOST_TERMS = (
     64  # of a size: those of real programs have below 20, and torch divides polynomials of 4096 in 6 s
 )
+MOST_EXPRESSIONS = 200_000  # characters of all that differ: torch needs some 25 us for each
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
 _WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
@@ -536,7 +537,13 @@ def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.Bytes
                     raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
                 _check_version(graph, where)
                 known = dict(_whole_numbers(entries))
-                return _light_archive(_checked(graph, "program", where), known)
+                program = _checked(graph, "program", where)
+                length = sum(map(len, set(_expressions(program))))
+                if length > MOST_EXPRESSIONS:
+                    what = f"its sizes are {length:,} characters of different expressions, the limit is"
+                    reason = f"{what} {MOST_EXPRESSIONS:,}: export the module with fewer open dimensions"
+                    raise FileError(where, reason)
+                return _light_archive(program, known)
     except RramallocError:
         raise
     except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:
@@ -755,6 +762,15 @@ def _checked_text(text: str, field: str, where: str) -> str:
         raise UnsupportedError(f"{where}: operator {brief(text)}", reason)
     what = f"its graph has {brief(text)} as {field or 'a value'}, which torch.export does not write"
     raise SpecError(where, f"{what}: save it again with torch.export.save")
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    """Yield the expression of every size of a program."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and "expr_str" in value:
+        yield value["expr_str"]
+    for each in inner:
+        yield from _expressions(each)
 
 
 def _path(text: str) -> str:

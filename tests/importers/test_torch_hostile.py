@@ -361,6 +361,19 @@ def test_dimensions_are_plain_arithmetic(
     assert bool(handed) == is_read
 
 
+def test_all_sizes_together_have_one_limit(
+    tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four sizes of 12 characters, two of them alike, below 40 characters; a fifth makes 48 that differ."""
+    monkeypatch.setattr(importer, "MOST_EXPRESSIONS", 40)
+    for numbers, reason in (((1, 2, 3, 3), "not read in this test"), ((1, 2, 3, 3, 4), "48 characters")):
+        document = program()
+        sizes = [{"as_expr": {"expr_str": f"s0 + {10**6 + number}"}} for number in numbers]
+        document["graph_module"]["graph"]["tensor_values"]["x"]["sizes"] = sizes
+        with pytest.raises(RramallocError, match=reason):
+            importer.read(written(document, tmp_path / "n.pt2"))
+
+
 def test_what_is_read_of_an_archive_has_one_limit(
     tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
