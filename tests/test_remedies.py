@@ -30,6 +30,7 @@ _SETTINGS = re.compile(rf"\[(\w+)\] (\w+ = {_VALUE}(?:, \w+ = {_VALUE})*)")
 _SETTING = re.compile(rf"(\w+) = ({_VALUE})")
 _OPTION = re.compile(r"--(arrays|mapping|crossbar) ([\w]+)")
 _LIMIT = re.compile(r"--at-most (\w+)=([0-9.e+-]+)")
+_BITS = re.compile(r"same weight_bits and input_bits \((\d+) and (\d+)\)")
 _TARGET = re.compile(r"give a target of ([0-9.e+-]+) ")
 
 
@@ -69,10 +70,6 @@ class Call:
         options = {"work": 4, "hardware": self.hardware, **self.given}
         return replace(self, allocation=rramalloc.optimize(self.network, self.arrays, **options))
 
-    def anew(self, given: dict[str, Any]) -> None:
-        """Allocate it with other options."""
-        replace(self, given={**self.given, **given}, allocation=None).run()
-
     def follow(self, remedy: str) -> None:
         """Do what a remedy says. Raises RramallocError if that does not help."""
         if remedy in LITERALLY:
@@ -85,16 +82,26 @@ class Call:
         }
         options = dict(_OPTION.findall(remedy))
         target, limit = _TARGET.search(remedy), _LIMIT.search(remedy)
-        assert values or options or target or limit, f"nobody knows how to follow {remedy!r}"
+        bits = _BITS.search(remedy)
+        assert values or options or target or limit or bits or remedy == "allocate without --host", (
+            f"nobody knows how to follow {remedy!r}"
+        )
         if remedy.startswith(("export it", "place it")):
             own = self.own or self.hardware
-            replace(self, own=own.with_values(values)).run()
+            placement = self.placement and "without --placement" not in remedy
+            replace(self, own=own.with_values(values), placement=placement).run()
             return
         # A placement is of one allocation, so that another one has none.
         hardware = (self.own or self.hardware).with_values(values)
         call = replace(self, hardware=hardware, own=None, allocation=None, placement=False)
         if remedy.endswith("without --host"):
             call = replace(call, given={**self.given, "host": None})
+        if bits is not None:
+            same = (int(bits[1]), int(bits[2]))
+            network = self.network.with_bits(
+                dict.fromkeys((stage.name for stage in call.network.stages), same)
+            )
+            call = replace(call, network=network)
         given = {**call.given, **{name: options[name] for name in ("mapping", "crossbar") if name in options}}
         if limit is not None:
             given["at_most"] = {**given["at_most"], limit[1]: float(limit[2])}
@@ -113,11 +120,6 @@ def reload(call: Call) -> None:
     }
     hardware = call.hardware.with_values(given)
     assert rramalloc.optimize_reload(call.network, call.arrays, hardware=hardware, work=4).segments
-
-
-def with_equal_bits(call: Call) -> None:
-    bits = dict.fromkeys((stage.name for stage in call.network.stages), (8, 8))
-    replace(call, network=call.network.with_bits(bits), allocation=None).run()
 
 
 def listed(call: Call) -> None:
@@ -141,11 +143,9 @@ LITERALLY: dict[str, Callable[[Call], None]] = {
     "allocate with this --hardware, which keeps to its chips": lambda call: replace(
         call, hardware=call.own or call.hardware, own=None, allocation=None, arrays=None
     ).run(),
-    "allocate without --host": lambda call: call.anew({"host": None}),
     "export to json or csv": to_tables,
     "use --to csv or json": to_tables,
     "leave --placement out": lambda call: replace(call, placement=False).run(),
-    "give all layers the same weight_bits and input_bits": with_equal_bits,
     LISTED: listed,
 }
 """What to do where a remedy is no value of an option or of the hardware file."""
@@ -420,6 +420,80 @@ EXPORTS: dict[str, tuple[Call, str]] = {
     "neurosim": (Call(SLIM, machine(), 60, tool="neurosim"), "allocate with --crossbar"),
     "neurosim, branches": (Call(JOINED, machine(), 60, tool="neurosim"), "reads chains only"),
     "placement": (Call(CHAIN, LARGE, tool="neurosim", placement=True), "leave --placement out"),
+    "modes of layers with bits": (
+        Call(BITS, machine(), 60, SDK, tool="mnsim"),
+        r"weight_bits and input_bits \(8 and 8\) and allocate with --mapping im2col$",
+    ),
+    "modes of layers with bits on a chip": (
+        Call(BITS, machine(**CHIP), given=SDK, tool="pimcomp"),
+        r"\(8 and 8\) and set .* --mapping im2col and --arrays \d+$",
+    ),
+    "host and bits": (
+        Call(BITS, machine(), 60, {"host": ["c1"]}, tool="mnsim"),
+        r"\(8 and 8\) and allocate without --host, or export to json or csv",
+    ),
+    "host and bits on a chip": (
+        Call(BITS, LARGE, given={"host": ["c1"]}, tool="pimcomp"),
+        r"\(8 and 8\) and set .* without --host, or export to",
+    ),
+    "bits and few arrays": (
+        Call(BITS, machine(), 22, tool="pimcomp"),
+        r"\(8 and 8\) and allocate with --arrays \d+, or",
+    ),
+    "bits on too small a chip": (
+        Call(BITS, machine(**CHIP), tool="mnsim"),
+        r"\(8 and 8\) and set .* json or csv",
+    ),
+    "neurosim, whole kernels": (
+        Call(
+            SLIM,
+            machine(crossbar__wordlines=128, crossbar__bitlines=16),
+            given={"mapping": "whole_kernel"},
+            arrays=40,
+            tool="neurosim",
+        ),
+        "lists the tools",
+    ),
+    "neurosim, few arrays": (
+        Call(
+            CHAIN,
+            machine(crossbar__wordlines=64, crossbar__bitlines=8, **MEMORY),
+            40,
+            {"mapping": "whole_kernel"},
+            tool="neurosim",
+        ),
+        "--crossbar 32x8 and --arrays 65$",
+    ),
+    "neurosim, few arrays and modes": (
+        Call(KERNEL, machine(), 20, SDK, tool="neurosim"),
+        "--mapping im2col and --crossbar 4x32 and --arrays 37$",
+    ),
+    "neurosim, held copies": (
+        Call(
+            CHAIN,
+            machine(crossbar__wordlines=64, crossbar__bitlines=16, **SIGNED),
+            40,
+            {"copies": {"c1": 2}},
+            tool="neurosim",
+        ),
+        "--crossbar 32x16 and --arrays 62$",
+    ),
+    "neurosim, a full chip": (
+        Call(KERNEL, machine(**CHIP), tool="neurosim"),
+        "lists the tools",
+    ),
+    "mnsim, kernel on a chip": (
+        Call(KERNEL, machine(**CHIP, **SIGNED), given=SDK, tool="mnsim"),
+        "--arrays \\d+ and --crossbar 64x64$",
+    ),
+    "pimsyn, few arrays": (
+        Call(CHAIN, machine(crossbar__wordlines=512, crossbar__bitlines=256), 3, tool="pimsyn"),
+        "--crossbar 128x128 and --arrays",
+    ),
+    "placement on too small a chip": (
+        Call(CHAIN, machine(**{**CHIP, "chip__tiles": [3, 8]}), tool="pimcomp", placement=True),
+        r"export it without --placement and with a --hardware of \[chip\] chips = \[1, 2\], or set",
+    ),
     "placement of what is refused": (Call(CHAIN, LARGE, tool="pimsyn", placement=True), "--crossbar 128x128"),
 }
 

@@ -9,7 +9,7 @@ from rramalloc.allocation.allocation_input import AllocationLike, read_allocatio
 from rramalloc.choices import AllocationArguments
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
 from rramalloc.commands.export.discovery import ExportTarget, target_function, target_name, target_names
-from rramalloc.commands.export.subject import LISTED, Subject
+from rramalloc.commands.export.subject import LISTED, Subject, is_taken
 from rramalloc.commands.place.placement import PlacementLike, as_placement
 from rramalloc.errors import PluginError, UnsupportedError
 from rramalloc.importers import NetworkLike, network_of
@@ -107,8 +107,8 @@ def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
         if not bundle.blocks:
             subject.refuse_modes(name)
     except UnsupportedError:
-        if not subject.is_plain:
-            make(subject.plain)  # what it refuses with any mapping and bits comes first
+        if not subject.is_plain and not is_taken(make, subject.plain.without_chip):
+            make(subject.plain)  # what it refuses with any mapping, bits and chip comes first
         raise
     if subject.placement is not None and not bundle.places:
         remedies = "leave --placement out", "use --to csv or json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,12 +11,12 @@ from typing import Any
 
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.remedies import Works, chip_words, larger_crossbar, more_chips
+from rramalloc.allocation.remedies import Works, chip_words, more_chips
 from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
-from rramalloc.errors import RramallocError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.errors import BudgetError, RramallocError, SpecError, UnsupportedError
+from rramalloc.hardware.hardware import MAX_LINES, Hardware
 from rramalloc.hardware.values import HardwareValues
 from rramalloc.mapping.demand import block_arrays, demands
 from rramalloc.mapping.mode import SINGLE
@@ -31,15 +31,18 @@ LISTED = "`rramalloc export --check` without --to lists the tools that take this
 """Remedies if a tool cannot express a network."""
 _MOST_DOUBLINGS = 6
 """Doublings of the chips that are tried for a network that a tool cannot store on those there are."""
+_MOST_TRIES = 4
+"""Budgets that are tried one after another, as `remedies.of_budget` does."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """copies: of every stage by name, in network order; where: the allocation's file, for messages.
+    """copies: of every stage by name, in network order; source: the allocation as it was read, with its file
+    for messages and the limits that its user holds.
 
     tool: for which it is exported, as its authors write it; see `for_tool`; is_tried: whether it is a change
-    that may become advice, of whose refusal nothing is asked; anew: option with which it is to be allocated
-    first, of a change that stands for an allocation of modes.
+    that may become advice, of whose refusal nothing is asked; anew: options with which it is to be allocated
+    first, of a change that stands for an allocation of modes; origin: the subject that it is a change of.
     """
 
     network: Network
@@ -48,10 +51,11 @@ class Subject:
     hardware: Hardware
     options: MappingOptions
     placement: Placement | None
-    where: str
+    source: AllocationInput
     tool: str = ""
     is_tried: bool = False
-    anew: str = ""
+    anew: tuple[str, ...] = ()
+    origin: Subject | None = None
 
     @classmethod
     def build(cls, network: Network, source: AllocationInput, placement: Placement | None = None) -> Subject:
@@ -63,7 +67,7 @@ class Subject:
         graph = graph.in_blocks(blocks_by_name(graph, source.blocks, source.where))
         counts = copies_by_name(graph, source.copies, source.where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
-        subject = cls(network, graph, copies, source.hardware, source.options, placement, source.where)
+        subject = cls(network, graph, copies, source.hardware, source.options, placement, source)
         if placement is not None:
             _check_placement(subject, placement)
         return subject
@@ -75,18 +79,30 @@ class Subject:
 
     def on(self, hardware: Hardware) -> Subject:
         """Return the same copies on another hardware, to try what a tool says of it."""
-        return replace(self, hardware=hardware, is_tried=True)
+        return replace(self, hardware=hardware, is_tried=True, origin=self.origin or self)
+
+    @property
+    def without_chip(self) -> Subject:
+        """The same copies on as many tiles as they need."""
+        return self.on(self.hardware.model_copy(update={"chip": None}))
 
     @property
     def plain(self) -> Subject:
-        """One copy of every layer, in one precision and no modes, to try what a tool says of the network."""
+        """One copy of every layer, in one precision and no modes, to try what a tool says of the network.
+
+        Its bits are the most of a layer.
+        """
         options = self.options.changed(mapping="im2col" if self.options.mapping == "sdk" else None, host=())
-        bits = self.hardware.precision.weight_bits, self.hardware.precision.input_bits
+        bits = self.most_bits
         network = self.network.with_bits(dict.fromkeys((stage.name for stage in self.network.stages), bits))
         graph = StageGraph.build(network, options)
         copies = dict.fromkeys((graph.names[stage] for stage in graph.network_order), 1)
-        anew = "--mapping im2col and " if self.options.mapping == "sdk" else ""
+        anew = ("--mapping im2col",) if self.options.mapping == "sdk" else ()
         plain = replace(self, network=network, graph=graph, copies=copies, options=options, anew=anew)
+        # Tools read the bits of all layers from the hardware, as `for_tool` returns it.
+        common = self.hardware.precision.model_copy(update={"weight_bits": bits[0], "input_bits": bits[1]})
+        hardware = self.hardware.model_copy(update={"precision": common})
+        plain = replace(plain, hardware=hardware, origin=self.origin or self)
         return replace(plain, is_tried=not self.has_one_precision or self.on_host is not None)
 
     @property
@@ -101,6 +117,12 @@ class Subject:
         return next((stage for stage in host if not self.is_fully_connected(stage)), None)
 
     @property
+    def most_bits(self) -> tuple[int, int]:
+        """The most bits of weights and of inputs of a layer."""
+        own = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
+        return max(each.weight_bits for each in own), max(each.input_bits for each in own)
+
+    @property
     def has_one_precision(self) -> bool:
         """Whether all layers have the same bits of weights and inputs."""
         own = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
@@ -113,7 +135,7 @@ class Subject:
         """
         if self.options.mapping != "sdk":
             return
-        place = self.where
+        place = self.source.where
         name, block = max(self.blocks.items(), key=lambda item: item[1][0] * item[1][1])
         if block != SINGLE:
             place += f": block [{block[0]}, {block[1]}] of {name[:60]!r}"
@@ -125,10 +147,16 @@ class Subject:
         )
 
     def allocated_for(self, tool: str, fitting: Fitting | None) -> list[str]:
-        """Return in words how to allocate what a tool takes, none where its chip has not enough room."""
-        if fitting is not None and self.hardware.chip is not None:
-            return fitting(replace(self.plain, tool=tool))
-        return ["allocate with --mapping im2col" if self.options.mapping == "sdk" else "allocate"]
+        """Return in words how to allocate what a tool takes, none where its chip has not enough room.
+
+        What is tried, and said, is all that must change: modes, bits, layers on the host, arrays.
+        """
+        bits = "give all layers the same weight_bits and input_bits ({} and {}) and ".format(*self.most_bits)
+        first = "" if self.has_one_precision else bits
+        last = "" if self.on_host is None else " without --host"
+        plain = replace(self.plain, tool=tool)
+        ways = plain.allocated() if fitting is None or self.hardware.chip is None else fitting(plain)
+        return [f"{first}{way}{last}" for way in ways]
 
     def for_tool(self, tool: str, fitting: Fitting | None = None) -> Subject:
         """Return the subject for a tool without modes, and with one precision for all layers: that of the
@@ -139,11 +167,10 @@ class Subject:
         host has a layer that is no classifier.
         """
         if (stage := self.on_host) is not None:
-            ways = [f"{way} without --host" for way in self.allocated_for(tool, fitting)]
             raise UnsupportedError(
                 f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",
                 f"is left to the host, {tool} computes all such layers on arrays",
-                [*ways, "export to json or csv"],
+                [*self.allocated_for(tool, fitting), "export to json or csv"],
             )
         self.refuse_modes(tool, fitting)
         own = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
@@ -155,7 +182,7 @@ class Subject:
                     f"{self.network.where}: nodes {first[:60]!r} and {name[:60]!r}",
                     f"{tool} has one precision for all layers, these have {bits[0]} and {bits[1]} bits of "
                     f"weights and inputs",
-                    ["give all layers the same weight_bits and input_bits", "export to json or csv"],
+                    [*self.allocated_for(tool, fitting), "export to json or csv"],
                 )
         return replace(self, hardware=self.hardware.model_copy(update={"precision": common}), tool=tool)
 
@@ -247,8 +274,7 @@ class Subject:
         }
         try:
             hardware = self.hardware.with_values(new) if new else self.hardware
-            options = self.options.changed(mapping=mapping)
-            Case(self.network, hardware, options).problem(arrays, advise=False)
+            self.on(hardware).case(mapping).problem(arrays, advise=False)
         except RramallocError:
             return []
         tables = dict[str, list[str]]()
@@ -259,29 +285,79 @@ class Subject:
         first = f"set {settings} in the hardware file and " if settings else ""
         return [f"{first}allocate with --mapping {mapping} and --arrays {arrays}"]
 
+    def case(self, mapping: str) -> Case:
+        """Return what is allocated anew, with the limits that its user holds."""
+        return Case(
+            self.network,
+            self.hardware,
+            self.options.changed(mapping=mapping),
+            copies=self.source.limits,
+            divide=self.source.divide,
+            at_most=self.source.at_most,
+        )
+
+    @property
+    def taken(self) -> int:
+        """Arrays of all its copies."""
+        own = (stage for stage in self.network.stages if stage.name in self.copies)
+        return sum(self.arrays(stage, self.copies[stage.name]) for stage in own)
+
+    def allocated(self, *options: str) -> list[str]:
+        """Return in words to allocate it with options, none if no budget stores every layer.
+
+        The budget is said where it is more than the arrays of the allocation that there is.
+        """
+        case, need = self.case(self.options.mapping), 1
+        for _ in range(_MOST_TRIES):
+            try:
+                case.problem(need, advise=False)
+            except BudgetError as short:
+                need += short.need - short.have
+            except RramallocError:
+                return []
+            else:
+                arrays = [f"--arrays {need}"] if need > (self.origin or self).taken else []
+                words = " and ".join((*self.anew, *options, *arrays))
+                return [f"allocate with {words}" if words else "allocate"]
+        return []
+
     def on_more_chips(self, arrays: int, works: Works) -> list[str]:
         """Return in words how many chips, of `arrays` at least, hold this allocation; none for none."""
         machine = None if self.anew else more_chips(self.hardware, arrays, works)
-        return [] if machine is None else [f"export it with a --hardware of {chip_words(machine)}"]
+        return [] if machine is None else [self.exported_on(chip_words(machine))]
 
-    def crossbar_that(self, take: TakenPixels, *, smaller: bool = False) -> list[str]:
-        """Return the option for the nearest larger, or smaller, arrays that a tool takes; none for none."""
-        own = self.hardware.crossbar
+    def exported_on(self, values: str) -> str:
+        """Return in words to export it with other values of the hardware, for which no placement was made."""
+        alone = "" if self.placement is None else "without --placement and "
+        return f"export it {alone}with a --hardware of {values}"
 
-        def works(hardware: Hardware) -> bool:
-            return is_taken(take, self.on(hardware))
+    def larger_crossbar(self, take: TakenPixels, fitting: Fitting | None = None) -> list[str]:
+        """Return in words to allocate for the nearest larger arrays that a tool takes; none for none."""
+        rows, columns = self.hardware.crossbar.wordlines, self.hardware.crossbar.bitlines
+        doublings = range(1, (MAX_LINES // max(rows, columns)).bit_length())
+        sizes = ((rows << doubled, columns << doubled) for doubled in doublings)
+        return next(self.on_crossbars(sizes, take, fitting), [])
 
-        if not smaller:
-            machine = larger_crossbar(self.hardware, works)
-        else:
-            rows = (own.wordlines >> halved for halved in range(1, own.wordlines.bit_length()))
-            machines = (self.hardware.with_crossbar(each, own.bitlines) for each in rows)
-            machine = next(filter(works, machines), None)
-        return [] if machine is None else [self.of_crossbar(machine.crossbar.size)]
+    def on_crossbars(
+        self, sizes: Iterable[Pair], take: TakenPixels, fitting: Fitting | None = None
+    ) -> Iterator[list[str]]:
+        """Yield in words how to allocate for arrays of each of the sizes with which a tool takes it.
 
-    def of_crossbar(self, size: str) -> str:
-        """Return in words to allocate for arrays of another size."""
-        return f"allocate with {self.anew}--crossbar {size}"
+        fitting: as in `refuse_modes`.
+        """
+        for rows, columns in sizes:
+            option = f"--crossbar {rows}x{columns}"
+            try:
+                other = self.on(self.hardware.with_crossbar(rows, columns))
+                if fitting is not None and self.hardware.chip is not None:
+                    ways = [f"{way} and {option}" for way in fitting(other)]
+                else:
+                    take(other)
+                    ways = other.allocated(option)
+            except RramallocError:
+                continue
+            if ways:
+                yield ways
 
 
 def is_taken(take: TakenPixels, subject: Subject) -> bool:

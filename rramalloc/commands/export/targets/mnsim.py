@@ -114,7 +114,7 @@ class _MnsimLayer:
 
 def export(subject: Subject) -> Bundle:
     """Export SimConfig.ini, network.py and run.py. Raises UnsupportedError."""
-    subject = subject.for_tool("MNSIM", lambda plain: _fitting(plain, _storage(plain)))
+    subject = subject.for_tool("MNSIM", _with_room)
     storage = _storage(subject)
     layers = _layers(subject, storage)
     tiles = sum(layer.tiles(storage.pes[0] * storage.pes[1]) for layer in layers)
@@ -174,6 +174,11 @@ def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
             *_fitting(subject, storage),
         ],
     )
+
+
+def _with_room(subject: Subject) -> list[str]:
+    """Return in words how its tiles have room, as `_fitting`. Raises UnsupportedError."""
+    return _fitting(subject, _storage(subject))
 
 
 def _fitting(subject: Subject, storage: _Storage) -> list[str]:
@@ -341,7 +346,7 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
             positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
             if positions > rows:
                 reason = f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"
-                raise subject.refused(reason, node, lambda: subject.crossbar_that(export))
+                raise subject.refused(reason, node, lambda: subject.larger_crossbar(export, _with_room))
             kind, copies = "conv", min(subject.copies[node.name], output.width)
             pes = _pes(subject, source.channels, output.channels, positions)
         case Pool():

@@ -81,10 +81,12 @@ def export(subject: Subject) -> Bundle:
     slices = subject.hardware.slices_per_weight
     plan = Floorplan.of([row.matrix for row in rows], crossbar.wordlines, crossbar.bitlines, slices)
     if plan is None:
+        rows_left = (crossbar.wordlines >> halved for halved in range(1, crossbar.wordlines.bit_length()))
+        shorter = ((wordlines, crossbar.bitlines) for wordlines in rows_left)
         raise subject.refused(
             f"needs a layer of more than {crossbar.wordlines} columns for its tiles of several arrays of "
             f"{crossbar.wordlines} rows",
-            advise=lambda: subject.crossbar_that(export, smaller=True),
+            advise=lambda: next(subject.on_crossbars(shorter, export), []),
         )
     copies = [subject.copies.get(row.stage.name, 1) for row in rows]
     made, tiles = plan.copies_made(copies), plan.tiles_taken(copies)

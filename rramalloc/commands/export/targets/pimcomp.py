@@ -58,17 +58,18 @@ class _Cores(NamedTuple):
 
 def export(subject: Subject) -> Bundle:
     """Export network.json, replication.json, config.json, run.json and run.py. Raises UnsupportedError."""
-    subject = subject.for_tool("PIMCOMP", lambda plain: _fitting(plain, _logical_columns(plain)))
+    subject = subject.for_tool("PIMCOMP", _with_room)
     if sum(isinstance(node, Input) for node in subject.network.nodes) > 1:
         raise subject.refused("starts at one input, this network has several")
     nodes = node_list(subject)
     if len(nodes.entries) > _MOST_NODES:
         raise subject.refused(f"has room for {_MOST_NODES} nodes, these are {len(nodes.entries)}")
     _check_paths(subject, nodes)
+    last_node = _last_node(subject, nodes)
     columns = _logical_columns(subject)
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     cores = _cores(subject, groups, columns)
-    settings = _last_node(subject, nodes) | {"arrays": sum(each.arrays for each in groups)}
+    settings = last_node | {"arrays": sum(each.arrays for each in groups)}
     laid = spread(groups, cores.number, cores.arrays)
     copies = {str(index): subject.copies[name] for name, index in nodes.index.items()}
     files = [
@@ -138,7 +139,7 @@ def _logical_columns(subject: Subject) -> int:
     if taken > bitlines:
         raise subject.refused(
             f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}",
-            advise=lambda: subject.crossbar_that(export),
+            advise=lambda: subject.larger_crossbar(export, _with_room),
         )
     return bitlines // taken
 
@@ -152,6 +153,11 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
             f"walks every path from the input to every node: {total:.3g} here, {_MOST_PATHS:.0e} take it "
             f"some seconds"
         )
+
+
+def _with_room(subject: Subject) -> list[str]:
+    """Return in words how its cores have room, as `_fitting`. Raises UnsupportedError."""
+    return _fitting(subject, _logical_columns(subject))
 
 
 def _fitting(subject: Subject, columns: int) -> list[str]:
@@ -242,8 +248,8 @@ def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
     if not takes(larger):
         machine = more_chips(larger, 1, takes)
         words += "" if machine is None else f", {chip_words(machine).removeprefix('[chip] ')}"
-        return [] if machine is None else [f"export it with a --hardware of [chip] {words}"]
-    return [f"export it with a --hardware of [chip] {words}"]
+        return [] if machine is None else [subject.exported_on(f"[chip] {words}")]
+    return [subject.exported_on(f"[chip] {words}")]
 
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:

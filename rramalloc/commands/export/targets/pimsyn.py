@@ -7,6 +7,7 @@ Source: docs/sources/peers.md; PIMSYN-NN, dse.py, neural_network_parse.py and da
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 from rramalloc.commands.export.bundle import Bundle, Remark, json_file, remark, run_script
@@ -75,7 +76,7 @@ def _check_arrays(subject: Subject) -> None:
         sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
         raise subject.refused(
             f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells",
-            advise=lambda: [subject.of_crossbar(f"{side}x{side}") for side in _SIZES],
+            advise=lambda: list(chain(*subject.on_crossbars(((side, side) for side in _SIZES), export))),
         )
 
 
