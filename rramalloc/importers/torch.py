@@ -46,9 +46,7 @@ _LOCK = threading.RLock()
 SCHEMA_MAJOR = 8  # of torch.export.save, torch 2.6 on
 LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 500
 MOST_POWER = 8  # of a size: strides of images that are as high as wide have the fourth
-MOST_TERMS = (
-    64  # of a size: those of real programs have below 20, and torch divides polynomials of 4096 in 6 s
-)
+MOST_TERMS = 64  # of a size: those of real programs have below 20; torch divides by 4096 terms in 6 s
 MOST_EXPRESSIONS = 200_000  # characters of all that differ: torch needs some 25 us for each
 MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
 WIDEST_ELEMENT = 16  # bytes, of complex128
