@@ -65,6 +65,7 @@ def test_every_command_takes_it(partial: Path, run: Run, tmp_path: Path) -> None
         ["verify", partial, "--allocation", made],
         ["evaluate", partial, "--hardware", chip, "--allocations", made],
         ["fold", partial],
+        ["size", partial, "--hardware", "isaac", "--choose", "crossbar=128x128", "--target", "1000000"],
         ["sweep", spec, "-o", tmp_path / "swept"],
         ["convert", partial, tmp_path / "partial.json"],
     ]

@@ -53,6 +53,7 @@ def size(
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     host: list[str] | None = None,
+    allow_partial: bool = False,
     copies: list[str] | None = None,
     copies_divide: Divided | None = None,
     seed: int | None = None,
@@ -83,6 +84,7 @@ def size(
         "mapping": mapping,
         "fc": fc,
         "host": host,
+        "allow_partial": allow_partial or None,
         "copies": copies,
         "copies_divide": copies_divide,
     }
