@@ -25,7 +25,7 @@ CHAINS = ("alexnet", "vgg16")
 NETWORKS = (
     *CHAINS, "resnet18", "resnet50", "squeezenet", "inception_v1", "mobilenet_v2", "densenet121", "unet",
 )  # fmt: skip
-CROSSBARS, FACTORS = (128, 256, 512), (1.2, 2.0, 16.0)
+CROSSBARS, FACTORS = (128, 256, 512), (1.2, 2.0, 4.0, 16.0)
 """Lines of square arrays, and budgets as multiples of the minimum of im2col, rounded down."""
 BASELINES = ("sdk", "vw-sdk", "gain", "balance", "proportional")
 
