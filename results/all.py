@@ -44,7 +44,7 @@ BUDGET_MIN: Mapping[str, float] = {
     "limits": 3,
     "kinds": 5,
     "tiny": 2,
-    "modes": 15,
+    "modes": 12,
     "size": 4,
     "bits": 3,
     "sensitivity": 3,
