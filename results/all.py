@@ -184,8 +184,8 @@ def _measure(name: str, missing: Sequence[Case], kept: Kept, *, workers: int) ->
     """Keep each case as soon as it is measured; a case that fails leaves the others. True if none failed."""
     failed, ended = _measure_at_once(name, missing, kept, workers)
     for case in ended:  # a process that ends takes along those beside it
-        again = _measure_at_once(name, [case], kept, workers=1)
-        failed.extend(again[0] + again[1])
+        for left in _measure_at_once(name, [case], kept, workers=1):
+            failed.extend(left)
     return not failed
 
 
@@ -198,17 +198,17 @@ def _measure_at_once(
         running = {pool.submit(measured, name, case): case for case in missing}
         for done in as_completed(running):
             case = running[done]
+            said = f"{name} {' '.join(map(str, case))}"
             try:
                 kept.add(case, *done.result())
             except BrokenProcessPool as error:
                 ended.append(case)
-                print(f"{name} {' '.join(map(str, case))}: {error}", flush=True)
-                continue
+                print(f"{said}: {error}", flush=True)
             except Exception:  # noqa: BLE001 - whatever a case raises, the others are measured
                 failed.append(case)
                 traceback.print_exc()
             left = sum(other not in kept.lines for other in missing)
-            print(f"{name} {' '.join(map(str, case))}: {left} of {len(missing)} left", flush=True)
+            print(f"{said}: {left} of {len(missing)} left", flush=True)
     return failed, ended
 
 

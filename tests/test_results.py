@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -93,6 +94,26 @@ def test_a_run_goes_on_where_it_was_stopped(everything: ModuleType, study: dict[
     assert everything.make("squares", quick=False)
     assert asked == [3]
     assert sorted(json.loads(line)["case"] for line in kept.read_text().splitlines()[1:]) == [[1], [2], [3]]
+
+
+def test_a_process_that_ends_leaves_the_other_cases(
+    everything: ModuleType, study: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first case ends its process, and takes along the second, which is measured alone afterwards."""
+    asked: list[int] = []
+
+    def measure(number: int) -> list[Row]:
+        asked.append(number)
+        if number == 1 or asked.count(2) == 1:
+            raise BrokenProcessPool
+        return [*squares(number)]
+
+    monkeypatch.setattr(everything, "WORKERS", 1)
+    study["cases"], study["measure"] = [(1,), (2,)], measure
+    assert not everything.make("squares", quick=False)
+    assert sorted(asked) == [1, 1, 2, 2]
+    kept = (everything.CACHE / "squares.jsonl").read_text().splitlines()[1:]
+    assert [json.loads(line)["case"] for line in kept] == [[2]]
 
 
 def test_quick_measures_one_case_and_leaves_the_page(everything: ModuleType, study: dict[str, Any]) -> None:
