@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, cast
 
+import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, field_validator
 
 from rramalloc.allocation.allocation import (
@@ -24,7 +25,7 @@ from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
-from rramalloc.hardware.hardware import CrossbarLike, Hardware
+from rramalloc.hardware.hardware import CrossbarLike, Hardware, NonNegative
 from rramalloc.hardware.kinds import Kind, one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.mapping.mode import Mode, ModeOfEach
@@ -34,6 +35,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, check_known, parse
+from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
@@ -57,19 +59,26 @@ AllocationLike = (
 """An Allocation, copies by layer name, or what a bare allocation file says, or the path of a file."""
 
 
+_NO_TRANSFER = (
+    "the transfer between tiles that the allocation counts is left out: it is that of its own hardware, "
+    "options and step times; for others, optimize with --placed"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationInput:
     """Modes of the layers by name, and what a whole allocation states besides.
 
     copies: one for layers left out; blocks: windows (height, width) that a copy computes in a step, the
-    smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles:
-    ticks that a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says
-    how long each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs
-    of a step of each layer reach their readers' tiles, by the placement that it was optimised for; where: how
-    messages call it; measured: step times that replace those of the hardware; network: the one it was made
-    for, None where it is not said; objective: what it was optimised for, "interval" also of a target of it;
-    limits, divide, at_most: the fewest and the most copies of layers that were held or limited, of what
-    copies had to be divisors, and limits of other quantities.
+    smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles: ticks that
+    a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says how long
+    each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs of a
+    step of each layer reach their readers' tiles, by the placement that it was optimised for, which are
+    part of its time; left_out: what its time lacks, in words; where: how messages call it; measured: step
+    times that replace those of the hardware; network: the one it was made for, None where it is not said;
+    objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
+    fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
+    limits of other quantities.
     """
 
     copies: MappingOf[str, int]
@@ -87,6 +96,7 @@ class AllocationInput:
     divide: Divided | None = None
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def bare(self) -> BareAllocation:
@@ -106,6 +116,20 @@ class AllocationInput:
                     raise SpecError(self.where, f"placed.delays: the network has no stage {name[:60]!r}")
         lags = {(number[delay.producer], number[delay.consumer]): delay.ticks for delay in self.delays}
         return graph.delayed(lags)
+
+    def step_time(self, graph: StageGraph) -> StepTime | None:
+        """Return the step time on a graph of its network, with the transfers of its placement if it has one.
+
+        None if nothing gives a time. With own clocks transfers delay edges instead (`graph`). Raises
+        UnknownNameError for a transfer of no stage.
+        """
+        found = StepTime.of(graph, self.hardware, self.measured)
+        for name in self.transfer_ns:
+            check_known(f"{self.where}: placed.transfer_ns", name, graph.names)
+        if found is None or not self.transfer_ns or graph.unit == "ticks":
+            return found
+        fixed_ns = np.array([self.transfer_ns.get(name, 0.0) for name in graph.names])
+        return replace(found, transfer=Transfer(fixed_ns, np.zeros_like(fixed_ns)))
 
     def timing(self, graph: StageGraph, handoff: Handoff = "next") -> ExactTiming:
         """Return the exact timing on a graph of its network. Raises SpecError."""
@@ -180,14 +204,21 @@ class AllocationInput:
     ) -> AllocationInput:
         """Return the same copies with what is not None replaced; other hardware ends measured step times.
 
-        Raises SpecError, UnknownNameError.
+        Transfers of a placement hold for its hardware and options alone. Raises SpecError, UnknownNameError.
         """
         options = self.options.changed(mapping=mapping, fc=fc, fold=fold, host=host)
+        own = self if options == self.options else replace(self.without_transfer(), options=options)
         if hardware is None:
-            return replace(self, options=options)
-        cycles = {} if self.delays else self.cycles  # those of a placement hold on its hardware
-        own = replace(self, options=options, hardware=hardware, cycles=cycles)
-        return replace(own, measured=None, delays=(), transfer_ns={})
+            return own
+        own = own if hardware == self.hardware else own.without_transfer()
+        return replace(own, hardware=hardware, measured=None)
+
+    def without_transfer(self) -> AllocationInput:
+        """Return the same copies without the transfers of their placement, which is then said."""
+        if not self.transfer_ns:
+            return self
+        own = replace(self, cycles={}, delays=(), transfer_ns={})  # links slowed batches down
+        return replace(own, left_out=(*self.left_out, _NO_TRANSFER))
 
     def with_arguments(
         self,
@@ -207,6 +238,7 @@ class AllocationInput:
         measured = measured_steps(latency_table, network, own.options, machine, known)
         if any(new is not None for new in (hardware, crossbar, values, latency_table)):
             own = own.changed(hardware=machine)
+        own = own if measured == self.measured else own.without_transfer()
         return replace(own, measured=measured)
 
     def made_for(self, network: Network) -> AllocationInput:
@@ -251,7 +283,7 @@ class _FileLayer(_Lenient):
 
 class _FilePlaced(_Lenient):
     delays: tuple[EdgeDelay, ...] | None = None
-    transfer_ns: dict[Name, float] = Field(default_factory=dict)
+    transfer_ns: dict[Name, NonNegative] = Field(default_factory=dict)
 
 
 class _FileOptions(MappingOptions, _Lenient):
@@ -314,7 +346,7 @@ def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
         copies={layer.name: layer.copies for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
         kinds={layer.name: layer.kind for layer in stored if layer.kind is not None},
-        cycles={layer.name: layer.cycles for layer in whole.layers if placed.delays and layer.cycles},
+        cycles={layer.name: layer.cycles for layer in whole.layers if placed.transfer_ns and layer.cycles},
         delays=placed.delays or (),
         where=where,
         hardware=whole.hardware,

@@ -19,7 +19,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import absent
 from rramalloc.result import ResultRecord
-from rramalloc.timing.access import Absolute, StepTime
+from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, buffers
 from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -98,7 +98,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     storage = storage_of(network, graph.stages, hardware, options)
     demand = storage.stored(in_blocks.modes, np.ones_like(copies))
     taken = storage.taken(in_blocks.modes, copies.astype(object))  # any number of copies can be simulated
-    absolute = Absolute.of(StepTime.of(in_blocks, hardware, measured), timing)
+    absolute = Absolute.of(given.step_time(in_blocks), timing)
     in_ticks, warnings = graph.unit == "ticks", [*network.warnings, *given.options.host_notes(network)]
     if not graph.lists_all_edges:
         warnings.append(_TOO_MANY_EDGES)
@@ -106,7 +106,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     if given.cycles and not in_ticks:
         warnings += () if absolute.step_ns is None else (_NO_TICK,)
         absolute = Absolute(None, None, None)
-    warnings += left_out(hardware)
+    warnings += (*given.left_out, *left_out(hardware))
     if options.mapping != given.options.mapping:
         warnings.append(_SDK)
     metrics = None

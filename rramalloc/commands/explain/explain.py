@@ -141,12 +141,9 @@ def explain(
     changes = WhatIfs.of(own, case, objective, ending, seed, on_progress)
     what_ifs = changes.all(what_if)
     layers = step_layers(case, timing, own.transfer_ns, neighbours.taken)
-    absolute = Absolute.of(neighbours.problem.in_modes(timing.graph.modes).step_time, timing)
+    absolute = Absolute.of(own.step_time(timing.graph), timing)
     slowest = slowest_layer(layers)
-    step_ns, latency_ns, unit = absolute.step_ns, absolute.latency_ns, timing.graph.unit.removesuffix("s")
-    if step_ns is not None and own.transfer_ns:
-        step_ns = max(step_ns, *own.transfer_ns.values())
-        latency_ns = timing.makespan * step_ns
+    unit = timing.graph.unit.removesuffix("s")
     return Explanation(
         rramalloc_version=__version__,
         network=NetworkId.of(source),
@@ -160,10 +157,10 @@ def explain(
         arrays=neighbours.arrays,
         makespan=timing.makespan,
         interval=timing.interval,
-        step_ns=step_ns,
+        step_ns=absolute.step_ns,
         tick_ns=absolute.tick_ns,
-        latency_ns=latency_ns,
-        slowest=slowest if step_ns is not None else None,
+        latency_ns=absolute.latency_ns,
+        slowest=slowest if absolute.step_ns is not None else None,
         critical_path_text=path_words(critical_path(timing), timing.makespan, unit),
         layers=layers,
         cheaper=neighbours.cheaper(),
@@ -175,7 +172,8 @@ def explain(
         coverage=Coverage.of(source, timing.graph.names),
         warnings=(
             *case.warnings(neighbours.arrays),
-            *((_PLACED,) if own.transfer_ns or own.delays else ()),
+            *((_PLACED,) if own.transfer_ns else ()),
+            *own.left_out,
             *((_AT_MOST,) if own.at_most else ()),
         ),
     )

@@ -65,7 +65,7 @@ class WhatIfs:
         tell: Tell | None = None,
     ) -> WhatIfs:
         """Return the changes of an allocation, which is timed as `simulate --set` times it."""
-        return cls(own.with_arguments(case.network, {"set_values": {}}), case, objective, stop, seed, tell)
+        return cls(own.without_transfer(), case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
         """Return what every change gains: those that cost area by gain per area, then the others by gain.

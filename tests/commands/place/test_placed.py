@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -124,6 +125,44 @@ def test_searches_bound_and_reach_the_least_latency_with_transfer(random: Random
 
 SLOW = {"hop_ns_tile": 2.0, "bandwidth_tile_gb_s": 0.05}
 NETWORK = chain(16, 16, 16, side=8, kernel=3)
+OWN = Timing(step_ns=100.0, clock="own", tick_ns=1.0)
+WIDE = chip(1, (3, 3), hop_ns_tile=3.0, bandwidth_tile_gb_s=0.02)
+WRITTEN: dict[str, tuple[Network, Hardware]] = {
+    "shared clock": (NETWORK, machine(chip(8, (3, 3), **SLOW), (64, 16), STEP)),
+    "memory": (NETWORK, machine(chip(8, (3, 3), **SLOW), (64, 16), STEP, memory=memory(50.0))),
+    "own clocks": (NETWORK, machine(chip(8, (3, 3), **SLOW), (64, 16), OWN)),
+    # the partial sums of one layer in several tiles slow its batches down, and no edge is delayed
+    "own clock of one layer": (chain(32, side=8, kernel=3), machine(WIDE, (4, 16), OWN)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_file_that_counts_transfers_is_timed_with_them_again(name: str, tmp_path: Path) -> None:
+    """Whatever reads the file; on other hardware the transfers are not known, which is said."""
+    network, hardware = WRITTEN[name]
+    allocation = rramalloc.optimize(network, hardware=hardware, placed=True, work=4)
+    plain = rramalloc.simulate(
+        network, {layer.name: layer.copies for layer in allocation.layers}, hardware=hardware
+    )
+    assert plain.latency_ns is not None
+    assert allocation.latency_ns is not None
+    assert allocation.latency_ns > plain.latency_ns
+    allocation.save(tmp_path / "a.json")
+    for again in (
+        rramalloc.simulate(network, tmp_path / "a.json"),
+        rramalloc.simulate(network, allocation, hardware=hardware),
+        rramalloc.explain(network, allocation=tmp_path / "a.json", what_if=[]),
+    ):
+        assert (again.makespan, again.interval) == (allocation.makespan, allocation.interval)
+        assert (again.step_ns, again.latency_ns) == (allocation.step_ns, allocation.latency_ns)
+    other = hardware.with_values({"chip.hop_ns_tile": 1.0})
+    without = rramalloc.simulate(network, allocation, hardware=other)
+    assert without.latency_ns == plain.latency_ns
+    assert sum("transfer between tiles" in warning for warning in without.warnings) == 1
+    assert any(
+        "is left out" in note
+        for note in rramalloc.explain(network, allocation=allocation, hardware=other, what_if=[]).warnings
+    )
 
 
 def copies_and_transfer_ns(
