@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -32,24 +34,55 @@ def deliver(
     given: Mapping[str, Any],
     figure: str = "",
     known: Mapping[str, Any] = NOTHING,
+    also: Iterable[Callable[[], object]] = (),
     **drawn: Any,
 ) -> None:
     """Save, draw and print a result as the options of its command ask, and what it warns of.
 
     given: the options by name; figure: the chart that --figure draws; known: what the view takes beyond the
-    result; drawn: what the chart takes.
+    result; also: what writes other files; drawn: what the chart takes.
     """
-    if given.get("output") is not None:
-        result.save(given["output"])
-    if figure and given.get("figure") is not None:
+
+    def draw() -> None:
         getattr(result.plot, figure)(save=given["figure"], width=given.get("figure_width"), **drawn)
-    view = result.view(**known)
-    if given["output_format"] == "json":
-        print_json(result.to_dict())
-    else:
-        print_view_as(view, given["output_format"], quiet=given["quiet"])
-    for text in view.notes:
-        note(text, quiet=given["quiet"])
+
+    writes = [*also]
+    if given.get("output") is not None:
+        writes.append(partial(result.save, given["output"]))
+    if figure and given.get("figure") is not None:
+        writes.append(draw)
+    with written(writes):
+        view = result.view(**known)
+        if given["output_format"] == "json":
+            print_json(result.to_dict())
+        else:
+            print_view_as(view, given["output_format"], quiet=given["quiet"])
+        for text in view.notes:
+            note(text, quiet=given["quiet"])
+
+
+@contextmanager
+def written(writes: Iterable[Callable[[], object]]) -> Iterator[None]:
+    """Write files, let the block print the answer, then raise the first error of the files.
+
+    Files come first, since a reader of stdout may stop early; none takes the answer or another file along.
+    """
+    errors: list[Exception] = []
+    for write in writes:
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not take the answer along
+            errors.append(error)
+    is_printed = False
+    try:
+        yield
+        sys.stdout.flush()
+        is_printed = True
+    finally:
+        for untold in errors[1:] if is_printed else errors:
+            note(f"error: {untold}")
+    if errors:
+        raise errors[0]
 
 
 def print_view_as(view: View, output_format: Format, *, quiet: bool = False) -> None:

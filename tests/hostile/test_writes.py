@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import shlex
 import signal
 import stat
 import subprocess
@@ -15,7 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile.documents import DOCUMENTS, onnx_bytes
+from hostile.fuzz import FORTY, MAKESPAN, ON, SEGMENTS
+from typer.main import get_command
 
+from rramalloc.cli.main import app
+from rramalloc.cli.parameters import Value
 from rramalloc.errors import FileError
 from rramalloc.files import check_writable, make_folder, write_bytes, write_folder
 
@@ -211,6 +217,103 @@ def test_full_disk(command: tuple[Any, ...], run: Run) -> None:
     outcome = run(*command, "/dev/full")
     assert outcome.code == 1
     assert "error: /dev/full: no space left on device" in outcome.err
+
+
+ANSWERS = {
+    "optimize": f"{FORTY} {ON} --bits bits.csv --sensitivity 2",
+    "reload": f"{SEGMENTS} {ON}",
+    "inspect": "n.json",
+    "simulate": "n.json --allocation bare.json",
+    "compare": f"{FORTY} --methods none,interval",
+    "pareto": FORTY,
+    "place": f"n.json --allocation bare.json {ON} --work 1",
+    "verify": "n.json --allocation bare.json",
+    "explain": f"{FORTY} --no-what-if",
+    "tune": f"n.json --arrays 40 {ON} --simulator {MAKESPAN} --evaluations 2 --store tune.sqlite",
+    "evaluate": f"n.json {ON} --enumerate 2,2",
+    "fold": "m.onnx",
+    "size": f"n.json {ON} --target 144 --work 1",
+    "sweep": "s.toml --jobs 1 -o swept",
+    "chiplet cost": "pair.json",
+    "chiplet optimize": f"n.json {ON} --work 1",
+    "latency measure": "n.json --device simulated --most 20 --samples kept.jsonl -o table.json",
+    "latency fit": "kept.jsonl",
+    "latency estimate": "n.json --table table.json",
+}
+"""Arguments of every command that prints what it also writes, by its words (`reload`: of `optimize`)."""
+KEPT = {"--store", "--samples"}
+"""Files that commands go on from, without which they do not begin."""
+
+
+def options_that_write(command: Any, words: list[str]) -> list[str]:
+    """The options of a command that name a file to write, without those that name a folder."""
+    for word in words:
+        command = command.commands[word]
+    written = [own for own in command.params if isinstance(own.metavar, Value) and own.metavar.writes]
+    options = {own.opts[0]: str(own.metavar) for own in written if own.opts[0].startswith("-")}
+    return [option for option, value in options.items() if "DIR" not in value and option not in KEPT]
+
+
+def test_a_file_that_cannot_be_written_does_not_take_the_answer_along(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every option of every command that writes: the answer as without it, then the error, also of two."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in DOCUMENTS.items():
+        Path(name).write_text(text)
+    Path("m.onnx").write_bytes(onnx_bytes())
+    endings = {"--figure": "svg", "--convergence": "png", "--performance": "csv", "--onnx": "onnx"}
+    for name, arguments in ANSWERS.items():
+        words = ["optimize"] if name == "reload" else name.split()
+        command = [*words, *shlex.split(arguments)]
+        right = run(*command)
+        assert (right.code, right.out != "") == (0, True), f"{name}: {right.err}"
+        options = options_that_write(get_command(app), words)
+        assert options or name == "sweep", name
+        lost: list[str] = []
+        for option in ["-o"] if name == "reload" else options:
+            full = f"full{option.strip('-')}.{endings.get(option, 'json')}"
+            Path(full).symlink_to("/dev/full")
+            lost += [option, full]
+            outcome = run(*command, option, full)
+            assert (outcome.code, outcome.out) == (1, right.out), f"{name} {option}: {outcome.err}"
+            assert f"error: {full}: no space left on device\n" in outcome.err, f"{name} {option}"
+        outcome = run(*command, *lost, "--quiet")
+        assert (outcome.code, outcome.out) == (1, right.out), f"{name} {lost}: {outcome.err}"
+        told = {line for line in outcome.err.splitlines() if line.startswith("error: ")}
+        assert told == {f"error: {full}: no space left on device" for full in lost[1::2]}, name
+        for full in lost[1::2]:
+            Path(full).unlink()
+
+
+def test_a_reader_that_ends_early_loses_no_file(tmp_path: Path) -> None:
+    """Files are written before the answer is printed; what is wrong with one is said all the same."""
+    code = "from rramalloc.cli.main import main; main()"
+    for name, told in (("kept.json", ""), ("/dev/full", "error: /dev/full: no space left on device\n")):
+        read, write = os.pipe()
+        os.close(read)
+        command = [sys.executable, "-c", code, "inspect", "vgg16", "-o", name, "--format", "json"]
+        done = subprocess.run(
+            command, stdout=write, stderr=subprocess.PIPE, cwd=tmp_path, text=True, check=False
+        )
+        os.close(write)
+        assert (done.returncode, done.stderr) == (1, told)
+    assert os.listdir(tmp_path) == ["kept.json"]
+
+
+def test_a_figure_that_cannot_be_drawn_takes_neither_answer_nor_file_along(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise ZeroDivisionError("a fault of what draws")
+
+    command = ("optimize", "alexnet", "--arrays", 800, "--work", 0)
+    right = run(*command)
+    monkeypatch.setattr("rramalloc.chart.Chart.save", fail)
+    outcome = run(*command, "-o", tmp_path / "a.json", "--figure", tmp_path / "f.svg")
+    assert (outcome.code, outcome.out) == (1, right.out)
+    assert "internal error, please report it" in outcome.err
+    assert os.listdir(tmp_path) == ["a.json"]
 
 
 def test_stdout_by_name_keeps_what_follows(tmp_path: Path) -> None:

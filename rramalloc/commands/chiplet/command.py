@@ -106,7 +106,8 @@ def optimize(
             stop=stop,
             on_progress=lambda best, bound: line.show(f"best {count(best)}, bound {count(bound)}"),
         )
+    also = []
     if description is not None:
-        write_json(description, schedule.description.to_dict())
-    deliver(schedule, given)
+        also.append(lambda: write_json(description, schedule.description.to_dict()))
+    deliver(schedule, given, also=also)
     end(stop, line, quiet=quiet)

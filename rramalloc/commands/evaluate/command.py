@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Unpack
 
 import typer
@@ -76,17 +78,19 @@ def evaluate(
     given["units"] = _units(units)
     with LiveLine(quiet=quiet) as line:
         evaluation = run_evaluate(**passed(given, run_evaluate))
-        for path, save, what in (
-            (performance, evaluation.save_performance, "performance"),
-            (load, evaluation.save_load, "load"),
-        ):
-            if path is not None:
-                if evaluation.document.strategies > _QUICK:
-                    line.show(f"writing the {what} matrix")
-                save(path)
-        if propose is not None:
-            evaluation.save_proposal(propose)
-    deliver(evaluation, given)
+    is_quick = quiet or evaluation.document.strategies <= _QUICK
+    writes = (
+        (performance, evaluation.save_performance, "the performance matrix"),
+        (load, evaluation.save_load, "the load matrix"),
+        (propose, evaluation.save_proposal, "the proposal"),
+    )
+
+    def write(path: str, save: Callable[[str], object], what: str) -> None:
+        note(f"writing {what}", quiet=is_quick)
+        save(path)
+
+    also = [partial(write, path, save, what) for path, save, what in writes if path is not None]
+    deliver(evaluation, given, also=also)
     note(f"done in {line.seconds:.2f} s", quiet=quiet)
 
 

@@ -78,6 +78,7 @@ def fold(
     from rramalloc.importers import as_network
 
     _check_usage(context, network, filter_, align)
+    also = []
     result: FilterFold | NetworkFold
     if network is None:
         shape = whole_numbers("--filter", filter_ or "")
@@ -88,10 +89,14 @@ def fold(
     else:
         result = filter_folding.fold(**passed(given, filter_folding.fold))
         if onnx is not None:
-            source = as_network(**passed(given, as_network))
-            for reason in save_folded_onnx(network, source, result, onnx):
-                note(f"not folded in {onnx}: {reason}", quiet=quiet)
-    deliver(result, given)
+            folded, source = result, as_network(**passed(given, as_network))
+
+            def write_onnx() -> None:
+                for reason in save_folded_onnx(network, source, folded, onnx):
+                    note(f"not folded in {onnx}: {reason}", quiet=quiet)
+
+            also.append(write_onnx)
+    deliver(result, given, also=also)
 
 
 _OF_A_FILTER = "align align_outputs th1 stride rule input_size padding dilation groups"

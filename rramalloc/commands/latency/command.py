@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from rramalloc.choices import AuxiliaryLayer, OverheadMethod
 from rramalloc.cli import EXIT_INTERRUPTED, complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver, note, print_json, print_view_as, warn
+from rramalloc.cli.output import deliver, note, print_json, print_view_as, warn, written
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_input_shapes, parse_input_values
 
 if TYPE_CHECKING:
@@ -213,7 +214,6 @@ def _deliver(table: LatencyTable, given: MappingOf[str, Any]) -> None:
     if given["output_format"] != "csv":
         deliver(table, given)
         return
-    if given["output"] is not None:
-        table.save(given["output"])
-    typer.echo(csv_text(table), nl=False)
-    warn(table.warnings, quiet=given["quiet"])
+    with written([] if given["output"] is None else [partial(table.save, given["output"])]):
+        typer.echo(csv_text(table), nl=False)
+        warn(table.warnings, quiet=given["quiet"])

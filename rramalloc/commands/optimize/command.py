@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
 from typing import Unpack
 
@@ -108,10 +109,10 @@ def optimize(
             return
         with interruptible(stop):
             allocation = api.optimize(**passed(given, api.optimize), stop=stop)
+    also: list[Callable[[], object]] = []
     if bits_network is not None:
-        source = load(**passed(given, load))
-        source.with_bits(allocation.bits).save(bits_network)
+        also.append(lambda: load(**passed(given, load)).with_bits(allocation.bits).save(bits_network))
     if convergence is not None:
-        allocation.plot.convergence(save=convergence, width=figure_width)
-    deliver(allocation, given, "copies", known={"recurrence": recurrence})
+        also.append(lambda: allocation.plot.convergence(save=convergence, width=figure_width))
+    deliver(allocation, given, "copies", known={"recurrence": recurrence}, also=also)
     end(stop, line, quiet=quiet)

@@ -10,7 +10,7 @@ import typer
 from rramalloc.choices import RowsFormat
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver, note, print_view_as
+from rramalloc.cli.output import deliver, note, print_view_as, written
 from rramalloc.cli.parameters import Format, Help, described, passed
 from rramalloc.units import number_of, rounded, span
 
@@ -82,9 +82,12 @@ def sweep(
         note(f"{number_of(result.failed, 'point')} failed; the rows say why, for example:", quiet=quiet)
         for reason in result.reasons():
             note(f"  {reason}", quiet=quiet)
-    if figure is not None:
+
+    def draw() -> None:
         result.plot.columns(across.strip(), up.strip(), save=figure, width=figure_width)
-    _print_result(result, output_format, quiet=quiet)
+
+    with written([] if figure is None else [draw]):
+        _print_result(result, output_format, quiet=quiet)
 
 
 def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) -> None:

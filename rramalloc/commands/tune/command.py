@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Unpack
 
 from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
@@ -86,9 +87,8 @@ def tune(
             on_progress=lambda *state: line.show(progress_words(*state)),
             cancel=cancel,
         )
-    if output is not None:
-        tuning.allocation.save(output)
-    deliver(tuning, given | {"output": None})
+    also = [] if output is None else [partial(tuning.allocation.save, output)]
+    deliver(tuning, given | {"output": None}, also=also)
     shown = "this is the best found so far; the same command goes on from here"
     end(cancel, line, shown=shown, also=f"; answers are kept in {store}", quiet=quiet)
 

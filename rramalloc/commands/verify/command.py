@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from rramalloc.choices import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver, note, print_text, print_view_as
+from rramalloc.cli.output import deliver, note, print_text, print_view_as, written
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, Value, described, passed
 from rramalloc.units import printable
 
@@ -58,9 +59,8 @@ def verify(
             on_progress=lambda done, of, name: line.show(printable(f"node {done + 1} of {of}, {name}")),
         )
     if output_format == "table":
-        if output is not None:
-            result.save(output)
-        _print(result, quiet=quiet)
+        with written([] if output is None else [partial(result.save, output)]):
+            _print(result, quiet=quiet)
     else:
         deliver(result, given)
         if output_format != "json" and result.difference is not None:
