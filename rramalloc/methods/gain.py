@@ -11,31 +11,57 @@ objective; ties and stages that wait for each other are our reading.
 
 from __future__ import annotations
 
+from operator import itemgetter
+
+import numpy as np
+
 from rramalloc.methods.method import Method
 from rramalloc.search import cost
-from rramalloc.search.kernels.climb import WORK, Climb, go_on
-from rramalloc.search.kernels.schedule import Schedule
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
-
-_SECONDS_PER_LOOK = 0.05  # of work between two looks at the clock
+from rramalloc.timing.critical_path import chain_of
+from rramalloc.timing.simulate import Copies, makespan_of
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the best allocation on the way up from the fewest copies, or when the work allowed is done."""
-    allowed, climb = int(stop.work_s / cost.BATCH), Climb.of(problem.smallest)
-    edges, limits = problem.graph.flat_binding, problem.limits
-    schedule, goes_on = Schedule.of_copies(edges), True
-    while goes_on and not stop.out_of_time:
-        goes_on = go_on(edges, limits, allowed, int(_SECONDS_PER_LOOK / cost.BATCH), climb, schedule)
-    work = int(climb.at[WORK])
+    path = [problem.choice(problem.smallest)]
+    while not stop.is_used_up and (moves := _moves(problem, path[-1])):
+        best = (0.0, moves[0][2])
+        for promise, arrays, copies in moves:
+            # No move saves more than it promises, so none of the rest is better.
+            if promise <= best[0] or stop.is_used_up:
+                break
+            stop.charge(cost.BATCH * int((-(-problem.graph.windows // copies)).sum()))
+            saved = path[-1].makespan - makespan_of(problem.graph, copies)
+            best = max(best, (saved / arrays, copies), key=itemgetter(0))
+        path.append(problem.choice(best[1]))
     words = "heuristic: largest drop of the exact makespan per array"
-    if work >= allowed:
-        words += ", stopped after the work allowed"
-    elif goes_on:
+    if stop.out_of_time:
         words += ", stopped by the time limit (depends on the machine)"
-    stop.charge(cost.BATCH * work)
-    return Answer(problem.choice(climb.best), 1, words)
+    elif stop.is_used_up:
+        words += ", stopped after the work allowed"
+    return Answer(min(path, key=lambda found: found.makespan), 1, words)
+
+
+def _moves(problem: Problem, current: Choice) -> list[tuple[float, int, Copies]]:
+    """Return (steps saved per array at most, arrays, copies) of the moves that fit, by falling promise."""
+    copies, windows = current.copies, problem.graph.windows
+    enters, leaves = chain_of(problem.timing(current))
+    batches = -(-windows // copies)
+    more = -(-windows // np.maximum(batches - 1, 1))
+    # The chain still goes through the windows at which it enters and leaves a stage.
+    entered = np.minimum((enters + 1) * copies, windows) - 1
+    drops = np.maximum(leaves // copies - enters - (leaves // more - entered // more), 0)
+    stages = [*np.flatnonzero(leaves >= 0), np.flatnonzero(batches == batches.max())]
+    fitting = []
+    for raised, drop in zip(stages, [*drops[leaves >= 0], current.makespan], strict=True):
+        new = copies.copy()
+        new[raised] = more[raised]
+        arrays = int(problem.demand @ (new - copies))
+        if arrays > 0 and problem.is_allowed(new):
+            fitting.append((drop / arrays, arrays, new))
+    return sorted(fitting, key=itemgetter(0), reverse=True)
 
 
 GAIN = Method(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from rramalloc.ndarrays import Ints
 from rramalloc.records import Record
 from rramalloc.timing.kernel import Timeline, critical_chain
 from rramalloc.timing.simulate import ExactTiming
@@ -39,14 +40,25 @@ class CriticalSegment(Record):
         return self.finish - self.start
 
 
+def chain_of(timing: ExactTiming) -> tuple[Ints, Ints]:
+    """Return the first batch and the last block of every stage on a chain of batches that wait in turn.
+
+    It goes from the last step to the first; both are -1 for stages off it.
+    """
+    timeline = Timeline(timing.copies, timing.first, timing.starts, int(timing.handoff == "next"))
+    enters, leaves = np.empty((2, len(timing.copies)), dtype=np.int64)
+    last = int(timing.finish.argmax())
+    critical_chain(timing.graph.flat_binding, None, timing.cycles, timeline, last, False, enters, leaves)
+    return enters, leaves
+
+
 def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     """Return the segments in order of time; each starts after the last batch of the one before."""
-    copies, names, graph = timing.copies, timing.graph.names, timing.graph
-    timeline = Timeline(copies, timing.first, timing.starts, int(timing.handoff == "next"))
-    enters, leaves = np.empty((2, len(copies)), dtype=np.int64)
-    last = int(timing.finish.argmax())
-    critical_chain(graph.flat_binding, None, timing.cycles, timeline, last, False, enters, leaves)
-    path, cause = list[CriticalSegment](), None
+    copies = timing.copies
+    names = timing.graph.names
+    enters, leaves = chain_of(timing)
+    path = list[CriticalSegment]()
+    cause = None
     for stage in np.flatnonzero(leaves >= 0).tolist():
         starts, begin, end = timing.of_stage(stage), int(enters[stage]), int(leaves[stage] // copies[stage])
         pixel = (None, None) if cause is None else _last_pixel(timing, cause, int(leaves[cause]))

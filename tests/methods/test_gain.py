@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
+from laws.strategies import ALL_PIXELS, ANY, random_copies, random_problem, randoms
 from methods.small import conv, copies, node, problem
 
 from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import gain
-from rramalloc.search.kernels.climb import Climb, go_on
-from rramalloc.search.kernels.schedule import Schedule
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
@@ -71,13 +70,41 @@ def test_no_work_at_all() -> None:
 
 @settings(max_examples=30)
 @given(random=randoms)
-def test_a_climb_in_small_steps_is_that_in_one(random: Random) -> None:
-    """A look at the clock between any two moves changes nothing."""
+def test_every_turn_takes_the_largest_drop_per_array(random: Random) -> None:
+    """Against all moves of single stages and that of all slowest ones; where none helps, the way ends or
+    goes on without a faster allocation."""
+    case = random_problem(random, 5, 5, ANY + ALL_PIXELS, 5).problem
+    windows, demand = case.graph.windows, case.demand
+    current = case.smallest
+    while True:
+        batches = -(-windows // current)
+        more = -(-windows // np.maximum(batches - 1, 1))
+        raised = [*np.eye(len(windows), dtype=bool), batches == batches.max()]
+        moves = [np.where(each, more, current) for each in raised]
+        fitting = [new for new in moves if (new != current).any() and case.is_allowed(new)]
+        before = makespan_of(case.graph, current)
+        saved = [(before - makespan_of(case.graph, new)) / int(demand @ (new - current)) for new in fitting]
+        if max(saved, default=0.0) <= 0:
+            break
+        best = [new for new, each in zip(fitting, saved, strict=True) if each == max(saved)]
+        if len(best) > 1:  # which of equals is taken is our reading
+            break
+        current = best[0]
+    reached = makespan_of(case.graph, gain.solve(case, Work(), 0).choice.copies)
+    assert reached <= makespan_of(case.graph, current)
+
+
+@settings(max_examples=30)
+@given(random=randoms)
+def test_no_move_saves_more_than_it_promises(random: Random) -> None:
+    """A stage alone saves no more than the chain says, and only stages on the chain save anything."""
     case = random_problem(random, 7, 5, ANY + ALL_PIXELS, 5).problem
-    edges, climbs = case.graph.flat_binding, [Climb.of(case.smallest) for _ in range(2)]
-    for climb, effort in zip(climbs, (1, 10**9), strict=True):
-        schedule = Schedule.of_copies(edges)
-        while go_on(edges, case.limits, 10**6, effort, climb, schedule):
-            pass
-    assert climbs[0].best.tolist() == climbs[1].best.tolist()
-    assert climbs[0].at.tolist() == climbs[1].at.tolist()
+    current = case.choice(np.minimum(random_copies(random, case.graph), case.largest))
+    promised = {copies.tobytes(): (promise, arrays) for promise, arrays, copies in gain._moves(case, current)}
+    batches = -(-case.graph.windows // current.copies)
+    more = -(-case.graph.windows // np.maximum(batches - 1, 1))
+    for stage in range(len(more)):
+        copies = np.where(np.arange(len(more)) == stage, more, current.copies)
+        if case.is_allowed(copies):
+            promise, arrays = promised.get(copies.tobytes(), (0.0, 1))
+            assert current.makespan - makespan_of(case.graph, copies) <= promise * arrays + 1e-9

@@ -17,7 +17,7 @@ class Schedule(NamedTuple):
 
     starts: two places for the batch starts of every stage; begin[i]: where those in force stand,
     spare[i]: the other place; finish: of every stage, new_finish: where `moved`, stages whose places the last
-    `retime` swapped because their starts changed; needs: Needs that are kept, or None.
+    `retime` swapped because their starts changed; needs: Needs that are kept.
     """
 
     starts: Any
@@ -29,22 +29,14 @@ class Schedule(NamedTuple):
     needs: Any
 
     @classmethod
-    def of_copies(cls, edges: FlatEdges) -> Schedule:
-        """Return memory for stages of fixed blocks that take one step a batch, without needs."""
-        return cls._of(edges.windows, np.dtype(np.int32), None)
-
-    @classmethod
     def of_modes(cls, edges: FlatEdges) -> Schedule:
-        """Return memory for any blocks and copies, with needs."""
+        """Return memory for any blocks and copies."""
         most = edges.height * edges.width
         first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[edges.consumer], dtype=np.int64)))
         needs = Needs(first, np.empty(first[-1], dtype=np.int32))
-        return cls._of(most, np.dtype(np.int64), needs)
-
-    @classmethod
-    def _of(cls, most: Ints, times: np.dtype[Any], needs: Needs | None) -> Schedule:
         finish, new_finish = np.empty((2, len(most)), dtype=np.int64)
-        starts, moved = np.empty(2 * int(most.sum()), dtype=times), np.empty(len(most), dtype=np.bool_)
+        starts = np.empty(2 * int(most.sum()), dtype=np.int64)
+        moved = np.empty(len(most), dtype=np.bool_)
         return cls(starts, *two_places(most), finish, new_finish, moved, needs)
 
 
@@ -83,8 +75,7 @@ def retime(
 ) -> tuple[int, int]:
     """Time again what depends on the change from copies `old` to `new`; return (makespan, work).
 
-    edges, shapes, ticks: as for `run_stage`; reshaped: where shapes are given, stages whose blocks changed
-    as well.
+    edges, shapes, ticks: as for `run_stage`; reshaped: stages whose blocks changed as well.
 
     The makespan is NEVER if it is above `limit`, and the schedule stays as it was. work: batches times edges
     that were timed, and one for each stage.
@@ -96,9 +87,7 @@ def retime(
         moved[i] = False
     for i in range(n):
         low, high = edges.pointer[i], edges.pointer[i + 1]
-        changed = new[i] != old[i]
-        if shapes is not None:
-            changed = changed or reshaped[i]
+        changed = new[i] != old[i] or reshaped[i]
         touched = changed
         for edge in range(low, high):
             # Exact timing of a stage depends on its own mode and its producers' times alone.
