@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 _EXIT_CANNOT_SERVE = 1  # exit code where stdout is closed or lacks: docs/sources/interface.md
@@ -25,12 +26,12 @@ def main() -> None:
         announce_compilation(quiet=not {"-q", "--quiet"}.isdisjoint(sys.argv))
         run()
     except KeyboardInterrupt:
-        os.write(2, b"interrupted\n")
+        _say(b"interrupted\n")
         sys.exit(_EXIT_INTERRUPTED)
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-        os.write(2, b"error: too many open files: raise the limit of this process (ulimit -n)\n")
+        _say(b"error: too many open files: raise the limit of this process (ulimit -n)\n")
         sys.exit(_EXIT_CANNOT_SERVE)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -40,10 +41,16 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     """End at once within an import, which may swallow an exception or print it; else raise one."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os.write(2, b"interrupted\n")
+            _say(b"interrupted\n")
             os._exit(_EXIT_INTERRUPTED)
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _say(line: bytes) -> None:
+    """Write a line on stderr, unless that is full or closed."""
+    with suppress(OSError):
+        os.write(2, line)
 
 
 def _open_closed_streams() -> None:

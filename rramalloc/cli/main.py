@@ -51,6 +51,7 @@ def main() -> None:
     """Run the command line; exit code 0 done, 1 cannot be served, 2 wrong usage, 130 interrupted."""
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    _keep_talk_apart()
     _speak_utf8()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # none are used; at a limit of threads it sends Ctrl-C
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # its colours end in a stray code
@@ -76,6 +77,23 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
         words = "internal error, please report it with the output of --debug"
         _fail(limit_reached(error) or f"{words}: {type(error).__name__}: {error}", error, debug=debug)
+
+
+class _Talk(io.FileIO):
+    """The end of stderr: what cannot be written there is dropped, and the work goes on."""
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes, or drop them where the disk is full, or the reader or the terminal is gone."""
+        with suppress(OSError):
+            return super().write(data) or len(data)
+        return len(data)
+
+
+def _keep_talk_apart() -> None:
+    """Let no error of stderr end the work."""
+    if isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        end = io.BufferedWriter(_Talk(sys.stderr.fileno(), "wb", closefd=False))
+        sys.stderr = io.TextIOWrapper(end, sys.stderr.encoding, sys.stderr.errors, line_buffering=True)
 
 
 def _speak_utf8() -> None:

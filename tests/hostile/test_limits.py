@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile.documents import DOCUMENTS
 
 from rramalloc.chart import converted
 from rramalloc.errors import SpecError
@@ -92,6 +96,67 @@ def test_a_sweep_whose_stderr_is_closed(tmp_path: Path) -> None:
     done = started(tmp_path, command, lambda: os.close(2), stdout=subprocess.PIPE)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("optimize n.json --arrays 6 --format csv -o kept", 0),
+        ("compare n.json --arrays 6 --format csv -o kept", 0),
+        ("sweep s.toml --jobs 1 --format csv -o kept", 0),
+        ("optimize n.json --arrays 1 --format csv", 1),
+        ("optimize n.json --arrays 6 --formart csv", 2),
+    ],
+)
+def test_talk_that_cannot_be_written_is_dropped(command: str, code: int, tmp_path: Path) -> None:
+    """A full disk, a reader that is gone, a terminal that was closed: the answer comes all the same."""
+    (tmp_path / "n.json").write_text(DOCUMENTS["n.json"])
+    (tmp_path / "s.toml").write_text(SPEC.replace("alexnet", "n.json"))
+    usual = started(tmp_path, [*PROGRAM, *command.split()], int, capture_output=True)
+    assert (usual.returncode, usual.stderr != "") == (code, True), usual.stderr
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(open("/dev/full", "wb", buffering=0)).fileno()
+        for number, stderr in enumerate([full, unread_pipe(stack), closed_terminal(stack)]):
+            words = command.replace("kept", f"kept{number}").split()
+            done = started(tmp_path, [*PROGRAM, *words], int, stdout=subprocess.PIPE, stderr=stderr)
+            assert (done.returncode, done.stdout) == (code, usual.stdout)
+            assert (tmp_path / f"kept{number}").exists() == ("kept" in command)
+
+
+def unread_pipe(stack: contextlib.ExitStack) -> int:
+    """Return the end of a pipe that nobody reads."""
+    read, write = os.pipe()
+    os.close(read)
+    stack.callback(os.close, write)
+    return write
+
+
+def closed_terminal(stack: contextlib.ExitStack) -> int:
+    """Return a terminal whose window is closed."""
+    ours, theirs = pty.openpty()
+    os.close(ours)
+    stack.callback(os.close, theirs)
+    return theirs
+
+
+def test_a_terminal_that_closes_during_a_search_does_not_end_it(tmp_path: Path) -> None:
+    """As with nohup, whose command goes on where the hang-up is ignored."""
+    ours, theirs = pty.openpty()
+    command = "optimize vgg16 --arrays x2 --work 60 --seed 1 --format csv -o kept.json"
+    process = subprocess.Popen(
+        [*PROGRAM, *command.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    os.close(theirs)
+    os.read(ours, 1)  # the search has begun and talks
+    os.close(ours)
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    assert out.startswith(b"name,")
+    assert (tmp_path / "kept.json").exists()
 
 
 @pytest.mark.parametrize(
