@@ -1,13 +1,22 @@
-"""Several kinds of arrays in the search: begun with the answers of every kind alone."""
+"""Several kinds of arrays in the search: it begins with each kind alone; labels of their modes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
 from laws.kinds import hardware
 
 from rramalloc.allocation.case import Case
+from rramalloc.choices import MAX_ARRAYS
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
+from rramalloc.network.network import Network
 from rramalloc.search import auto
-from rramalloc.search.menu import on_each_kind
+from rramalloc.search.bound.labels import ModeBounder
+from rramalloc.search.menu import Menu, on_each_kind
 from rramalloc.search.work import Work
 
 LITTLE, SMALL, LARGE = 2, 60_000, 16_000
@@ -27,3 +36,103 @@ def test_two_kinds_are_never_behind_one() -> None:
         assert (found.makespan, found.copies.tolist()) == (expected.makespan, expected.copies.tolist())
         assert {mode.kind for mode in found.modes} == {kind}
         assert both <= found.makespan
+
+
+def _conv(
+    name: str, source: str, channels: int, kernel: list[int], *, transposed: bool = False, **more: Any
+) -> Any:
+    op = "conv_transpose" if transposed else "conv"
+    return {"name": name, "op": op, "inputs": [source], "out_channels": channels, "kernel": kernel} | more
+
+
+CONVS = Network.build(
+    "convs",
+    [
+        {"name": "in", "op": "input", "shape": [1, 7, 6]},
+        _conv("n0", "in", 8, [2, 2], stride=[1, 3]),
+        _conv("n1", "n0", 8, [2, 3], stride=[2, 1], pads=[0, 1, 0, 0]),
+        _conv("n2", "n1", 3, [3, 2], transposed=True, stride=2, pads=[1, 0, 1, 0], output_padding=[0, 1]),
+        _conv("n3", "n2", 2, [2, 2], stride=[1, 3], pads=[0, 1, 1, 1]),
+        _conv("n4", "n3", 1, [2, 4], transposed=True, stride=2, pads=1),
+    ],
+)
+LINEARS = Network.build(
+    "linears",
+    [
+        {"name": "in", "op": "input", "shape": [1, 9, 1]},
+        {"name": "n0", "op": "linear", "inputs": ["in"], "out_features": 6},
+        {"name": "n1", "op": "linear", "inputs": ["n0"], "out_features": 12},
+        {"name": "n2", "op": "linear", "inputs": ["n1"], "out_features": 6},
+        {
+            "name": "n3",
+            "op": "linear",
+            "inputs": ["n2"],
+            "out_features": 10,
+            "weight_bits": 1,
+            "input_bits": 2,
+        },
+        {"name": "n4", "op": "linear", "inputs": ["n3"], "out_features": 7},
+    ],
+)
+
+
+def _clocked(
+    side: tuple[int, int], areas: tuple[int, int], numbers: tuple[int, int], **more: Any
+) -> Hardware:
+    """Two kinds with clocks of their own: the large one has twice the wordlines and bitlines."""
+    kinds: list[dict[str, Any]] = [{"name": "small"}, {"name": "large"}]
+    for factor, kind, area, number in zip((1, 2), kinds, areas, numbers, strict=True):
+        kind |= {"arrays": number, "energy": {"area_um2": float(area)}}
+        kind["crossbar"] = {"wordlines": factor * side[0], "bitlines": factor * side[1]}
+    kinds[1]["timing"] = {"read_ns": 5.0}
+    document = {"name": "two", "source": "generated", "energy": {"area_um2": float(areas[0])}, "kinds": kinds}
+    more["crossbar"] |= {"wordlines": side[0], "bitlines": side[1], "cell_bits": 4}
+    more["precision"] |= {"input_bits": 8, "output_bits": 8}
+    more["timing"] |= {"read_ns": 5.0, "dac_bits": 1, "clock": "own"}
+    return Hardware.model_validate(document | more)
+
+
+CONVS_ON = _clocked(
+    (8, 8), (5, 20), (9, 29),
+    crossbar={}, precision={"weight_bits": 2, "signed": "offset"},
+    timing={"adc_ns": 1.3, "columns_per_adc": 8, "tick_ns": 2.5},
+)  # fmt: skip
+LINEARS_ON = _clocked(
+    (16, 32), (10, 5), (7, 5),
+    crossbar={"slices": "arrays"}, precision={"weight_bits": 4, "signed": "differential"},
+    timing={"rows_per_read": 4},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "machine", "budget", "kinds", "copies", "makespan"),
+    [
+        pytest.param(CONVS, CONVS_ON, None, (1, 1, 1, 1, 0), (6, 3, 6, 6, 8), 126, id="the fastest"),
+        pytest.param(CONVS, CONVS_ON, 380, (1, 1, 1, 0, 1), (4, 1, 4, 4, 5), 149, id="within an area"),
+        pytest.param(LINEARS, LINEARS_ON, 55, (0, 0, 1, 1, 1), (1, 1, 2, 1, 2), 1080, id="the least area"),
+    ],
+)
+def test_labels_keep_an_allocation_that_meets_the_target(
+    network: Network, machine: Hardware, budget: int | None,
+    kinds: tuple[int, ...], copies: tuple[int, ...], makespan: int,
+) -> None:  # fmt: skip
+    """Prices of what two limits leave: labels that the first one removes are paid for by the second, too.
+
+    The makespans are those of all allocations, timed one by one.
+    """
+    problem = Case(network, machine).problem(MAX_ARRAYS)
+    if budget is not None:
+        problem = replace(problem, budget=budget * problem.resources.per_unit)
+    modes = tuple(mode._replace(kind=kind) for mode, kind in zip(problem.graph.modes, kinds, strict=True))
+    found = problem.choice(np.array(copies), modes)
+    assert found.makespan == makespan
+    assert problem.holds(found.copies, found.modes)
+    menu = Menu.of(problem)
+    bounder = ModeBounder(problem, menu)
+    for left in bounder.tightening(bounder.everything, makespan, Work()):
+        assert left.bound <= makespan
+        assert left.rows is not None
+        for stage, (mode, count, rows) in enumerate(zip(modes, copies, left.rows, strict=True)):
+            own = menu.stages[stage]
+            kept = [at for at in rows.tolist() if own.mode(at).kind == mode.kind]
+            assert any(own.low[at] <= count <= own.high[at] for at in kept)

@@ -416,13 +416,15 @@ class ModeBounder:
     def _priced(self, labelling: Labelling, target: int, stop: Work) -> Bools | None:
         """Return the labels that priced paths do not exclude, None if a stage has none left."""
         size, shape = labelling.modes.size, labelling.runs.shape
-        kept = np.arange(shape[1]) < size[:, None]
+        exists = np.arange(shape[1]) < size[:, None]
+        kept = exists.copy()
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
         budgets = [(labelling.arrays, self.problem.budget)]
         if any(self.menu.prices):
             budgets.append((labelling.priced, self._priced_limit))
         for arrays, budget in budgets:
-            least = np.where(kept, arrays, np.int64(2**60)).min(axis=1)
+            # Of all labels, as price_labels pays beyond the least of all: kept ones alone may all take more.
+            least = np.where(exists, arrays, np.int64(2**60)).min(axis=1)
             spare, price = budget - int(least.sum()), 0.0
             while True:
                 stop.check()
@@ -433,7 +435,7 @@ class ModeBounder:
                 if price > _DEAREST * self.stages * target / budget or spare == 0:
                     break
                 price = price * _RATIO if price else _CHEAPEST * target / budget
-        left: Bools = kept | ~(np.arange(shape[1]) < size[:, None])
+        left: Bools = kept | ~exists
         return left
 
     def _relax(self, labelling: Labelling, target: int, stop: Work) -> tuple[float, Bools | None, Floats]:
