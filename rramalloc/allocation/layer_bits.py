@@ -1,7 +1,7 @@
 """Tables of bits: choices of weight and input bits for layers, each with a sensitivity.
 
 A sensitivity is what a choice costs in accuracy, by a measure of the user's; their sum has a limit. Fewer
-bits take fewer arrays and less time (docs/sources/model.md 16).
+bits mostly take fewer arrays and less time, but not always (docs/sources/model.md 16 and 17).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BitChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class BitTable:
-    """Choices by layer name, without those that another one is as good as in everything.
+    """Choices by layer name, each pair of bits once, with the least of its sensitivities.
 
     where: the file; limit: of the sum of sensitivities.
     """
@@ -59,7 +59,7 @@ class BitTable:
                 _bits(row, "weight_bits", place), _bits(row, "input_bits", place), _sensitivity(row, place)
             )
             rows.setdefault(row["layer"], []).append(choice)
-        return cls({name: _undominated(choices) for name, choices in rows.items()}, where)
+        return cls({name: _least_sensitive(choices) for name, choices in rows.items()}, where)
 
     def of(self, network: Network) -> list[str]:
         """Return the table in network order. Raises SpecError for a layer that the network does not have."""
@@ -132,10 +132,10 @@ def _sensitivity(row: dict[str, str], place: str) -> float:
     return value
 
 
-def _undominated(choices: Sequence[BitChoice]) -> tuple[BitChoice, ...]:
-    """Return the choices that no other dominates in bits and sensitivity."""
-    kept: list[BitChoice] = []
-    for choice in sorted(set(choices)):
-        if not any(all(a <= b for a, b in zip(other, choice, strict=True)) for other in kept):
-            kept.append(choice)
-    return tuple(kept)
+def _least_sensitive(choices: Sequence[BitChoice]) -> tuple[BitChoice, ...]:
+    """Return every pair of bits once.
+
+    None is left out for one with fewer bits: where copies share arrays, more rows of them take more turns.
+    """
+    least = {choice[:2]: choice for choice in sorted(choices, reverse=True)}
+    return tuple(sorted(least.values()))

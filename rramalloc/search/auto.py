@@ -21,7 +21,7 @@ from rramalloc.search.bound.provers import has_boxes, prover_of
 from rramalloc.search.bound.turns import LowerSide, ProofTurn
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
-from rramalloc.search.menu import Menu, on_each_kind
+from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
 from rramalloc.search.work import Work
@@ -276,12 +276,12 @@ class AutoSearch:
         """
         if not self.course.plain or self.problem.is_limited:
             return
-        copies = self.problem.copies_alone
-        if copies is not None:
-            alone = self.stop.nested(max(1, round(self.course.plain * self.stop.work)))
-            plain = solve_to_target(copies, alone, self.seed, self.target)
-            self.stop.charge(alone.spent_s)
-            self._begun_s += alone.spent_s
+        alone = copies_alone(self.problem)
+        if alone is not None:
+            share = self.stop.nested(max(1, round(self.course.plain * self.stop.work)))
+            plain = solve_to_target(alone[0], share, self.seed, self.target, menu=alone[1])
+            self.stop.charge(share.spent_s)
+            self._begun_s += share.spent_s
             self._update(self.problem.choice(plain.choice.copies, plain.choice.modes))
 
     @property

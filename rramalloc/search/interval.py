@@ -23,6 +23,7 @@ from rramalloc.search.menu import (
     Menu,
     access_of_modes,
     all_modes,
+    copies_alone,
     fed_by,
     limited_to,
     step_of_modes,
@@ -238,10 +239,10 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
 
 def even_copies(problem: Problem) -> Copies:
     """Return the fewest copies of the graph's blocks that reach the smallest interval."""
-    alone = problem.copies_alone
-    if alone is None:
+    found = copies_alone(problem)
+    if found is None:
         return problem.smallest
-    menu = Menu.of(alone)
+    alone, menu = found
     copies: Copies = menu.cheapest(menu.smallest_interval(alone))[0].copies
     return copies
 

@@ -220,7 +220,8 @@ class StageModes:
         Each has a row of the table of its own, so that no search meets a number in between.
         """
         of = self.table.columns if divide == "width" else self.table.total
-        rows, copies = list[Ints](), list[Ints]()
+        none = np.zeros(0, dtype=np.int64)
+        rows, copies = [none], [none]
         for number in np.unique(of).tolist():
             own = np.flatnonzero(of == number)
             rows.append(np.repeat(own, len(divisors(number))))
@@ -413,6 +414,21 @@ def with_least_cost(problem: Problem) -> Problem:
     return problem
 
 
+def copies_alone(problem: Problem) -> tuple[Problem, Menu] | None:
+    """Return the problem with copies of the graph's blocks alone, and its menu; None if none of them fit.
+
+    Also None where the arrays of copies are not proportional to their number, or these are all there is.
+    """
+    storage = problem.storage
+    if not storage.is_chosen_freely or (storage.choices and not problem.chooses_blocks):
+        return None
+    try:
+        alone = replace(problem, storage=storage.with_copies_alone(problem.demand), once=None)
+        return alone, Menu.of(alone)  # looks at the limits of kinds and of sensitivities, too
+    except BudgetError:
+        return None
+
+
 def on_each_kind(problem: Problem) -> Iterator[tuple[int, Problem]]:
     """Yield the kinds of arrays of which each alone holds every layer, and the problem with it.
 
@@ -579,7 +595,8 @@ def _listed(table: ModeTable, most: int) -> StageModes:
         lows.append(fewest[:fitting])
         highs.append(greatest[:fitting])
     row = np.repeat(np.arange(table.rows), [len(each) for each in lows])
-    low, high = np.concatenate(lows), np.concatenate(highs)
+    none = np.zeros(0, dtype=np.int64)  # a kind of arrays, or bits, may have no mode that fits
+    low, high = np.concatenate([none, *lows]), np.concatenate([none, *highs])
     arrays = table.take(row).arrays(low)
     fits = arrays <= most
     row, low, high, arrays = row[fits], low[fits], high[fits], arrays[fits]

@@ -108,19 +108,6 @@ class Problem:
         """Arrays of every stage in the fewest copies that are allowed, int64."""
         return self.demand * self.smallest if self.once is None else self.once
 
-    @cached_property
-    def copies_alone(self) -> Problem | None:
-        """This problem with copies of the graph's blocks alone; None if the fewest of them do not fit.
-
-        Also None where the arrays of copies are not proportional to their number, or these are all there is.
-        """
-        if not self.storage.is_chosen_freely or (self.storage.choices and not self.chooses_blocks):
-            return None
-        try:
-            return replace(self, storage=self.storage.with_copies_alone(self.demand), once=None)
-        except BudgetError:
-            return None
-
     def with_most(self, most: Copies) -> Problem:
         """Return this problem with no more copies of each stage than these, and its own limits."""
         return replace(self, most=most if self.most is None else np.minimum(most, self.most))

@@ -242,7 +242,25 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
         rramalloc.optimize(chain(Random(1)), 1, hardware=machine(), bits=path)
 
 
-def test_choices_that_another_is_as_good_as_are_left_out(tmp_path: Path) -> None:
+def test_a_pair_of_bits_has_its_least_sensitivity(tmp_path: Path) -> None:
     path = tmp_path / "bits.csv"
-    path.write_text(f"{HEADER}\na,8,8,1\na,4,8,1\na,4,4,2\na,6,6,3\n")
-    assert BitTable.read(path).choices["a"] == (BitChoice(4, 4, 2.0), BitChoice(4, 8, 1.0))
+    path.write_text(f"{HEADER}\na,8,8,1\na,4,4,2\na,8,8,3\na,4,4,0.5\n")
+    assert BitTable.read(path).choices["a"] == (BitChoice(4, 4, 0.5), BitChoice(8, 8, 1.0))
+
+
+def test_fewer_bits_are_not_always_faster(tmp_path: Path) -> None:
+    """docs/sources/model.md 17: 4 rows by 8 columns of 4-bit weights: an array has columns for two copies.
+
+    Their eight rows take two turns of 4. With 6 bits a weight takes two columns, a copy all 16: one turn.
+    """
+    layer = {"name": "a", "op": "linear", "inputs": ["in"], "out_features": 8}
+    network = Network.build("hand", [{"name": "in", "op": "input", "shape": [4, 4, 1]}, layer])
+    hardware = machine(
+        crossbar={"wordlines": 32, "bitlines": 16, "cell_bits": 4},
+        precision={"weight_bits": 4, "input_bits": 1, "output_bits": 1, "signed": "offset"},
+        timing={"read_ns": 1.0, "dac_bits": 1, "rows_per_read": 4, "clock": "own"},
+    )
+    path = tmp_path / "bits.csv"
+    path.write_text(f"{HEADER}\na,4,1,0\na,6,1,0\n")
+    found = rramalloc.optimize(network, 4, hardware=hardware, mapping="sdk", bits=path)
+    assert (found.makespan, found.lower_bound, found.layers[0].weight_bits) == (1, 1, 6)

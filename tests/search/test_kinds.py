@@ -1,14 +1,19 @@
-"""Several kinds of arrays in the search: it begins with each kind alone; labels of their modes."""
+"""Several kinds of arrays in the search: it begins with each kind alone; labels of their modes.
+
+Also kinds and precisions of which no mode fits, and copies that are held.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from laws.kinds import hardware
+from laws.kinds import HAND, hardware
 
+import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.hardware import Hardware
@@ -136,3 +141,39 @@ def test_labels_keep_an_allocation_that_meets_the_target(
             own = menu.stages[stage]
             kept = [at for at in rows.tolist() if own.mode(at).kind == mode.kind]
             assert any(own.low[at] <= count <= own.high[at] for at in kept)
+
+
+@pytest.mark.parametrize("divide", [None, "windows"])
+def test_a_kind_that_holds_a_layer_in_no_mode(divide: Any) -> None:
+    """docs/sources/model.md 18: one small and one large array hold a and b, b none but the large one."""
+    found = rramalloc.optimize(HAND, hardware=hardware(1, 1), mapping="sdk", copies_divide=divide)
+    assert (found.makespan, found.lower_bound, found.arrays.used) == (5, 5, 2)
+    assert [layer.kind for layer in found.layers] == ["small", "large"]
+
+
+@pytest.mark.parametrize("divide", [None, "windows"])
+def test_a_precision_that_fits_in_no_mode(divide: Any, tmp_path: Path) -> None:
+    """Cells of 8 bits: b takes 4 arrays with 16 bits, of which a leaves 3, and 2 with 8 bits."""
+    path = tmp_path / "bits.csv"
+    path.write_text("layer,weight_bits,input_bits,sensitivity\na,8,16,0\nb,16,16,0\nb,8,16,0\n")
+    machine = hardware(None, None, kinds=None, areas=False)
+    machine = machine.with_values({"crossbar.cell_bits": 8})
+    found = rramalloc.optimize(HAND, 4, hardware=machine, mapping="sdk", bits=path, copies_divide=divide)
+    assert (found.makespan, found.lower_bound, found.layers[1].weight_bits) == (5, 5, 8)
+
+
+def test_copies_that_are_held_share_the_arrays_of_every_kind() -> None:
+    """Five layers of 24 windows on 6 small and 6 large arrays, which hold 4 and 8 copies; two at least.
+
+    Layer i starts at i and must end at i + 2 for 6 steps: 12 copies, 3 small or 2 large arrays, 12 arrays in
+    all. In 5 steps each would need 24 copies. One large array for each takes 3 batches: 7 steps.
+    """
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [4, 24, 1]}]
+    for name in "abcde":
+        nodes.append({"name": name, "op": "linear", "inputs": [nodes[-1]["name"]], "out_features": 4})
+    held = {"hardware": hardware(6, 6, areas=False), "mapping": "sdk", "copies": {"*": "2.."}}
+    network = Network.build("held", nodes)
+    found = rramalloc.optimize(network, **held)
+    assert (found.makespan, found.lower_bound) == (6, 6)
+    front = rramalloc.pareto(network, **held)
+    assert [(point.arrays, point.value) for point in front.points] == [(5, 7), (12, 6)]
