@@ -28,7 +28,7 @@ from rramalloc.chart import (
     named,
     row_height,
 )
-from rramalloc.timing.buffers import BufferedEdge
+from rramalloc.timing.buffers import NO_BUFFERS, Buffers
 from rramalloc.timing.metrics import energy_parts
 from rramalloc.units import area, counted, size, steps
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
@@ -127,15 +127,15 @@ def layers_table(layers: Sequence[Layer], *, recurrence: bool = False) -> Table:
     )
 
 
-def buffers_table(buffers: Sequence[BufferedEdge]) -> Table:
+def buffers_table(buffers: Buffers) -> Table:
     """Return the table of the pixels that wait between stages at the fullest moment."""
-    columns = "producer, consumer, buffer_pixels, buffer_bytes"
-    return table("Buffers between stages", buffers, columns, spare="buffer_pixels")
+    columns = "producer, consumer, buffer_pixels, buffer_bytes, stream_pixels?"
+    return table("Buffers between stages", buffers.edges, columns, spare="stream_pixels buffer_pixels")
 
 
-def buffers_chart(buffers: Sequence[BufferedEdge], *, detail: Detail = FIGURE) -> Chart | None:  # noqa: ARG001
+def buffers_chart(buffers: Buffers, *, detail: Detail = FIGURE) -> Chart | None:  # noqa: ARG001
     """Draw the largest buffers as bars."""
-    edges = sorted(buffers, key=lambda edge: -edge.buffer_bytes)
+    edges = sorted(buffers.edges, key=lambda edge: -edge.buffer_bytes)
     if not edges:
         return None
     kept = edges[:_MOST_BUFFERS]
@@ -149,25 +149,26 @@ def buffers_chart(buffers: Sequence[BufferedEdge], *, detail: Detail = FIGURE) -
     drawn = bars(data, {"datum": 0}, "kib", hover=hover, look={"color": GREEN})
     names = Axis.of_names([f"{label(edge.producer, 12)} → {label(edge.consumer, 12)}" for edge in kept])
     across = Axis("buffer [KiB]", 0, max(data["kib"]) * 1.04 or 1)
-    total = size(sum(edge.buffer_bytes for edge in edges))
+    totals = buffers.totals
+    total = "" if totals is None else f"{size(totals.total_bytes)} at once for one input."
     more = f" The {len(kept)} largest of {len(edges):,} are drawn." if len(edges) > len(kept) else ""
     summary = (
-        f"Buffers between stages at their fullest: {total} together, the largest "
-        f"{size(edges[0].buffer_bytes)} from {edges[0].producer} to {edges[0].consumer}."
+        f"Buffers between stages at their fullest, the largest {size(edges[0].buffer_bytes)} from "
+        f"{edges[0].producer} to {edges[0].consumer}. {total}"
     )
     panel = Panel(across, names, row_height(len(kept)), (drawn,))
-    return Chart("Buffer demand", (panel,), summary, note=f"{total} together at their fullest.{more}")
+    return Chart("Buffer demand", (panel,), summary, note=f"{total}{more}")
 
 
 def layer_charts(
-    result: Allocation | Simulation, edges: Sequence[BufferedEdge] = (), timed: Timed | None = None
+    result: Allocation | Simulation, stored: Buffers = NO_BUFFERS, timed: Timed | None = None
 ) -> dict[str, Draw]:
     """Return the charts of the layers by name; timed: what follows from the network, else looked up."""
     charts: dict[str, Draw] = {
         "timeline": partial(timeline_chart, result, timed=timed),
         "copies": partial(copies_chart, result),
     }
-    return charts | ({"buffers": partial(buffers_chart, edges)} if edges else {})
+    return charts | ({"buffers": partial(buffers_chart, stored)} if stored.edges else {})
 
 
 def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:

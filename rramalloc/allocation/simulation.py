@@ -20,7 +20,7 @@ from rramalloc.network.network import Network
 from rramalloc.records import absent
 from rramalloc.result import ResultRecord
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.buffers import BufferedEdge, buffers
+from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
 from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea, EnergyModel, left_out, totals
@@ -47,7 +47,8 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
     without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
     instead of step_ns where stages have their own clocks; energy and area as in EnergyArea; latency_table:
-    measured step times, None if those of the hardware hold; coverage: how much of the network this is about.
+    measured step times, None if those of the hardware hold; coverage: how much of the network this is about;
+    buffers: of all edges together, None where they are too many to list.
     """
 
     rows_in = "layers"
@@ -66,6 +67,7 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     throughput_per_s: float | None
     layers: tuple[TimedLayer, ...]
     edges: tuple[BufferedEdge, ...]
+    buffers: BufferTotals | None = Field(None, exclude_if=absent)
     critical_path: tuple[CriticalSegment, ...]
     critical_path_text: str
     latency_table: MeasuredSteps | None = None
@@ -119,6 +121,7 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     path = critical_path(timing)
     unit = "tick" if given.cycles or in_ticks else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
+    stored = buffers(timing, hardware.precision.output_bits)
     return Simulation(
         network=NetworkId.of(network),
         hardware=hardware,
@@ -133,7 +136,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         **absolute._asdict(),
         **totals(metrics),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
-        edges=buffers(timing, hardware.precision.output_bits),
+        edges=stored.edges,
+        buffers=stored.totals,
         critical_path=path,
         critical_path_text=path_words(path, timing.makespan, unit),
         latency_table=measured,

@@ -17,7 +17,7 @@ from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
-from rramalloc.timing.buffers import BufferedEdge, buffers
+from rramalloc.timing.buffers import Buffers, buffers
 from rramalloc.timing.critical_path import CriticalSegment, critical_path, path_words
 from rramalloc.timing.simulate import ExactTiming
 
@@ -40,7 +40,7 @@ class Timed:
     limit: the path in words; timing: None where it comes from the file of a simulation.
     """
 
-    edges: tuple[BufferedEdge, ...]
+    buffers: Buffers
     path: tuple[CriticalSegment, ...]
     limit: str
     timing: ExactTiming | None
@@ -120,7 +120,7 @@ def time_allocation(allocation: Allocation, network: Network, where: str) -> Tim
         )
     path = critical_path(timing)
     return Timed(
-        edges=buffers(timing, allocation.hardware.precision.output_bits),
+        buffers=buffers(timing, allocation.hardware.precision.output_bits),
         path=path,
         limit=path_words(path, timing.makespan, allocation.time_unit),
         timing=timing,
@@ -149,7 +149,8 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
         if stated == dict(zip(timing.graph.names, exact, strict=True)):
             recomputed = timing
-    return Timed(simulation.edges, simulation.critical_path, simulation.critical_path_text, recomputed)
+    stored = Buffers(simulation.edges, simulation.buffers)
+    return Timed(stored, simulation.critical_path, simulation.critical_path_text, recomputed)
 
 
 def _ways_to_leave(simulation: Simulation) -> Sequence[dict[str, Any]]:

@@ -2,65 +2,137 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Node
 from rramalloc.network.receptive import Table, last_user
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.critical_path import Steps
 from rramalloc.timing.dependencies import as_timed
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
 
 class BufferedEdge(Record):
-    """Most pixels of `producer` that are stored at once for `consumer`."""
+    """Most pixels of `producer` that are stored at once for `consumer`.
+
+    buffer_pixels, buffer_bytes: of one input; stream_pixels: of inputs that follow each other at the
+    interval, None in files of older versions.
+    """
 
     producer: str
     consumer: str
     buffer_pixels: Steps
     buffer_bytes: Annotated[int, Field(ge=0)]
+    stream_pixels: Steps | None = Field(None, exclude_if=absent)
 
 
-def buffers(timing: ExactTiming, output_bits: int) -> tuple[BufferedEdge, ...]:
-    """Return the buffer of every edge, consumers in canonical order; empty where edges are too many to list.
+class BufferTotals(Record):
+    """Most bytes that all producers together store at once, each pixel once however many edges read it.
+
+    total_bytes: of one input; stream_total_bytes: of inputs that follow each other at the interval.
+    """
+
+    total_bytes: Annotated[int, Field(ge=0)]
+    stream_total_bytes: Annotated[int, Field(ge=0)]
+
+
+class Buffers(NamedTuple):
+    """Buffers of every edge, and of all together; totals: None where edges are too many to list."""
+
+    edges: tuple[BufferedEdge, ...]
+    totals: BufferTotals | None
+
+
+NO_BUFFERS = Buffers((), None)
+
+
+def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
+    """Return the buffer of every edge, consumers in canonical order, and the totals.
 
     A pixel occupies its place from the step that computes it to the step before the last one that reads it:
     the step of the last reader may use the place again. Source: docs/sources/model.md 4.
     """
     graph = timing.graph
+    if not graph.lists_all_edges:
+        return NO_BUFFERS
     walk = _Walk(graph)
-    result = []
-    for consumer, stage in enumerate(graph.stages if graph.lists_all_edges else ()):
+    edges = []
+    last_read = dict[int, Ints]()  # by producer, when each of its pixels is read last; -1: never
+    for consumer, stage in enumerate(graph.stages):
+        reads = timing.of_stage(consumer)
         users = walk.last_users(stage)
         for producer in sorted(users):
-            pixels = _fullest(timing, producer, consumer, users[producer])
+            last = users[producer].ravel()
+            freed = np.where(last < 0, -1, reads[last // timing.copies[consumer]])
+            changes = _changes(timing, producer, freed)
+            pixels = _most(changes)
             size = -(-pixels * graph.channels(producer) * output_bits // BITS_PER_BYTE)
-            names = {"producer": graph.names[producer], "consumer": stage.name}
-            result.append(BufferedEdge(**names, buffer_pixels=pixels, buffer_bytes=size))
-    return tuple(result)
+            edges.append(
+                BufferedEdge(
+                    producer=graph.names[producer],
+                    consumer=stage.name,
+                    buffer_pixels=pixels,
+                    buffer_bytes=size,
+                    stream_pixels=_most(changes, timing.interval),
+                )
+            )
+            last_read[producer] = np.maximum(last_read.get(producer, freed), freed)
+    return Buffers(tuple(edges), _totals(timing, last_read, output_bits))
 
 
-def _fullest(timing: ExactTiming, producer: int, consumer: int, users: Table) -> int:
-    """Return the most pixels of a producer alive at once; users: last block that needs each pixel, or -1."""
-    last, computed = users.ravel(), timing.graph.grids[producer].numbers().ravel()
-    used = last >= 0
-    if not used.any():
-        return 0
-    born = timing.of_stage(producer)[computed[used] // timing.copies[producer]]
-    freed = timing.of_stage(consumer)[last[used] // timing.copies[consumer]]
-    if (timing.cycles > 1).any():
-        # Batches may last millions of ticks: sort the moments of change, in place of a counter for each tick.
-        moments = np.unique(np.concatenate([born, freed]))
-        born, freed = np.searchsorted(moments, born), np.searchsorted(moments, freed)
-    begin, steps = int(born.min()), int(freed.max() - born.min()) + 1
-    # +1 where a pixel is computed, -1 where it is read last: the running sum is the fill of the buffer.
-    change = np.bincount(born - begin, minlength=steps) - np.bincount(freed - begin, minlength=steps)
-    return int(np.cumsum(change).max(initial=0))
+def _totals(timing: ExactTiming, last_read: dict[int, Ints], output_bits: int) -> BufferTotals:
+    """Return the most bytes of all producers together, which may be at another time than that of each."""
+    every = [_changes(timing, producer, freed) for producer, freed in last_read.items()]
+    moments = np.concatenate([own.moments for own in every] or [_NONE])
+    bits = [timing.graph.channels(producer) * output_bits for producer in last_read]
+    each = zip(every, bits, strict=True)
+    changes = _Changes(moments, np.concatenate([own.alive * size for own, size in each] or [_NONE]))
+    return BufferTotals(
+        total_bytes=-(-_most(changes) // BITS_PER_BYTE),
+        stream_total_bytes=-(-_most(changes, timing.interval) // BITS_PER_BYTE),
+    )
+
+
+class _Changes(NamedTuple):
+    """Change of what is alive at every moment at which it changes, in any order."""
+
+    moments: Ints
+    alive: Ints
+
+
+def _changes(timing: ExactTiming, producer: int, freed: Ints) -> _Changes:
+    """Return how the pixels of a producer that are read come to life and end; freed: of each pixel, or -1."""
+    used = freed >= 0
+    batch = timing.graph.grids[producer].numbers().ravel()[used] // timing.copies[producer]
+    born, computed = np.unique(timing.of_stage(producer)[batch], return_counts=True)
+    ends, read = np.unique(freed[used], return_counts=True)
+    return _Changes(np.concatenate([born, ends]).astype(np.int64), np.concatenate([computed, -read]))
+
+
+def _most(changes: _Changes, period: int | None = None) -> int:
+    """Return the most that is alive at once; period: of inputs that follow each other, None for one input.
+
+    Of inputs that follow each other, all that is alive at one moment of one input is so at once, shifted by
+    whole periods.
+    """
+    moments, alive, begin = changes.moments, changes.alive, 0
+    if period is not None:
+        # What lives from a to b is alive at ceil(b / period) - ceil(a / period) multiples of the period.
+        begin = -int((alive * -(-moments // period)).sum())
+        moments = moments % period
+        alive = np.where(moments == 0, 0, alive)
+    _, place = np.unique(moments, return_inverse=True)
+    change = np.zeros(len(moments), dtype=np.int64)
+    np.add.at(change, place, alive)
+    return begin + int(np.cumsum(change).max(initial=0))
 
 
 class _Walk:

@@ -68,7 +68,7 @@ def check_shipped(network: Network, entry: dict[str, Any]) -> None:
         assert timing.makespan == case["makespan"]
         assert (recurrence(graph, timing.copies).op <= timing.finish).all()
         windows = dict(zip(graph.names, graph.windows.tolist(), strict=True))
-        assert all(1 <= item.buffer_pixels <= windows[item.producer] for item in buffers(timing, 16))
+        assert all(1 <= item.buffer_pixels <= windows[item.producer] for item in buffers(timing, 16).edges)
     rows = [
         [dict(zip(names, case["copies"], strict=True))[n] for n in graph.names] for case in entry["cases"]
     ]

@@ -137,8 +137,8 @@ class Reference:
     def interval(self) -> int:
         return max(len(steps) * self.cycles.get(name, 1) for name, steps in self.starts.items())
 
-    def buffers(self) -> dict[tuple[str, str], int]:
-        """Most pixels of a producer alive at once for a consumer, by counting at every step.
+    def lives(self) -> dict[tuple[str, str], dict[int, tuple[int, int]]]:
+        """Life of every pixel of a producer that a consumer needs, by edge and pixel.
 
         A pixel lives from the step that computes it up to, without it, the start of the last batch that
         needs it (docs/sources/model.md 4).
@@ -149,16 +149,43 @@ class Reference:
                 for producer, of in needed:
                     users = last_user.setdefault((producer, consumer), {})
                     users[of] = max(users.get(of, 0), self.batch[consumer][window])
-        fullest = {}
-        for (producer, consumer), users in last_user.items():
-            lives = [
-                (self.starts[producer][self.batch[producer][of]], self.starts[consumer][batch])
+        return {
+            (producer, consumer): {
+                of: (self.starts[producer][self.batch[producer][of]], self.starts[consumer][batch])
                 for of, batch in users.items()
-            ]
-            fullest[producer, consumer] = max(
-                sum(born <= step < freed for born, freed in lives) for step in range(self.makespan + 1)
+            }
+            for (producer, consumer), users in last_user.items()
+        }
+
+    def buffers(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Most pixels of a producer alive at once for a consumer: of one input, of inputs that stream."""
+        every = {edge: [(*life, 1) for life in lives.values()] for edge, lives in self.lives().items()}
+        return {edge: (self._most(lives, 1), self._most(lives, None)) for edge, lives in every.items()}
+
+    def totals(self, bits: Mapping[str, int]) -> tuple[int, int]:
+        """Most bits alive at once of all producers, a pixel once: of one input, of inputs that stream."""
+        last: dict[tuple[str, int], tuple[int, int]] = {}
+        for (producer, _), lives in self.lives().items():
+            for of, (born, freed) in lives.items():
+                last[producer, of] = (born, max(freed, last.get((producer, of), (born, 0))[1]))
+        lives = [(*life, bits[producer]) for (producer, _), life in last.items()]
+        return self._most(lives, 1), self._most(lives, None)
+
+    def _most(self, lives: Sequence[tuple[int, int, int]], inputs: int | None) -> int:
+        """Count at every step; of inputs that stream so many begin that the first has long ended."""
+        begins, steps = [0], range(self.makespan + 1)
+        if inputs is None:
+            begins = list(range(0, self.makespan + self.interval, self.interval))
+            steps = range(begins[-1], begins[-1] + self.interval)
+        return max(
+            sum(
+                size
+                for born, freed, size in lives
+                for begin in begins
+                if begin + born <= step < begin + freed
             )
-        return fullest
+            for step in steps
+        )
 
 
 def is_stage(network: Network, node: Node, fc: str, host: Collection[str] = ()) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -26,7 +27,7 @@ from rramalloc.errors import SolverError
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
-from rramalloc.timing.buffers import buffers
+from rramalloc.timing.buffers import BufferedEdge, buffers
 from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import copies_by_name, makespan_of_each, simulate
@@ -125,6 +126,11 @@ def test_merge_waits_for_the_slower_branch() -> None:
     assert starts == {"left": [0, 1, 2, 3], "right": [2, 3, 4, 5], "out": [4, 6]}
 
 
+def by_edge(edges: Sequence[BufferedEdge]) -> dict[tuple[str, str], tuple[int, int | None]]:
+    """Most pixels of one input, and of inputs that stream, by producer and consumer."""
+    return {(edge.producer, edge.consumer): (edge.buffer_pixels, edge.stream_pixels) for edge in edges}
+
+
 @pytest.mark.parametrize("handoff", HANDOFFS)
 @pytest.mark.parametrize(
     ("ops", "fc"),
@@ -144,8 +150,13 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
     starts = {name: timing.of_stage(stage).tolist() for stage, name in enumerate(graph.names)}
     assert starts == expected.starts
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
-    edges = buffers(timing, 12)
-    assert {(edge.producer, edge.consumer): edge.buffer_pixels for edge in edges} == expected.buffers()
+    edges, totals = buffers(timing, 12)
+    assert by_edge(edges) == expected.buffers()
+    sizes = {name: 12 * shape.channels for name, shape in network.shapes.items()}
+    assert totals is not None
+    assert (totals.total_bytes, totals.stream_total_bytes) == tuple(
+        -(-each // 8) for each in expected.totals(sizes)
+    )
     bits = [12 * network.shapes[edge.producer].channels * edge.buffer_pixels for edge in edges]
     assert [edge.buffer_bytes for edge in edges] == [-(-each // 8) for each in bits]
 
@@ -175,8 +186,7 @@ def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: An
     assert starts == expected.starts
     assert dict(zip(graph.names, timing.finish.tolist(), strict=True)) == expected.finish
     assert (timing.makespan, timing.interval) == (expected.makespan, expected.interval)
-    alive = {(edge.producer, edge.consumer): edge.buffer_pixels for edge in buffers(timing, 8)}
-    assert alive == expected.buffers()
+    assert by_edge(buffers(timing, 8).edges) == expected.buffers()
     assert timing.finish.tolist() == finish_by_cumulative_maximum(graph, copies, timing.cycles, handoff)
     bound = recurrence(graph, copies, handoff, timing.cycles)
     assert (bound.op <= timing.finish).all()

@@ -9,6 +9,7 @@ from rramalloc.allocation.allocation import Allocation, Layer
 from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts, layers_table
 from rramalloc.allocation.timed import Timed
 from rramalloc.commands.optimize.convergence import convergence_chart
+from rramalloc.timing.buffers import NO_BUFFERS
 from rramalloc.units import area, counted, duration, energy, number_of, rounded, share, steps
 from rramalloc.view.view import Fact, View
 
@@ -19,7 +20,7 @@ def allocation_view(allocation: Allocation, timed: Timed | None = None, *, recur
     recurrence: the table has the terms of the tight recurrence, too.
     """
     arrays = allocation.arrays
-    edges = () if timed is None else timed.edges
+    stored = NO_BUFFERS if timed is None else timed.buffers
     return View.of(
         allocation,
         kind="Allocation",
@@ -27,8 +28,8 @@ def allocation_view(allocation: Allocation, timed: Timed | None = None, *, recur
         sentence=_opening(allocation, timed),
         extent=number_of(len(allocation.layers), "stage"),
         facts=_facts(allocation),
-        tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(edges)),
-        charts=layer_charts(allocation, edges, timed)
+        tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(stored)),
+        charts=layer_charts(allocation, stored, timed)
         | {"convergence": partial(convergence_chart, allocation)},
     )
 
