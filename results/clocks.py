@@ -23,6 +23,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.mode import Mode
 from rramalloc.search import auto
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 from rramalloc.timing.simulate import makespan_of
@@ -78,7 +79,7 @@ def run(network: str, crossbar: int, factor: float) -> list[Row]:
     """Search with and without own clocks, and time simulations of the answer of the first."""
     hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
     problem = Case(load(network), hardware).problem(2**30)
-    problem = replace(problem, budget=int(problem.minimum * factor))
+    problem = replace(problem, budget=Cost(int(problem.minimum * factor)))
     begun = time.process_time()
     plain = auto.solve(problem, Work(cores=1), 0)
     steps_s = time.process_time() - begun

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rramalloc.units import Unit
+
 
 _ENDING = re.compile(r"\.(json|onnx|csv|pt2|toml)$")
 _LISTED = 400
@@ -120,6 +122,7 @@ class BudgetError(RramallocError):
     """Copies 1 everywhere needs more arrays than the budget.
 
     need: arrays with every layer stored once; have: the budget; demands: (layer, arrays) in network order;
+    in_unit: the unit of these numbers, and how many of them it has, where kinds of arrays have areas;
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
     reload: what --reload would need in the hardware file, none if it would work, None if nothing helps;
     held: whether layers must have more copies than one, so that `need` is of the fewest that are allowed;
@@ -130,9 +133,17 @@ class BudgetError(RramallocError):
     remedies: Sequence[str] | None = None
 
     def __init__(
-        self, need: int, have: int, demands: Sequence[tuple[str, int]], chip: int = 0, *, held: bool = False
+        self,
+        need: int,
+        have: int,
+        demands: Sequence[tuple[str, int]],
+        chip: int = 0,
+        *,
+        held: bool = False,
+        in_unit: tuple[Unit, int] = ("arrays", 1),
     ) -> None:
         super().__init__(need, have, tuple(demands), chip)
+        self.in_unit = in_unit
         self.need, self.have, self.demands, self.chip = need, have, tuple(demands), chip
         self.held = held
 
@@ -142,6 +153,10 @@ class BudgetError(RramallocError):
         return max(self.demands, key=lambda item: item[1])[0]
 
     def __str__(self) -> str:
+        unit, per_unit = self.in_unit
+        if per_unit != 1:
+            need, have = (f"{cost / per_unit:,.10g} {unit}" for cost in (self.need, self.have))
+            return f"every layer once takes {need} or more, the limits leave {have}: raise them"
         shown: tuple[tuple[str, int], ...] = self.demands
         if len(shown) > _LISTED:
             largest = sorted(range(len(shown)), key=lambda place: -shown[place][1])[:_LISTED]

@@ -36,7 +36,7 @@ from rramalloc.records import brief, check_effort
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.limited import OF_ARRAYS, whole
 from rramalloc.search.problem import Problem
-from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Resources
+from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Cost, Resources
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
@@ -56,7 +56,6 @@ def searched(given: SearchArguments) -> tuple[int, Work]:
 ArraysLike = int | str | MappingOf[str, int]
 """A number of arrays, a factor of the minimum such as "x2", or the numbers of kinds."""
 _PER_ARRAY = 1024  # cost of an array where kinds have no areas: prices are whole parts of it
-_MOST_COST = 2**53  # 9,000 mm2, or as many arrays as no chip has
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +258,7 @@ class Case:
         problem = Problem(
             graph,
             demand,
-            left,
+            Cost(left),
             storage,
             step_time,
             least,
@@ -278,7 +277,7 @@ class Case:
             words = f"nothing says how many arrays of kind {free[0]!r} there are: give its `arrays`"
             raise SpecError("arrays", f"{words}, --arrays {free[0]}=N, --arrays N, or --at-most area_um2=X")
 
-    def _kinds_within(self, arrays: int) -> tuple[Resources, int]:
+    def _kinds_within(self, arrays: int) -> tuple[Resources, Cost]:
         """Return the limits of every kind of arrays, and the budget of what they cost in sum.
 
         An array costs its area where the hardware gives it for every kind, else each as much as any other.
@@ -295,9 +294,6 @@ class Case:
             raise SpecError("at_most", words)
         most = [min(number or arrays, arrays) for number in numbers]
         budget = sum(weight * number for weight, number in zip(weights, most, strict=True))
-        budget = min(budget, _MOST_COST)
-        if limit is not None:
-            budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + SAME_PRODUCT)))
         axes = [
             Axis(f"arrays of kind {kind.name}", kind.arrays, tuple(int(own is kind) for own in kinds))
             for kind in kinds
@@ -305,9 +301,13 @@ class Case:
         ]
         if arrays < MAX_ARRAYS:
             axes.append(Axis("arrays of all kinds", arrays, (1,) * len(kinds)))
+        resources = Resources(weights, tuple(axes), "arrays", _PER_ARRAY)
         if by_area:
-            return Resources(weights, tuple(axes), "um2", NM2_PER_UM2), budget
-        return Resources(weights, tuple(axes), "arrays", _PER_ARRAY), budget
+            resources = Resources(weights, tuple(axes), "um2", NM2_PER_UM2)
+        budget = min(budget, resources.most)
+        if limit is not None:
+            budget = min(budget, math.floor(limit * NM2_PER_UM2 * (1 + SAME_PRODUCT)))
+        return resources, Cost(budget)
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
         """Return what is assumed of network, hardware and measurement, and what [counting] takes."""

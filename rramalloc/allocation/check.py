@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import Handoff
+from rramalloc.choices import MAX_ARRAYS, Handoff
 from rramalloc.errors import SolverError
 from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.mapping.modes import smallest_block
@@ -91,7 +91,8 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     fixed = problem.in_modes(modes)
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.storage.taken(modes, timing.copies)
-    recheck(timing, taken.tolist(), budget, method)
+    most = budget if len(problem.resources.weights) == 1 else MAX_ARRAYS  # of kinds, the axes limit them
+    recheck(timing, taken.tolist(), most, method)
     _recheck_kinds(problem, modes, taken.tolist(), method)
     return CheckedTiming(timing, fixed, taken)
 
@@ -107,8 +108,8 @@ def _recheck_kinds(problem: Problem, modes: ModeOfEach, taken: Sequence[int], me
     if len(resources.weights) > 1:
         cost = sum(arrays * resources.weights[mode.kind] for mode, arrays in zip(modes, taken, strict=True))
         if cost > problem.budget:
-            words = f"{method} took {cost / resources.per_unit:,.10g} {resources.unit}"
-            raise SolverError(f"{words}, the limit is {problem.budget / resources.per_unit:,.10g}")
+            words = f"{method} took {resources.words(cost)}"
+            raise SolverError(f"{words}, the limit is {resources.words(problem.budget)}")
 
 
 def recheck(timing: ExactTiming, arrays: Sequence[int], budget: int, method: str) -> None:

@@ -182,11 +182,12 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
         everything = question(unlimited(case.problem(MAX_ARRAYS)), request)
         found = _answer(everything, request, stop.nested(stop.work))
     except TargetError as nowhere:
-        error.hopeless, error.limit, error.least = nowhere.proven, nowhere.limit, nowhere.bound
+        if not everything.problem.resources.beyond(everything.problem.budget):
+            error.hopeless, error.limit, error.least = nowhere.proven, nowhere.limit, nowhere.bound
     except (LimitError, SpecError):  # --at-most or the start holds it back
         return
     else:
-        enough = _enough(case, found.choice.arrays, request, stop)
+        enough = _enough(case, found.choice.used, request, stop)
         error.need, error.remedy = enough or (None, "")
 
 
@@ -207,7 +208,7 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
         with contextlib.suppress(LimitError, SpecError, TargetError):
             wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
             found = _answer(question(unlimited(wide), fewest), fewest, stop.nested(stop.work))
-            if (enough := _enough(case, found.choice.arrays, request, stop)) is not None:
+            if (enough := _enough(case, found.choice.used, request, stop)) is not None:
                 remedies.append(enough[1])
     error.remedies = remedies
 

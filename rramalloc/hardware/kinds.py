@@ -97,6 +97,8 @@ def _numbers(text: str) -> dict[str, int]:
 
 def check_kinds(hardware: Hardware) -> None:
     """Raise a validation error for kinds that do not go together, or with the rest of a hardware."""
+    from rramalloc.hardware.components import array_area_nm2
+
     kinds = hardware.kinds
     if kinds is None:
         return
@@ -115,6 +117,10 @@ def check_kinds(hardware: Hardware) -> None:
     each = hardware.each_kind
     if any(own.own_clock != hardware.own_clock or own.tick_ns != hardware.tick_ns for own in each):
         raise fault("kinds: timing.clock and timing.tick_ns are of all stages: give them in [timing] alone")
+    nothing = next((name for name, own in zip(names, each, strict=True) if array_area_nm2(own) == 0), None)
+    if nothing is not None:
+        words = f"an array of {nothing!r} has no area: give it an energy.area_um2 from 1e-6 on"
+        raise fault(f"kinds: {words}, or leave area_um2 out of [energy] and of all kinds")
     steps = {own.compute_ns for own in each}
     if len(steps) > 1 and not hardware.own_clock:
         words = ", ".join(f"{name}: {own.compute_ns:g} ns" for name, own in zip(names, each, strict=True))

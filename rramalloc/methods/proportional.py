@@ -29,7 +29,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     def arrays(scale: int) -> int:
         return problem.arrays(_scaled(problem, scale))
 
-    low = max(bisect_right(range(2**_BITS + 1), problem.budget, key=arrays) - 1, 0)
+    low = max(bisect_right(range(2**_BITS + 1), int(problem.budget), key=arrays) - 1, 0)
     stop.charge(cost.EXACT_STAGE * len(problem.demand) * _BITS)
     return Answer(problem.choice(_scaled(problem, low)), 1, "heuristic: copies in proportion to windows")
 

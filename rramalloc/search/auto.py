@@ -23,6 +23,7 @@ from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
@@ -131,7 +132,9 @@ def solve_with_ties(problem: Problem, stop: Work, seed: int) -> Answer:
             return None, False
         share = stop.nested(_TIE_WORK)
         try:
-            trial = solve_to_target(replace(problem, budget=best.arrays - 1), share, seed, best.makespan)
+            trial = solve_to_target(
+                replace(problem, budget=Cost(best.arrays - 1)), share, seed, best.makespan
+            )
         except BudgetError:  # no allocation has so few arrays
             return None, True
         finally:

@@ -20,6 +20,7 @@ from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import Incumbent, StepBound, StepSearch
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.units import number_of
 
@@ -118,7 +119,7 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
     found = improver.fewer_arrays(found, target, low, _ANNEALING * stop.work_s, stop)
     while low < found.arrays and not stop.is_used_up:
         budget = (low + found.arrays) // 2
-        trial = replace(problem, budget=budget)
+        trial = replace(problem, budget=Cost(budget))
         share = stop.nested(min(_WORK_PER_BUDGET, stop.work))
         answer = solve_to_target(trial, share, seed, target)
         stop.charge(share.spent_s)
@@ -249,11 +250,11 @@ class _FewestByStep:
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:
     """Return a lower bound of the arrays: the smallest budget that propagation of one box does not refute."""
-    low, high = problem.minimum, fewest
+    low, high = int(problem.minimum), fewest
     while low < high:
         middle = (low + high) // 2
         try:
-            refuted = refutes(replace(problem, budget=middle), target, stop)
+            refuted = refutes(replace(problem, budget=Cost(middle)), target, stop)
         except BudgetError:  # the modes that are short or fed enough need more
             refuted = True
         if stop.out_of_time:

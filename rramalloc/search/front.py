@@ -39,6 +39,7 @@ from rramalloc.search.objective import (
 )
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.ranges import step_time_of
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.simulate import makespan_of
@@ -166,7 +167,7 @@ class Tasks:
         return self.problem.choice(archive.copies(step), None, step.makespan)
 
     def _with_budget(self, budget: int) -> Problem:
-        return replace(self.problem, budget=budget)
+        return replace(self.problem, budget=Cost(budget))
 
     def _seed(self, budget: int) -> int:
         return self.seed + _PRIMES[1] * budget
@@ -263,7 +264,9 @@ def front_of(
         return Front(tuple(undominated(points)), 1)
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
         front = of_arrays(along, stop, seed, on_progress)
-        each = (point._replace(across=across.in_unit(point.across)) for point in front.points)
+        each = (
+            point._replace(across=across.problem.resources.in_unit(point.across)) for point in front.points
+        )
         return replace(front, points=tuple(each))
     return _PairFront(across, along, stop, seed).run(on_progress)
 
@@ -353,7 +356,7 @@ class _ByBudgets:
         """Search the least value within a budget."""
         share = self.stop.nested(work)
         try:
-            within = type(self.along)(replace(self.along.problem, budget=budget))
+            within = type(self.along)(replace(self.along.problem, budget=Cost(budget)))
             answer = within.solve(share, self.seed)
         except BudgetError:  # of what is limited beside the budget more is needed
             self.bounds[budget] = math.inf

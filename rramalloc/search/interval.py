@@ -30,7 +30,7 @@ from rramalloc.search.menu import (
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import ByLength, Incumbent, Piece, close_ranges, step_time_of
-from rramalloc.search.resources import Option, cheapest_options
+from rramalloc.search.resources import Cost, Option, cheapest_options
 from rramalloc.search.sequential import least_access
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
@@ -176,7 +176,7 @@ class ArraysForInterval(Intervals):
         low, high = fewest, self.problem.budget + 1
         while low < high:
             middle = (low + high) // 2
-            fitting = limited_to(replace(self.problem, budget=middle), length)
+            fitting = limited_to(replace(self.problem, budget=Cost(middle)), length)
             share = self.stop.nested(self.stop.work)
             least = least_access(fitting, share)
             self.stop.charge(share.spent_s)

@@ -29,6 +29,7 @@ from rramalloc.search.objective import (
     steps_within,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.resources import Cost, Resources
 from rramalloc.search.work import Work
 
 OF_ARRAYS = frozenset({"area_um2"})
@@ -199,19 +200,25 @@ def whole(problem: Problem, limits: Mapping[str, float]) -> Problem:
         try:
             problem = with_least_cost(problem)
         except BudgetError as error:
-            need, have = (f"{own / resources.per_unit:,.10g}" for own in (error.need, error.have))
-            words = f"every layer once takes {need} {resources.unit} or more"
-            if error.need >= 2**60:
-                of_axes = ", ".join(f"{axis.limit} {axis.name}" for axis in resources.axes)
-                words = f"no choice of a kind for every layer keeps to all limits: {of_axes}"
-            raise SpecError(
-                "arrays",
-                f"{words}, the kinds have {have} {resources.unit} in all: raise their `arrays` (or --arrays "
-                f"NAME=N), or the area of --at-most",
-            ) from None
+            raise _not_stored(resources, error, limits) from None
     elif problem.least is not None or not problem.storage.is_chosen_freely:
         problem = with_least_cost(problem)
     return under_limits(problem, limits)
+
+
+def _not_stored(resources: Resources, error: BudgetError, limits: Mapping[str, float]) -> RramallocError:
+    """Return the error that says which limit of several kinds of arrays does not store every layer once."""
+    area_um2, most = limits.get("area_um2"), resources.words(error.have)
+    if error.need < 2**60 and area_um2 is not None and resources.in_unit(error.need) > area_um2:
+        return LimitError("area_um2", area_um2, resources.in_unit(error.need), proven=True)
+    of_axes = ", ".join(f"{axis.limit} {axis.name}" for axis in resources.axes if any(axis.per_array))
+    words = f"no choice of a kind for every layer keeps to all limits: {of_axes}"
+    if error.need < 2**60:
+        words = f"every layer once takes {resources.words(error.need)} or more, "
+        words += f"{of_axes} take {most} at most" if of_axes else f"no more than {most} are counted"
+    if not of_axes:
+        return SpecError("arrays", f"{words}: give arrays of less area, or leave layers to the host (--host)")
+    return SpecError("arrays", f"{words}: raise the `arrays` of kinds (or --arrays NAME=N), or --arrays N")
 
 
 def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
@@ -224,13 +231,13 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
     area_um2, interval_ns = limits.get("area_um2"), limits.get("interval_ns")
     if area_um2 is not None and problem.energy is not None and len(problem.resources.weights) == 1:
         area_of = problem.energy.area_um2
-        low, high = problem.minimum - 1, problem.budget
+        low, high = problem.minimum - 1, int(problem.budget)
         while low < high:  # area rises with the arrays
             middle = (low + high + 1) // 2
             low, high = (middle, high) if (area_of(middle) or 0.0) <= area_um2 else (low, middle - 1)
         if low < problem.minimum:
             raise LimitError("area_um2", area_um2, area_of(problem.minimum) or 0.0, proven=True)
-        problem = replace(problem, budget=low)
+        problem = replace(problem, budget=Cost(low))
     if interval_ns is not None and problem.step_time is not None:
         # The shortest step of all allocations, so no mode is lost that a longer step would allow.
         step_ns = problem.step_time.compute_ns

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.choices import MAX_ARRAYS, Divided
+from rramalloc.choices import Divided
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
@@ -32,6 +32,7 @@ from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.resources import (
     ONE_KIND,
     Axis,
+    Cost,
     Option,
     Prices,
     cheapest_options,
@@ -394,7 +395,7 @@ def cheapest_of_each(problem: Problem) -> Ints:
         most = max(problem.arrays_of_stage(stage, own.in_block(mode.block), copies) for own in choices)
         # Where copies must be divisors, more than the fewest, or larger blocks, may be needed.
         while not len(own := _untimed_modes_of(problem, stage, most)):
-            if most >= MAX_ARRAYS:
+            if most >= problem.resources.most:
                 raise SpecError(
                     "copies_divide", f"{graph.names[stage][:60]!r} has no divisor within its --copies"
                 )
@@ -460,7 +461,7 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
     return replace(
         alone,
         demand=demand,
-        budget=min(most),
+        budget=Cost(min(most)),
         storage=replace(Storage.of_copies(demand), weights=(1,) * len(limits.weights)),
         alternatives=None,
         resources=ONE_KIND,
@@ -493,8 +494,9 @@ def all_modes(problem: Problem) -> tuple[StageModes, ...]:
 
 def unlimited(problem: Problem) -> Problem:
     """Return the problem with as many arrays as its modes can use."""
-    every = all_modes(replace(problem, budget=MAX_ARRAYS))
-    return replace(problem, budget=sum(int(each.arrays.max()) for each in every))
+    most = problem.resources.most
+    every = all_modes(replace(problem, budget=most))
+    return replace(problem, budget=Cost(min(most, sum(int(each.arrays.max()) for each in every))))
 
 
 def fed_by(problem: Problem, step_ns: float) -> Problem:
@@ -580,7 +582,9 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
         chosen, _ = cheapest_options(options, axes)
         needs = [own[at][0] for own, at in zip(options, chosen, strict=True)] if chosen else [2**60]
     if sum(needs) > problem.budget:
-        raise BudgetError(sum(needs), problem.budget, list(zip(problem.graph.names, needs, strict=False)))
+        each = list(zip(problem.graph.names, needs, strict=False))
+        in_unit = problem.resources.unit, problem.resources.per_unit
+        raise BudgetError(sum(needs), problem.budget, each, in_unit=in_unit)
 
 
 def _listed(table: ModeTable, most: int) -> StageModes:

@@ -38,6 +38,7 @@ from rramalloc.search.ranges import (
     close_ranges,
     step_time_of,
 )
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import Metrics
@@ -426,7 +427,7 @@ class Interval(TimeObjective):
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        problem = replace(self.problem, budget=most_arrays)
+        problem = replace(self.problem, budget=Cost(most_arrays))
         if self.by_step is None:
             return Menu.of(problem).smallest_interval(problem)
         return interval.least_product(problem, stop.nested(DEFAULT_WORK, gap=0.0))[1]
@@ -456,22 +457,17 @@ class FewestArrays(Objective):
         super().__init__(problem)
         self.target, self.unit = target, problem.resources.unit
 
-    def in_unit(self, cost: float) -> float:
-        """Return a cost of arrays, or a bound of it, in the unit of the objective."""
-        per_unit = self.problem.resources.per_unit
-        return cost if per_unit == 1 else cost / per_unit
-
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:
-        return self.in_unit(arrays)
+        return self.problem.resources.in_unit(arrays)
 
     @override
     def value(self, found: Choice) -> float:
-        return self.in_unit(found.arrays)
+        return self.problem.resources.in_unit(found.arrays)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:
-        return self.in_unit(fewest_arrays)
+        return self.problem.resources.in_unit(fewest_arrays)
 
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
@@ -515,7 +511,7 @@ class FewestArrays(Objective):
         answer, resources = self._search(stop, seed), self.problem.resources
         if resources.per_unit == 1:
             return answer
-        bound = self.in_unit(answer.lower_bound)
+        bound = self.problem.resources.in_unit(answer.lower_bound)
         end = ", so this is the least" if bound >= self.value(answer.choice) else ""
         return replace(answer, lower_bound=bound, proof=f"at least {bound:.10g} {resources.unit}{end}")
 
@@ -569,7 +565,7 @@ class FewestArrays(Objective):
 
     @override
     def bound(self, steps: int, stop: Work) -> float:
-        return self.in_unit(self.problem.minimum)
+        return self.problem.resources.in_unit(self.problem.minimum)
 
 
 def steps_within(target_ns: float, step_ns: float) -> int:
@@ -682,7 +678,9 @@ class _ByArrays:
         """Return the fastest allocation, as `LimitModel.fastest`."""
         share = self.stop.nested(work)
         try:
-            found = self.objective.fastest(replace(self.incumbent.problem, budget=limit), share, self.seed)
+            found = self.objective.fastest(
+                replace(self.incumbent.problem, budget=Cost(limit)), share, self.seed
+            )
         except BudgetError:  # modes within the limit of an interval, or of sensitivities, need more arrays
             found = FasterThan(None, math.inf)
         self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
@@ -776,7 +774,7 @@ class Area(Quantity):
     def _of_cost(self, cost: int) -> float:
         """Return the area of arrays of a cost, which is an area itself where there are several kinds."""
         if len(self._resources.weights) > 1:
-            return cost / self._resources.per_unit
+            return self._resources.in_unit(cost)
         return self._model.area_um2(cost) or 0.0
 
 

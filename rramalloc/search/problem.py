@@ -15,7 +15,7 @@ from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.kernels.limits import Limits
-from rramalloc.search.resources import ONE_KIND, Alternatives, Resources
+from rramalloc.search.resources import ONE_KIND, Alternatives, Cost, Resources
 from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
@@ -29,7 +29,7 @@ class Problem:
     """Find the copies with the smallest makespan that fits the budget.
 
     graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
-    budget: arrays that may be used; step_time: None if results are in steps;
+    budget: what the arrays may cost in sum; step_time: None if results are in steps;
     least, most: bounds on the copies of each stage, None for 1 and for its windows;
     start: blocks and copies to begin a search with;
     storage: arrays of every mode;
@@ -45,7 +45,7 @@ class Problem:
 
     graph: StageGraph
     demand: Ints
-    budget: int
+    budget: Cost
     storage: Storage
     step_time: StepTime | None = None
     least: Copies | None = None
@@ -67,10 +67,11 @@ class Problem:
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
             held = self.least is not None and bool((self.least > 1).any())
-            raise BudgetError(self.minimum, self.budget, self._needs(), held=held)
+            in_unit = self.resources.unit, self.resources.per_unit
+            raise BudgetError(self.minimum, self.budget, self._needs(), held=held, in_unit=in_unit)
 
     def _needs(self) -> list[tuple[str, int]]:
-        """Return (layer, arrays of its fewest copies) in network order."""
+        """Return (layer, cost of its fewest copies) in network order."""
         return [(self.graph.names[stage], int(self.lowest[stage])) for stage in self.graph.network_order]
 
     @property
@@ -99,9 +100,9 @@ class Problem:
         return self.graph.unit
 
     @cached_property
-    def minimum(self) -> int:
-        """Arrays with every stage stored once, or in its fewest copies."""
-        return int(self.lowest.sum())
+    def minimum(self) -> Cost:
+        """Cost of every stage stored once, or in its fewest copies."""
+        return Cost(int(self.lowest.sum()))
 
     @cached_property
     def lowest(self) -> Copies:
@@ -126,12 +127,12 @@ class Problem:
         most = self.storage.most_copies(self.graph.modes, self.arrays_of_stages(self.smallest) + spare)
         return np.maximum(np.minimum(limit, most), self.smallest)
 
-    def arrays(self, copies: Copies, modes: ModeOfEach | None = None) -> int:
-        """Return the arrays that an allocation uses; modes: the graph's if left out."""
-        return int(self.arrays_of_stages(copies, modes).sum())
+    def arrays(self, copies: Copies, modes: ModeOfEach | None = None) -> Cost:
+        """Return what the arrays of an allocation cost in sum; modes: the graph's if left out."""
+        return Cost(int(self.arrays_of_stages(copies, modes).sum()))
 
     def arrays_of_stages(self, copies: Copies, modes: ModeOfEach | None = None) -> Copies:
-        """Return the arrays that every stage uses."""
+        """Return what the arrays of every stage cost."""
         return self.storage.each(modes or self.graph.modes, copies)
 
     def arrays_of_stage(self, stage: int, mode: Mode, copies: int) -> int:
@@ -360,9 +361,14 @@ class Choice:
         return int(batch_starts(graph.flat_extents, shapes, ticks, self.copies, NEXT_STEP, starts, first))
 
     @cached_property
-    def arrays(self) -> int:
-        """Arrays that it uses."""
+    def arrays(self) -> Cost:
+        """What its arrays cost in sum."""
         return self.problem.arrays(self.copies, self.modes)
+
+    @property
+    def used(self) -> int:
+        """Arrays that it uses, of all kinds together."""
+        return int(self.problem.storage.taken(self.modes, self.copies).sum())
 
     @property
     def identity(self) -> bytes:

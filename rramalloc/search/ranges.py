@@ -28,6 +28,7 @@ from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, fed_by, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 
@@ -318,7 +319,9 @@ class StepSearch:
                 budget = int((1 + arrays) * _PARTS)
                 if (demand > 0).all() and int((demand * problem.smallest).sum()) <= budget:
                     storage = Storage.of_copies(demand)
-                    relaxed.append(replace(fed, demand=demand, storage=storage, once=None, budget=budget))
+                    relaxed.append(
+                        replace(fed, demand=demand, storage=storage, once=None, budget=Cost(budget))
+                    )
         return relaxed
 
 

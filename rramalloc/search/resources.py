@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, NewType
 
 import numpy as np
 
+from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.ndarrays import Floats, Ints
@@ -28,8 +29,11 @@ from rramalloc.network.node import TimedNode
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.knapsack import Options, cheapest, dual
 from rramalloc.timing.access import StepTime
-from rramalloc.units import Unit
+from rramalloc.units import Unit, area, number_of
 
+Cost = NewType("Cost", int)
+"""What arrays cost in sum: their number, or of several kinds parts of `Resources.unit`, such as nm2."""
+_MOST_COST = 2**53  # of several kinds: 9,000 mm2, or as many arrays as no chip has
 PARTS = 2**44
 """Parts of the limit in which sensitivities are counted: sums of 2**14 stages stay within 64 bits."""
 MOST_PARTS = PARTS + 2**15
@@ -142,6 +146,26 @@ class Resources:
     axes: tuple[Axis, ...] = ()
     unit: Unit = "arrays"
     per_unit: int = 1
+
+    @property
+    def most(self) -> Cost:
+        """The largest budget that a question may have."""
+        return Cost(MAX_ARRAYS if len(self.weights) == 1 else _MOST_COST)
+
+    def beyond(self, budget: Cost) -> str:
+        """Return in words what a budget of all that is counted leaves out; empty for a smaller one."""
+        is_all = len(self.weights) > 1 and budget >= self.most
+        return f"within the {self.words(budget)} that are counted at most" if is_all else ""
+
+    def in_unit(self, cost: float) -> float:
+        """Return a cost, or a bound of it, in the unit."""
+        return cost if self.per_unit == 1 else cost / self.per_unit
+
+    def words(self, cost: float) -> str:
+        """Return a cost in words: "1.728 mm2", "152 arrays"."""
+        if self.unit == "um2":
+            return area(self.in_unit(cost))
+        return number_of(math.ceil(self.in_unit(cost)), "array")
 
     @property
     def limits_arrays(self) -> bool:

@@ -12,6 +12,7 @@ from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 
 _TIE_NODES = 2000
@@ -71,7 +72,7 @@ def with_fewest_arrays(problem: Problem, menu: Menu, found: Choice, stop: Work) 
     """
 
     def attempt(best: Choice, left_s: float) -> tuple[Choice | None, bool]:
-        bounder = Bounder(replace(problem, budget=best.arrays - 1))
+        bounder = Bounder(replace(problem, budget=Cost(best.arrays - 1)))
         affordable = 1 + int(left_s / bounder.node_seconds)
         outcome, _, copies = bounder.decide(found.makespan, min(_TIE_NODES, affordable), stop)
         if outcome is not Outcome.FOUND:

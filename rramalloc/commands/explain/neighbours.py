@@ -22,6 +22,7 @@ from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, capped_bound
 from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path
@@ -90,26 +91,15 @@ class Neighbours:
         return int(self.taken.sum())
 
     @property
-    def cost(self) -> int:
-        """Arrays of the allocation; of several kinds what they cost, in parts of the unit."""
+    def cost(self) -> Cost:
+        """What the arrays of the allocation cost."""
         return self.problem.arrays(self.timing.copies, self.timing.graph.modes)
 
-    def _in_unit(self, cost: float) -> float:
-        """Return a cost in the unit of `Resources`: arrays, or um2 of several kinds."""
-        per_unit = self.problem.resources.per_unit
-        return cost if per_unit == 1 else cost / per_unit
-
-    def _cost_of(self, point: ExplainedPoint) -> int:
-        """Return the arrays of a point, or what they cost."""
+    def _cost_of(self, point: ExplainedPoint) -> Cost:
+        """Return what the arrays of a point cost."""
         resources = self.problem.resources
         in_unit = point.arrays if point.area_um2 is None or resources.unit == "arrays" else point.area_um2
-        return round(in_unit * resources.per_unit)
-
-    def _amount(self, cost: float) -> str:
-        """Return a cost in words."""
-        if self.problem.resources.unit == "um2":
-            return area(self._in_unit(cost))
-        return number_of(round(self._in_unit(cost)), "array")
+        return Cost(round(in_unit * resources.per_unit))
 
     @property
     def value(self) -> float:
@@ -119,12 +109,12 @@ class Neighbours:
     def cheaper(self) -> Neighbour:
         """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
         try:
-            fewer = replace(self.problem, budget=self.cost - 1)
+            fewer = replace(self.problem, budget=Cost(self.cost - 1))
             point = self._fastest(fewer)
         except BudgetError as error:
             words = f"with fewer than {error.need} arrays"
             if self.case.hardware.kinds is not None:
-                words = f"with less than the {self._amount(self.cost)} that it takes"
+                words = f"with less than the {self.problem.resources.words(self.cost)} that it takes"
             words = f"none: {words} the network is not stored once"
             return Neighbour(point=None, proven=True, words=words)
         try:
@@ -141,11 +131,17 @@ class Neighbours:
             words += f", at least {self._bound_words(point)} for it"
         return self._neighbour(point, words)
 
+    @property
+    def _within(self) -> str:
+        """The arrays beyond which none are looked at, in words; empty where all are."""
+        beyond = self.problem.resources.beyond(self.problem.budget)
+        return f" {beyond}" if beyond else ""
+
     def _bound(self, cost: float) -> dict[str, float]:
         """Return the field of a point for the fewest arrays, or the least area, that a value needs."""
         if self.problem.resources.unit == "um2":
-            return {"area_bound_um2": self._in_unit(cost)}
-        return {"arrays_bound": math.ceil(self._in_unit(cost))}
+            return {"area_bound_um2": self.problem.resources.in_unit(cost)}
+        return {"arrays_bound": math.ceil(self.problem.resources.in_unit(cost))}
 
     def _bound_words(self, point: ExplainedPoint) -> str:
         if point.area_bound_um2 is not None:
@@ -160,7 +156,8 @@ class Neighbours:
             first = self._fewest(self.problem, target)
         except TargetError as error:
             least = max(error.bound, self.objective.in_unit(self._least()[0]), self._moved_ns() if ns else 0)
-            proven, words = error.proven or least > target, "no number of arrays is faster"
+            within = self._within
+            proven, words = error.proven or least > target, f"no number of arrays{within} is faster"
             if not proven:
                 words = "none was found within the work, and none takes less than "
                 words += plain_quantity(least, self.objective.unit)
@@ -240,8 +237,7 @@ class Neighbours:
         value_bound: float | None = None,
     ) -> ExplainedPoint:
         """Return an allocation as a point, simulated again and checked."""
-        several = self.case.hardware.kinds is not None
-        checked = check_answer(problem, found, MAX_ARRAYS if several else problem.budget, "explain")
+        checked = check_answer(problem, found, problem.budget, "explain")
         timing, value = checked.timing, self.objective.value_of(checked.timing)
         tiles, chip = _tiles(self.case, checked), self.case.hardware.chip
         return ExplainedPoint(
@@ -249,7 +245,9 @@ class Neighbours:
             block=checked.blocks,
             kind=checked.kind,
             by_kind=checked.by_kind,
-            area_um2=self._in_unit(found.choice.arrays) if problem.resources.unit == "um2" else None,
+            area_um2=self.problem.resources.in_unit(found.choice.arrays)
+            if problem.resources.unit == "um2"
+            else None,
             arrays=checked.used,
             tiles=tiles,
             chips=None if chip is None or tiles is None else -(-tiles // (chip.tiles[0] * chip.tiles[1])),
@@ -271,7 +269,10 @@ class Neighbours:
         if point.by_kind is not None:
             arrays += f", {kind_words(point.by_kind)}"
         if point.area_um2 is not None:
-            now, sign = self._in_unit(self.cost), "+" if self._cost_of(point) >= self.cost else "-"
+            now, sign = (
+                self.problem.resources.in_unit(self.cost),
+                "+" if self._cost_of(point) >= self.cost else "-",
+            )
             arrays = f"{area(point.area_um2)} ({sign}{area(abs(point.area_um2 - now))}) of {arrays}"
         if chip is not None and point.tiles is not None and point.chips is not None:
             arrays += f" in {number_of(point.tiles, 'tile')} of {number_of(point.chips, 'chip')}"
@@ -297,7 +298,7 @@ class Neighbours:
             have = memory.bandwidth_gb_s
             changes = [change for change in changes if change.number != _BANDWIDTH]
             changes.append(Change(number=_BANDWIDTH, have=have, need=have * moved_ns / target_ns))
-        reason = "no number of arrays does: "
+        reason = f"no number of arrays{self._within} does: "
         if floor > target:
             held = f"{chain[0]} takes"
             if chain[1:]:

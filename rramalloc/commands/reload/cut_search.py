@@ -49,6 +49,7 @@ from rramalloc.search.menu import StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, capped_bound
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.stage_graph import StageGraph
@@ -355,7 +356,7 @@ class CutSearch:
         modes = storage_of(network, timed.stages, hardware, options)
         least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
         budget = max(int(least.sum()), self.arrays)
-        problem = Problem(timed, demand, budget, modes, once=least)
+        problem = Problem(timed, demand, Cost(budget), modes, once=least)
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = segment_floors(problem, writing, self.arrays, step_ns, self.inputs)
         if not all(len(each) for each in self.bounds):

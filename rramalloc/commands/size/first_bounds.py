@@ -20,6 +20,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.fewest import Target
+from rramalloc.search.resources import Cost
 
 Ints = npt.NDArray[np.int64]
 
@@ -37,8 +38,8 @@ class FirstBounds:
     target: Target
     _demand: dict[object, Ints] = field(default_factory=dict, repr=False)
 
-    def least(self, hardware: Hardware) -> float:
-        """Return what no allocation undercuts, in arrays, of several kinds in nm2.
+    def least(self, hardware: Hardware) -> Cost:
+        """Return a cost that no allocation undercuts.
 
         Raises TargetError where no allocation reaches the goal.
         """
@@ -49,15 +50,15 @@ class FirstBounds:
             return self.once(hardware)
         return self._of_copies(-(-self.case.stages.windows // steps), hardware)
 
-    def once(self, hardware: Hardware) -> float:
-        """Return what every stage stored once takes, in arrays, of several kinds in nm2."""
+    def once(self, hardware: Hardware) -> Cost:
+        """Return what every stage stored once costs."""
         return self._of_copies(np.ones_like(self.case.stages.windows), hardware)
 
-    def _of_copies(self, copies: Ints, hardware: Hardware) -> float:
+    def _of_copies(self, copies: Ints, hardware: Hardware) -> Cost:
         if hardware.kinds is None:
-            return float((copies * self._demand_on(hardware)).sum())
+            return Cost(int((copies * self._demand_on(hardware)).sum()))
         each = [copies * self._demand_on(own) * (array_area_nm2(own) or 0) for own in hardware.each_kind]
-        return float(np.min(each, axis=0).sum())
+        return Cost(int(np.min(each, axis=0).sum()))
 
     def _step_ns(self, hardware: Hardware) -> float | None:
         """Return a time that no step, or no batch with own clocks, undercuts; None where none is known."""

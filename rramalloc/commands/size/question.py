@@ -144,6 +144,8 @@ class SizeQuestion(Record):
         try:
             return chosen_hardware(as_hardware(base, None, self.set_values), values, remedy)
         except SpecError as error:
+            if not choices:
+                raise
             shown = ", ".join(f"{name} = {value}" for name, value in choices.items())
             raise SpecError(f"choose ({shown[:200]})", str(error).removeprefix(": ")) from None
 

@@ -48,6 +48,7 @@ from rramalloc.progress import followed
 from rramalloc.records import parse
 from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.units import number_of, rounded
 from rramalloc.version import __version__
@@ -153,12 +154,12 @@ def _workers(question: SizeQuestion, scheduler: str | None, jobs: int | None) ->
 class _OnCandidate:
     """Bounds and allocations of a network on a candidate.
 
-    least: no allocation takes less, in arrays, with kinds in nm2; found: the best allocation known;
+    least: no allocation costs less; found: the best allocation known;
     impossible: why its goal is out of reach, "" where it is not; miss: by what factor, None for any;
     is_searched: whether a search with all the work allowed ended.
     """
 
-    least: float
+    least: Cost
     found: Allocation | None = None
     impossible: str = ""
     miss: float | None = 1.0
@@ -170,7 +171,7 @@ class _OnCandidate:
 
     @property
     def most(self) -> float:
-        """Arrays of the best allocation known, infinity for none."""
+        """Cost of the best allocation known, infinity for none."""
         if self.found is None:
             return math.inf
         value = float(self.found.objective_value)
@@ -273,7 +274,7 @@ class _Search:
         candidate.most = self._cost(candidate, _in_all(stored, (each.most for each in candidate.networks)))
 
     def _cost(self, candidate: _Candidate, taken: float) -> float:
-        """Return what a chip with so many arrays costs, with kinds of arrays with so much area in nm2."""
+        """Return the um2 or arrays of a chip whose arrays cost so much."""
         hardware = candidate.hardware
         if math.isinf(taken):
             return math.inf
@@ -363,7 +364,7 @@ class _Search:
     def _take(self, candidate: _Candidate, place: int, result: Result) -> None:
         """Add what a search found to what is known of a candidate."""
         own = candidate.networks[place]
-        own.least, own.impossible = max(own.least, result["least"]), result["impossible"]
+        own.least, own.impossible = Cost(max(own.least, result["least"])), result["impossible"]
         own.miss = result["miss"]
         if result["found"] is not None:
             found = parse(_ALLOCATION, result["found"], "allocation")

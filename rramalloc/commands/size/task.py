@@ -21,20 +21,20 @@ from rramalloc.allocation.optimize import Request, checked_allocation, objective
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.commands.size.question import SizedNetwork
 from rramalloc.errors import LimitError, RramallocError, TargetError, WorkerError
-from rramalloc.hardware.components import NM2_PER_UM2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import parse
 from rramalloc.rounding import EXACTLY
 from rramalloc.search.menu import unlimited
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.version import __version__
 
 _NETWORK: TypeAdapter[SizedNetwork] = TypeAdapter(SizedNetwork)
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 Result = dict[str, Any]
-"""found: an allocation as JSON, None for none; least: no allocation takes less, in arrays, with kinds in nm2;
+"""found: an allocation as JSON, None for none; least: no allocation costs less;
 impossible: why the goal is out of reach, "" where it is not; miss: by what factor, None for any; work_s.
 """
 
@@ -48,7 +48,7 @@ class SizeTask(NamedTuple):
     network: str
     sized: str
     hardware: str
-    least: float
+    least: Cost
     work: int
     seed: int
     start: str
@@ -80,7 +80,7 @@ def result_of(task: SizeTask, stop: Work) -> Result:
     """Return what a search finds; it depends on nothing but the task. Raises RramallocError."""
     sized = _sized(task.sized)
     case, problem = _opened(task.network, task.sized, task.hardware)
-    result: Result = {"found": None, "least": max(task.least, float(problem.minimum))}
+    result: Result = {"found": None, "least": max(task.least, problem.minimum)}
     result |= {"impossible": "", "miss": 1.0, "work_s": 0.0}
     request = Request(objective="arrays", seed=task.seed, target=sized.wanted)
     if task.start:
@@ -91,6 +91,7 @@ def result_of(task: SizeTask, stop: Work) -> Result:
         answer = propose(objective, request, stop)
     except TargetError as error:
         if error.proven:
+            error.limit = error.limit or problem.resources.beyond(problem.budget)
             result["impossible"] = f"{case.network.name}: {out_of_reach(error)}"
             result["miss"] = missed_by(error)
     except LimitError as error:
@@ -98,8 +99,8 @@ def result_of(task: SizeTask, stop: Work) -> Result:
     else:
         found = checked_allocation(case, MAX_ARRAYS, objective, request, stop, answer)
         result["found"] = found.to_dict()
-        unit = 1 if case.hardware.kinds is None else NM2_PER_UM2
-        result["least"] = max(result["least"], math.ceil(found.lower_bound * unit * EXACTLY))
+        least = math.ceil(found.lower_bound * problem.resources.per_unit * EXACTLY)
+        result["least"] = max(result["least"], least)
     return result | {"work_s": stop.counted_s or 0.0}
 
 

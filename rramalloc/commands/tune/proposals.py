@@ -17,6 +17,7 @@ from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
 
@@ -61,7 +62,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
             fastest = start[1] if fastest is None else fastest
             yield start
     for share in _SHARES:
-        fewer = replace(problem, budget=max(problem.minimum, int(share * problem.budget)))
+        fewer = replace(problem, budget=Cost(max(problem.minimum, int(share * problem.budget))))
         yield from found(f"latency with {share:.0%} of the arrays", fewer, Request(seed=seed))
     for share in _CAPS:
         if fastest is None:

@@ -18,6 +18,7 @@ from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
 from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, LastBox, OpenBoxes, refute
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
 
@@ -113,7 +114,7 @@ class Bounder:
         """Return the same bounder for fewer arrays; it shares what is known of the graph."""
         other = copy.copy(self)
         other._answers = {}
-        other.problem = replace(self.problem, budget=budget)
+        other.problem = replace(self.problem, budget=Cost(budget))
         return other
 
     @property

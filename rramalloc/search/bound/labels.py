@@ -227,7 +227,7 @@ class ModeBounder:
     def _budgets(self) -> list[tuple[list[Ints], int]]:
         """Return the amounts of every mode, and their limit: of cost, of each axis, of priced cost."""
         stages, menu = self.menu.stages, self.menu
-        budgets = [([each.arrays for each in stages], self.problem.budget)]
+        budgets = [([each.arrays for each in stages], int(self.problem.budget))]
         budgets += [([each.amounts(axis) for each in stages], axis.limit) for axis in menu.axes]
         if menu.axes:
             budgets.append(([each.priced(menu.axes, menu.prices) for each in stages], self._priced_limit))
@@ -419,7 +419,7 @@ class ModeBounder:
         exists = np.arange(shape[1]) < size[:, None]
         kept = exists.copy()
         times = PathTimes(*(np.empty(shape) for _ in range(5)))
-        budgets = [(labelling.arrays, self.problem.budget)]
+        budgets = [(labelling.arrays, int(self.problem.budget))]
         if any(self.menu.prices):
             budgets.append((labelling.priced, self._priced_limit))
         for arrays, budget in budgets:
