@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -130,6 +131,7 @@ def announce_compilation(*, quiet: bool) -> None:
     def say(folder: Path) -> None:
         note(f"note: compiled code in {folder} was damaged: it is compiled again", quiet=quiet)
 
+    warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
     compilation.on_change, compilation.on_damage = show, say
     compilation.on_unkept = lambda text: note(f"note: {text}", quiet=quiet)
 

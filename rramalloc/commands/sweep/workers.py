@@ -9,10 +9,12 @@ import multiprocessing
 import operator
 import os
 import pkgutil
+import shlex
 import signal
 import sys
 import threading
 import time
+import warnings
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from rramalloc.errors import SpecError, WorkerError
 from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
 from rramalloc.records import brief, is_whole
+from rramalloc.version import __version__
 
 MAX_JOBS = 4096  # processes
 _WAIT_S = 0.2  # between two looks at the progress
@@ -74,6 +77,10 @@ class Workers(Closing):
     @abstractmethod
     def submit(self, point: Point) -> Future[Found]:
         """Return the future results of a point; they may raise `death`. Raises WorkerError."""
+
+    def others(self, point: Point) -> str:
+        """Return in brackets which workers do not have this version of rramalloc, and what they have."""
+        return ""
 
     def lost(self, error: BaseException) -> WorkerError:
         """Return the error of workers that are gone."""
@@ -124,10 +131,11 @@ def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tupl
             except (CancelledError, OSError) as error:
                 raise workers.lost(error) from None
             except WorkerError as error:
-                raise WorkerError(f"{error}; {_RESUME}") from None
+                raise WorkerError(f"{error}{workers.others(point)}; {_RESUME}") from None
             except Exception as error:  # noqa: BLE001 - a row says what failed: the worker has other code
                 words = f"a worker cannot run the sweep ({type(error).__name__}: {_first_line(error)})"
-                raise WorkerError(f"{words}: install the same rramalloc on all workers; {_RESUME}") from None
+                words += f": install the same rramalloc on all workers{workers.others(point)}"
+                raise WorkerError(f"{words}; {_RESUME}") from None
         yield finished
 
 
@@ -245,7 +253,7 @@ class ClusterWorkers(Workers):
         # by name: a scheduler or worker that is sent a function that it cannot import fails without words
         self._compute: Any = self._client.submit(pkgutil.resolve_name, f"{__name__}:compute", pure=False)
         self._executor = self._client.get_executor(pure=False)
-        self._width, self._looked_s = 0, -_LOOK_EVERY_S
+        self._address, self._width, self._looked_s = address, 0, -_LOOK_EVERY_S
 
     def width(self) -> int:
         """Return a few for every thread of the workers there are, looked up from time to time."""
@@ -254,6 +262,10 @@ class ClusterWorkers(Workers):
                 threads = sum(self._client.nthreads().values())
             except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
                 raise self.lost(error) from None
+            if not threads:
+                start = f"{shlex.quote(sys.executable)} -m dask worker {shlex.quote(self._address)}"
+                words = f"{self.name} has no worker yet, nothing is computed: start one with {start}"
+                warnings.warn(words, stacklevel=2)
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
@@ -261,6 +273,16 @@ class ClusterWorkers(Workers):
         """Make the cluster compute a point."""
         future: Future[Found] = self._executor.submit(operator.call, self._compute, *point.call)
         return future
+
+    def others(self, point: Point) -> str:
+        """Return in brackets which workers do not have this version of rramalloc, and what they have."""
+        name = f"{point.call[0].partition(':')[0]}:__version__"
+        with contextlib.suppress(Exception):  # it is lost while an error of it is told
+            found = self._client.run(pkgutil.resolve_name, name, on_error="return")
+            other = {address: version for address, version in found.items() if version != __version__}
+            named = ", ".join(f"{address}: {brief(str(version))}" for address, version in other.items())
+            return f" ({named})" if named else ""
+        return ""
 
     def close(self) -> None:
         """Take back what is under way and leave the cluster."""

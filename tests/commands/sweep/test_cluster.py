@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +21,7 @@ from commands.sweep.test_local import PATIENCE_S, wait_for_rows
 from commands.sweep.tiny import content, network, rows_on_disk
 
 import rramalloc
-from rramalloc.errors import WorkerError
+from rramalloc.errors import InfeasibleError, WorkerError
 
 Started = Callable[..., "subprocess.Popen[str]"]
 POISON = """
@@ -119,18 +123,59 @@ def test_a_point_that_kills_every_worker_is_a_row(cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    "command", ["sweep spec.toml -o rows", "size tiny.json --target 64 --minimise arrays"]
+)
+def test_a_scheduler_without_workers_is_named_with_what_starts_one(
+    command: str, cluster: Cluster, tmp_path: Path, start: Started
+) -> None:
+    """Said though it is to be quiet, once; the command that it names starts the worker that does the rest."""
+    few(tmp_path)
+    (tmp_path / "spec.toml").write_text('networks = "tiny.json"\narrays = [5]\n')
+    words = [*command.split(), "--scheduler", cluster.address, "-q"]
+    run = start("-m", "rramalloc", *words, cwd=tmp_path)
+    assert run.stderr is not None
+    told = run.stderr.readline()
+    assert told.startswith(f"warning: the Dask scheduler at {cluster.address} has no worker yet")
+    starting = shlex.split(told.partition(": start one with ")[2])
+    assert starting[0] == sys.executable
+    start(*starting[1:], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    out, err = run.communicate(timeout=PATIENCE_S)
+    assert (run.returncode, err) == (0, "")
+    assert "tiny" in out
+
+
+def test_time_limit_without_workers(cluster: Cluster, tmp_path: Path) -> None:
+    few(tmp_path)
+    with pytest.warns(UserWarning, match="has no worker"), pytest.raises(InfeasibleError):
+        rramalloc.size(
+            {"networks": [{"network": str(tmp_path / "tiny.json"), "target": 64}], "minimise": "arrays"},
+            scheduler=cluster.address,
+            time_limit_s=1,
+        )
+
+
+@pytest.mark.parametrize(
     ("preload", "told"),
     [
         (OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same"),
-        (NO_PACKAGE, r"cannot run the sweep.*install the same"),
+        (NO_PACKAGE, r"cannot run the sweep.*install the same.*halted"),
     ],
 )
 def test_workers_with_another_package(preload: str, told: str, cluster: Cluster, tmp_path: Path) -> None:
-    """Refused in words, and the cluster keeps its worker."""
-    worker = cluster.worker("--no-nanny", "--preload", preload)
-    with pytest.raises(WorkerError, match=told):
-        rramalloc.sweep(few(tmp_path), tmp_path / "rows", scheduler=cluster.address)
+    """Refused in words that name it among others, and the cluster keeps its worker."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    worker = cluster.worker("--no-nanny", "--preload", preload, "--worker-port", address.rpartition(":")[2])
+    cluster.worker("--no-nanny")
+    with pytest.raises(WorkerError, match=told) as caught:
+        rramalloc.sweep(few(tmp_path, 2000), tmp_path / "rows", scheduler=cluster.address)
+    assert re.findall(r"tcp://[\d.]+:\d+", str(caught.value)) == [address]
     assert worker.poll() is None
+
+
+def free_port() -> int:
+    """Return the number of a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "carrier://pigeon:1"])
