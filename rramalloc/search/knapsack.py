@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rramalloc.ndarrays import Floats, Ints
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search import cost
 from rramalloc.search.work import Work
 
-HALVINGS = 60  # bisection of a price: more than the 53 bits of a double
+_DEAREST = 2.0**60  # highest price, in costs for all that a limit leaves: no option costs so much
+_HALVINGS = 120  # bisection of a price: 60 find its order of magnitude, and a double has 53 bits
 _ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after these
+_LOOKS_PER_OPTION = 60  # charged for prices: most of the halvings of an order of magnitude see few options
 _MOST_COMBINATIONS = 2**24
 """Limit of the combinations of kept sums with the options of one stage: it bounds the memory."""
-_DEAREST = 2.0**60  # cost of all that a limit leaves: no option costs so much
 
 
 class Options(NamedTuple):
@@ -40,27 +42,30 @@ class Options(NamedTuple):
     rounding: float = 0.0
 
     @classmethod
-    def of(cls, each: Sequence[Sequence[tuple[int, ...]]], limits: Sequence[int]) -> Options:
-        """Return the options of stages with one or more of them, (cost, what is taken of every limit)."""
-        first = np.cumsum([0, *map(len, each)])
-        table = np.array([own for some in each for own in some], dtype=np.int64).reshape(-1, 1 + len(limits))
-        least = np.minimum.reduceat(table[:, 1:], first[:-1], axis=0)
-        amounts = table[:, 1:] - np.repeat(least, np.diff(first), axis=0)
-        return cls(first, table[:, 0], amounts, np.array(limits, dtype=np.int64) - least.sum(axis=0))
+    def of(
+        cls,
+        costs: Sequence[Ints | Floats],
+        taken: Sequence[Ints],
+        limits: Sequence[int],
+        rounding: float = 0.0,
+    ) -> Options:
+        """Return the options of stages. costs: of those of each; taken: of every limit, (options, limits)."""
+        first = np.cumsum([0, *map(len, costs)])
+        amounts = np.concatenate(taken)
+        least = np.minimum.reduceat(amounts, first[:-1], axis=0)
+        beyond = amounts - np.repeat(least, np.diff(first), axis=0)
+        room = np.array(limits, dtype=np.int64) - least.sum(axis=0)
+        every: Any = np.concatenate(costs)  # of whole numbers, or of floats
+        return cls(first, every, beyond, room, rounding)
 
     def priced(self, prices: Floats) -> Floats:
         """Return the cost of every option and of what it takes at these prices."""
         priced: Floats = self.costs + self.amounts @ prices
         return priced
 
-    def cheapest(self, priced: Floats) -> Ints:
-        """Return the option of every stage with the least priced cost, of equals the first one."""
-        cheapest = np.flatnonzero(self.beyond(priced) <= 0)
-        chosen: Ints = cheapest[np.searchsorted(cheapest, self.first[:-1])]
-        return chosen
-
-    def beyond(self, priced: Floats) -> Floats:
+    def beyond(self, prices: Floats) -> Floats:
         """Return by how much the priced cost of every option exceeds the least of its stage."""
+        priced = self.priced(prices)
         least = np.minimum.reduceat(priced, self.first[:-1])
         beyond: Floats = priced - np.repeat(least, np.diff(self.first))
         return beyond
@@ -73,36 +78,81 @@ def dual(options: Options) -> tuple[Floats, float]:
     the other is raised, by bisection, until its limit holds, several times where there are several: block
     coordinate ascent of the Lagrangian dual, of which every value is a bound.
     """
-    limits, bound = np.flatnonzero(options.room >= 0).tolist(), -math.inf  # the others hold at no price
+    limits = np.flatnonzero(options.room >= 0).tolist()  # the others hold at no price
     prices = np.zeros(len(options.room))
+    bounds = [_value(options, prices)]
 
     def exceeds(limit: int, price: float) -> bool:
         trial = prices.copy()
         trial[limit] = price
-        cheapest = options.beyond(options.priced(trial)) <= 0
-        taken = np.where(cheapest, options.amounts[:, limit], 2**60)
+        taken = np.where(options.beyond(trial) <= 0, options.amounts[:, limit], 2**60)
         return int(np.minimum.reduceat(taken, options.first[:-1]).sum()) > int(options.room[limit])
 
     for _ in range(1 if len(limits) < 2 else _ROUNDS_OF_PRICES):
         for limit in limits:
-            unit = 1 / max(int(options.room[limit]), 1)
-            low, high = 0.0, unit
-            while exceeds(limit, high) and high < _DEAREST * unit:
-                low, high = high, 2.0 * high
-            for _ in range(HALVINGS if exceeds(limit, low) else 0):
+            low = 0.0
+            high = _DEAREST / max(int(options.room[limit]), 1) if exceeds(limit, low) else 0.0
+            for _ in range(_HALVINGS if high > 0 else 0):
                 middle = (low + high) / 2
                 if exceeds(limit, middle):
                     low = middle
                 else:
                     high = middle
-            prices[limit] = high if exceeds(limit, low) else low
-            bound = max(bound, _value(options, prices))
-    return prices, max(bound, _value(options, 0 * prices))
+            prices[limit] = high
+            bounds.append(_value(options, prices))
+    return prices, max(bounds)
 
 
 def _value(options: Options, prices: Floats) -> float:
     least = np.minimum.reduceat(options.priced(prices), options.first[:-1])
     return float(least.sum() - prices @ options.room)
+
+
+class LeastSum(NamedTuple):
+    """Options with the least sum of costs found. bound: no choice within the limit has a smaller sum."""
+
+    chosen: Ints
+    bound: float
+    proven: bool
+
+
+def least_sum(options: Options, stop: Work) -> LeastSum:
+    """Return one option of every stage, least in the sum of costs; of equal sums the one that takes least.
+
+    options: under one limit, of each stage with rising amounts and falling costs. Of whole costs every sum is
+    exact.
+    """
+    prices, least = dual(options)
+    stop.charge(cost.OPTION * len(options.costs) * _LOOKS_PER_OPTION)
+    greedy = _greedy(options, options.beyond(prices))
+    most = float(options.costs[greedy].sum())
+    slack = SAME_SUM * most
+    bound = max(0.0, least - slack)
+    if options.costs.dtype == np.int64:
+        bound = math.ceil(bound)
+    chosen, exact = cheapest(options, stop=stop, prices=prices, window=most - least + 2 * slack)
+    if not len(chosen):
+        return LeastSum(greedy, bound, False)
+    return LeastSum(chosen, max(bound, float(options.costs[chosen].sum())) if exact else bound, exact)
+
+
+def _greedy(options: Options, beyond: Floats) -> Ints:
+    """Return the options that are cheapest at some price, and spend what is left where it saves most.
+
+    beyond: of every option at these prices, 0 of the cheapest.
+    """
+    first, costs, taken = options.first, options.costs, options.amounts[:, 0]
+    at_price = np.flatnonzero(beyond <= 0)
+    chosen: Ints = at_price[np.searchsorted(at_price, first[:-1])]
+    while True:
+        stages = np.flatnonzero(chosen + 1 < first[1:])
+        following = chosen[stages] + 1
+        more = taken[following] - taken[chosen[stages]]
+        fits = (more <= options.room[0] - taken[chosen].sum()) & (costs[following] < costs[chosen[stages]])
+        if not fits.any():
+            return chosen
+        saving = (costs[following] - costs[chosen[stages]]) / more
+        chosen[stages[np.argmin(np.where(fits, saving, 0.0))]] += 1
 
 
 def cheapest(
@@ -119,10 +169,12 @@ def cheapest(
     prices by more than `window`, which is no choice then.
     """
     none = np.zeros(0, dtype=np.int64)
-    beyond = options.beyond(options.priced(np.zeros(len(options.room)) if prices is None else prices))
-    costs, excess = options.costs[:1] * 0, np.zeros(1)
+    beyond = options.beyond(np.zeros(len(options.room)) if prices is None else prices)
+    costs = options.costs[:1] * 0
+    excess = np.zeros(1)
     taken = np.zeros((1, len(options.room)), dtype=np.int64)
-    exact, history = True, list[tuple[Ints, Ints]]()
+    exact = True
+    history = list[tuple[Ints, Ints]]()
     for low, high in pairwise(options.first.tolist()):
         near = low + np.flatnonzero(beyond[low:high] <= window)
         if stop is not None:
@@ -138,13 +190,15 @@ def cheapest(
             return none, exact
         most_kept = min(most, max(1, _MOST_COMBINATIONS // max(1, len(near))))
         if len(kept) > most_kept:
-            exact, kept = False, kept[np.linspace(0, len(kept) - 1, most_kept).astype(np.int64)]
-        parent, option = np.divmod(kept, len(near))
-        history.append((parent, near[option]))
-        costs, taken, excess = costs[kept], taken[kept], excess[kept]
-    at, chosen = 0, list[int]()
-    if options.rounding:  # costs rise and what is taken of a limit falls: the last of equals takes least
-        at = int(np.flatnonzero(costs <= costs[0] * (1 + options.rounding))[-1])
+            exact = False
+            kept = kept[np.linspace(0, len(kept) - 1, most_kept).astype(np.int64)]
+        history.append((kept // len(near), near[kept % len(near)]))
+        costs = costs[kept]
+        taken = taken[kept]
+        excess = excess[kept]
+    # Costs rise and what is taken of a limit falls: the last of equals takes least.
+    at = int(np.flatnonzero(costs <= costs[0] * (1 + options.rounding))[-1]) if options.rounding else 0
+    chosen = list[int]()
     for parent, option in reversed(history):
         chosen.append(int(option[at]))
         at = int(parent[at])
@@ -154,14 +208,12 @@ def cheapest(
 def _undominated(costs: Ints | Floats, taken: Ints, among: Ints) -> Ints:
     """Return those that no other one undercuts in cost and in every amount, the least cost first."""
     order = among[np.lexsort((*taken[among].T[::-1], costs[among]))]
-    if not len(order) or taken.shape[1] == 0:
-        return order[:1]
     if taken.shape[1] == 1:
         falling = np.minimum.accumulate(taken[order, 0])
-        return order[np.concatenate(([True], falling[1:] < falling[:-1]))]
-    kept, rows = list[int](), taken[order]
+        return order[np.diff(falling, prepend=2**62) < 0]
+    kept = list[int]()
     best = np.zeros((0, taken.shape[1]), dtype=np.int64)
-    for place, row in enumerate(rows):  # of those before none costs more
+    for place, row in enumerate(taken[order]):  # of those before none costs more
         if not (best <= row).all(axis=1).any():
             best = np.vstack([best[~(row <= best).all(axis=1)], row])
             kept.append(place)

@@ -190,7 +190,7 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     """
     if not all(options):
         return [], 2**60
-    table = Options.of(options, [axis.limit for axis in axes])
+    table = _table(options, axes)
     chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else _MOST_SUMS_OF_SEVERAL)
     if not len(chosen):
         return [], 2**60
@@ -199,9 +199,17 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     return places, least if exact else min(least, _rounded_up(dual(table)[1]))
 
 
+def _table(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> Options:
+    """Return the options of all stages as arrays."""
+    each = [np.array(own, dtype=np.int64).reshape(-1, 1 + len(axes)) for own in options]
+    return Options.of(
+        [own[:, 0] for own in each], [own[:, 1:] for own in each], [axis.limit for axis in axes]
+    )
+
+
 def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[Prices, int]:
     """Return prices at which the cheapest options about keep to the limits, and the bound that they prove."""
-    prices, bound = dual(Options.of(options, [axis.limit for axis in axes]))
+    prices, bound = dual(_table(options, axes))
     each = zip(prices.tolist(), axes, strict=True)
     rounded = tuple(float(round(price)) if any(axis.per_array) else price for price, axis in each)
     return rounded, _rounded_up(bound)

@@ -8,35 +8,27 @@ arrays wins (docs/sources/companions.md 1, docs/sources/model.md 8).
 
 Method: a price for arrays (Lagrange multiplier) bounds the sum from below. Stage by stage all combinations
 are kept (Nemhauser and Ullmann, Management Science 15, 1969) that no other one undercuts in arrays and in
-costs, and whose distance from the bound does not exceed that of the sum aimed at. That sum is raised from
-the bound until a combination exists; everything that reaches it has then been looked at.
+costs, and whose distance from the bound does not exceed that of a greedy choice (`search.knapsack`).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from rramalloc.mapping.mode import Mode
-from rramalloc.mapping.modes import breakpoints
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search import cost
-from rramalloc.search.knapsack import HALVINGS, Options, cheapest, dual
+from rramalloc.search.knapsack import Options, least_sum
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import duration
 
-_FIRST_RAISE = 1e-3
-"""First raise of the target sum where it is in ns, in steps; it doubles each time."""
-
-CostsOf = Callable[[int, StageModes], Floats]
+CostsOf = Callable[[int, StageModes], Ints | Floats]
 """Cost of each mode of a stage, by the number of the stage."""
 
 
@@ -58,15 +50,11 @@ def solve_in_turn(problem: Problem, stop: Work, by_step: StepTime | None) -> Ans
 
 
 def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Sequence[StageModes]) -> Answer:
-    step = 1.0 if by_step is None else by_step.compute_ns * _FIRST_RAISE
-    options, modes = _options(problem, stages, partial(_costs, problem, by_step))
-    search = LeastSum(options, stop, step=step)
-    chosen, proven = search.run()
-    total = float(options.costs[chosen].sum())
+    answer, total, proven = _least(problem, stop, stages, partial(_time, problem, by_step))
     least = f"{round(total)} batches" if by_step is None else duration(total)
     how = "the fewest there are" if by_step is None else "the least there is"
     words = f"{least} in sum, {how if proven else 'not proven the fewest: stopped after the work allowed'}"
-    return _answer(problem, search, chosen, modes, words)
+    return replace(answer, proof=words)
 
 
 def least_access(problem: Problem, stop: Work) -> Answer:
@@ -76,131 +64,45 @@ def least_access(problem: Problem, stop: Work) -> Answer:
 
 def least_cost(problem: Problem, stop: Work, costs_of: CostsOf) -> Answer:
     """Return the modes with the least sum of a cost of every stage, and a bound of that sum."""
-    listed = all_modes(problem)
-    costs = [costs_of(stage, own) for stage, own in enumerate(listed)]
-    step = _FIRST_RAISE * sum(float(each.min()) for each in costs) or 1.0
-    options, modes = _options(problem, listed, lambda stage, _: costs[stage])
-    search = LeastSum(options, stop, step=step)
-    return _answer(problem, search, search.run()[0], modes, "")
+    return _least(problem, stop, all_modes(problem), costs_of)[0]
 
 
-def _answer(
-    problem: Problem, search: LeastSum, chosen: Ints, modes: Sequence[tuple[Mode, int]], proof: str
-) -> Answer:
-    """Return an answer. modes: mode and copies of every option."""
-    each, copies = zip(*(modes[at] for at in chosen.tolist()), strict=True)
-    choice = problem.choice(np.array(copies, dtype=np.int64), each)
-    return Answer(choice, search.bound, proof)
-
-
-def _costs(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Floats:
-    """Time of all batches of each of these modes while no other stage runs."""
-    length = listed.length.astype(np.float64)
+def _time(problem: Problem, by_step: StepTime | None, stage: int, listed: StageModes) -> Ints | Floats:
+    """Return the time of all batches of each of these modes while no other stage runs."""
     if by_step is None:
-        return length
+        return listed.length
     step_ns = np.maximum(step_of_modes(problem, stage, listed), by_step.compute_ns)
     if by_step.transfer is not None:
         carried = by_step.transfer.fixed_ns[stage] + by_step.transfer.ns_per_copy[stage] * listed.low
         step_ns = np.maximum(step_ns, carried)
-    return length * step_ns
+    return listed.length * step_ns
 
 
-@dataclass(eq=False)
-class LeastSum:
-    """One option of every stage, least in the sum of costs, of equal sums with the fewest arrays.
-
-    options: of each stage with rising arrays, the one amount that is limited, and falling costs; step: the
-    first raise of the sum aimed at: 1 for whole numbers, which makes every sum exact; bound: no choice within
-    the budget has a smaller sum.
-    """
-
-    options: Options
-    stop: Work
-    step: float = 1.0
-    bound: float = 0.0
-
-    def run(self) -> tuple[Ints, bool]:
-        """Return the best options, and whether they are proven to be."""
-        options, stop = self.options, self.stop
-        prices, least = dual(options)
-        stop.charge(cost.OPTION * len(options.costs) * HALVINGS)
-        start = self._greedy(options.cheapest(options.priced(prices)))
-        most = float(options.costs[start].sum())
-        slack = SAME_SUM * most
-        aim, step = least - slack, self.step
-        if step == 1.0:
-            aim = float(np.ceil(aim))
-        self.bound = max(0.0, aim)
-        while not stop.is_used_up:
-            aim = min(aim, most)
-            chosen, exact = cheapest(options, stop=stop, prices=prices, window=aim - least + 2 * slack)
-            if len(chosen) and float(options.costs[chosen].sum()) <= aim + slack:
-                self.bound = max(self.bound, float(options.costs[chosen].sum()) if exact else 0.0)
-                return chosen, exact
-            if not exact:
-                break
-            self.bound = max(self.bound, aim)
-            aim, step = aim + step, 2 * step
-        return start, False
-
-    def _greedy(self, chosen: Ints) -> Ints:
-        """Spend the rest of the budget, first where it saves most per array."""
-        first, costs, arrays = self.options.first, self.options.costs, self.options.amounts[:, 0]
-        left = int(self.options.room[0] - arrays[chosen].sum())
-
-        def saving(stage: int) -> tuple[float, int]:
-            at = chosen[stage]
-            if at + 1 == first[stage + 1]:
-                return 0.0, stage
-            return float((costs[at + 1] - costs[at]) / (arrays[at + 1] - arrays[at])), stage
-
-        heap = [saving(stage) for stage in range(len(chosen))]
-        heapq.heapify(heap)
-        while heap:
-            value, stage = heapq.heappop(heap)
-            more = int(arrays[chosen[stage] + 1] - arrays[chosen[stage]]) if value < 0 else left + 1
-            if more <= left:
-                chosen[stage] += 1
-                left -= more
-                heapq.heappush(heap, saving(stage))
-        return chosen
-
-
-def _options(
-    problem: Problem, each_stage: Sequence[StageModes], costs_of: CostsOf
-) -> tuple[Options, list[tuple[Mode, int]]]:
-    """Return the options of all stages, and the mode and copies of each; only the budget limits them.
-
-    Of the entries of a stage those with the fewest arrays for some cost; of equal costs the lowest block.
-    """
-    made, entries = dict[tuple[int, ...], tuple[Ints, Floats]](), list[Ints]()
-    costs, arrays, modes = list[Floats](), list[Ints](), list[tuple[Mode, int]]()
-    for stage, listed in enumerate(each_stage):
-        key: tuple[int, ...] = (id(listed), problem.graph.kinds[stage])
-        if problem.step_time is not None and problem.step_time.transfer is not None:
-            key += (stage,)
-        if key not in made:
-            own = costs_of(stage, listed)
-            order = np.lexsort((listed.each.tall, listed.each.total, own, listed.arrays))
-            best = np.minimum.accumulate(own[order])
-            kept = order[np.concatenate(([True], best[1:] < best[:-1]))]
-            made[key] = kept, own[kept]
-        kept, own = made[key]
-        entries.append(kept)
-        costs.append(own)
-        arrays.append(listed.arrays[kept])
-        modes += [(listed.mode(entry), int(listed.low[entry])) for entry in kept.tolist()]
-    fewest = np.repeat([own[0] for own in arrays], [len(own) for own in arrays])
-    options = Options(
-        np.cumsum([0, *map(len, entries)]),
-        np.concatenate(costs),
-        (np.concatenate(arrays) - fewest)[:, None],
-        np.array([problem.budget - sum(int(own[0]) for own in arrays)]),
+def _least(
+    problem: Problem, stop: Work, stages: Sequence[StageModes], costs_of: CostsOf
+) -> tuple[Answer, float, bool]:
+    """Return the modes with the least sum of costs within the budget, that sum, and whether it is proven."""
+    costs = [costs_of(stage, listed) for stage, listed in enumerate(stages)]
+    # Of the entries of a stage those with the fewest arrays for some cost; of equal costs the lowest block.
+    kept = [_undominated(listed, own) for listed, own in zip(stages, costs, strict=True)]
+    options = Options.of(
+        [own[entries] for own, entries in zip(costs, kept, strict=True)],
+        [listed.arrays[entries, None] for listed, entries in zip(stages, kept, strict=True)],
+        [problem.budget],
         SAME_SUM,
     )
-    return options, modes
+    found = least_sum(options, stop)
+    places = found.chosen - options.first[:-1]
+    chosen = [(listed, int(entries[at])) for listed, entries, at in zip(stages, kept, places, strict=True)]
+    copies = np.array([listed.low[entry] for listed, entry in chosen], dtype=np.int64)
+    modes = tuple(listed.mode(entry) for listed, entry in chosen)
+    total = float(options.costs[found.chosen].sum())
+    return Answer(problem.choice(copies, modes), found.bound, ""), total, found.proven
 
 
-def useful_copies(windows: int) -> Ints:
-    """Return the numbers of copies at which the batches of a stage change, rising."""
-    return breakpoints(windows, windows)
+def _undominated(listed: StageModes, costs: Ints | Floats) -> Ints:
+    """Return the entries of a stage with the fewest arrays for some cost; of equal costs the lowest block."""
+    order = np.lexsort((listed.each.tall, listed.each.total, costs, listed.arrays))
+    best = np.minimum.accumulate(costs[order])
+    kept: Ints = order[np.concatenate(([True], best[1:] < best[:-1]))]
+    return kept

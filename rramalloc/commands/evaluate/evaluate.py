@@ -31,12 +31,12 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.hardware.values import values_of
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
+from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_range
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import Options
-from rramalloc.search.sequential import LeastSum, useful_copies
+from rramalloc.search.knapsack import Options, least_sum
 from rramalloc.search.work import Work
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
@@ -122,26 +122,22 @@ def propose_copies(
     """Return the copies of least total time with at most `arrays` arrays. demand: of one copy of each
     task.
 
-    Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.sequential`).
+    Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.knapsack`).
     """
     useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
     minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
     if minimum > arrays:
         needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
         raise BudgetError(minimum, arrays, needs)
-    lengths = [len(copies) for copies in useful]
-    flat = np.concatenate([np.array(copies, dtype=np.int64) for copies in useful])
-    each = np.repeat(np.array(demand, dtype=np.int64), lengths)
-    least = np.repeat(np.array([copies[0] for copies in useful], dtype=np.int64), lengths)
-    costs = np.array(
-        [_time_ns(task, count, chip) for task, counts in zip(tasks, useful, strict=True) for count in counts]
-    )
-    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    needed, room = ((flat - least) * each)[:, None], np.array([arrays - minimum])
-    options = Options(first, costs, needed, room, SAME_SUM)
-    spread = float(costs.sum()) / len(costs)
-    chosen, proven = LeastSum(options, Work(), step=max(1e-9, 1e-6 * spread)).run()
-    copies, times = flat[chosen].tolist(), costs[chosen].tolist()
+    costs = [
+        np.array([_time_ns(task, count, chip) for count in counts])
+        for task, counts in zip(tasks, useful, strict=True)
+    ]
+    taken = [np.array(counts)[:, None] * each for counts, each in zip(useful, demand, strict=True)]
+    options = Options.of(costs, taken, [arrays], SAME_SUM)
+    chosen, _, proven = least_sum(options, Work())
+    copies = [counts[at] for counts, at in zip(useful, chosen - options.first[:-1], strict=True)]
+    times = options.costs[chosen].tolist()
     name = f"best of {arrays} arrays"
     counts = dict(zip((task.name for task in tasks), copies, strict=True))
     plan = plan_of_copies(name, counts, demand, tasks, chip, name)
@@ -163,7 +159,7 @@ def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
 def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:
     """Return the copies at which a task's time changes and that storage can hold. Raises SpecError."""
     most = max(1, min(task.windows, chip.storage_units, arrays // demand if demand else 1))
-    every = useful_copies(task.windows).tolist()
+    every = breakpoints(task.windows, task.windows).tolist()
     fitting = [copies for copies in every if copies <= most and _holds(task, copies, chip)]
     if not fitting:
         raise SpecError(
