@@ -59,6 +59,8 @@ class GraphBuilder:
         self._count: dict[str, int] = dict.fromkeys(taken, 0)
         self._owners: dict[tuple[str, int], str] = {}
         self._notes: list[tuple[Sequence[str], Approximation | Unmodelled]] = []
+        self._chosen: dict[str, list[str]] = {}
+        self._advice: dict[str, None] = {}
         self._precomputed: list[Unmodelled] = []
 
     def unique(self, name: str) -> str:
@@ -130,8 +132,27 @@ class GraphBuilder:
         made = Approximation(name=names[0], operator=operator[:100], treatment=treatment)
         self._notes.append((names, made))
 
-    def leave_out(self, names: Sequence[str], operator: str, weights: int, macs: int | None = None) -> None:
-        """Record an operator with constant weights that no stage stands for; names: of its barriers."""
+    def leave_out(
+        self,
+        names: Sequence[str],
+        operator: str,
+        weights: int,
+        macs: int | None = None,
+        *,
+        stored: str = "",
+        advice: str = "",
+    ) -> None:
+        """Record an operator with constant weights that no stage stands for; names: of nodes in its place.
+
+        stored: tensor of the file that holds the weights, which count once; advice: for an error.
+        """
+        if advice:
+            self._advice[advice] = None
+        if stored and stored in self._chosen:
+            self._chosen[stored] += names
+            return
+        if stored:
+            names = self._chosen[stored] = list(names)
         made = Unmodelled(name=names[0], operator=operator[:100], weights=weights, macs=macs)
         self._notes.append((names, made))
 
@@ -156,13 +177,17 @@ class GraphBuilder:
         """
         nodes, joined = _joined_barriers(needed(self.nodes, outputs), frozenset(outputs))
         kept, notes = {node.name for node in nodes}, list[Approximation | Unmodelled]()
+        held = {weights for (weights, _), owner in self._owners.items() if owner in kept}
+        on_arrays = [names for stored, names in self._chosen.items() if stored in held]
         for names, note in self._notes:
+            if any(names is each for each in on_arrays):  # tied to a layer
+                continue
             first = next((joined.get(name, name) for name in names if joined.get(name, name) in kept), None)
             notes += [] if first is None else [note.model_copy(update={"name": first})]
         unmodelled = [note for note in notes if isinstance(note, Unmodelled)]
         approximations = [note for note in notes if isinstance(note, Approximation)]
         if unmodelled and not allow_partial:
-            raise UnsupportedError(self.where, _refusal(unmodelled))
+            raise UnsupportedError(self.where, "; ".join([_refusal(unmodelled), *self._advice]))
         if not any(isinstance(node, Stage) for node in nodes):
             reason = "holds neither a convolution nor a linear layer with constant weights"
             raise UnsupportedError(self.where, reason)

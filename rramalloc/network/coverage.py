@@ -132,9 +132,10 @@ class Coverage(Record):
         if self.host:
             words.append(f"on the host: {_names(self.host)}")
         if self.unmodelled:
-            words.append(
-                f"not modelled: {_names(f'{item.name} ({item.operator})' for item in self.unmodelled)}"
+            lost_weights = (
+                f"{item.name} ({item.operator}: {item.weights:,} weights)" for item in self.unmodelled
             )
+            words.append(f"not modelled: {_names(lost_weights)}")
         lost = {item.name for item in self.unmodelled}
         counts = Counter(item.operator for item in self.approximated if item.name not in lost)
         if counts:

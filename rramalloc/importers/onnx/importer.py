@@ -16,9 +16,10 @@ import numpy as np
 import onnx
 
 from rramalloc.choices import NodeNames
-from rramalloc.errors import FileError, SpecError
+from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.importers.axes import AxisRoles, Dims, shape_of
 from rramalloc.importers.builder import LoopWork, needed
+from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
 from rramalloc.importers.onnx.control import branch_of, check_decided, repeated
 from rramalloc.importers.onnx.graph import (
     Graph,
@@ -41,7 +42,7 @@ from rramalloc.importers.onnx.inputs import (
 )
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate_constants, outputs_of
-from rramalloc.importers.onnx.step import OnnxGraphBuilder, OnnxOperator
+from rramalloc.importers.onnx.step import Handler, OnnxGraphBuilder, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     BITS,
     Constant,
@@ -52,6 +53,9 @@ from rramalloc.importers.onnx.tensors import (
     constant_of,
     default_nchw_layout,
     dims_of,
+    gridded,
+    single_integer,
+    stored_as,
     tensor,
 )
 from rramalloc.network.geometry import MAX_EXTENT
@@ -76,6 +80,8 @@ _KEEPS_BITS = _REORDERINGS.union(
     "Clip Concat Constant DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
 )
 """Operators whose results are values of their first input, or 0."""
+_FILTERS = ("Compress", "NonZero", "Unique")
+"""Operators whose results are as long as data says."""
 _SCALES = ("Div", "Mul", "Sub")
 """Operators that a dequantisation of stored values is written out with."""
 
@@ -183,14 +189,17 @@ def _import(
     )
     for sparse in graph.proto.sparse_initializer:
         name = sparse.values.name
-        values[name] = Constant(dims=dims_of(sparse, graph.where), origin=name)
-    bits = {info.name: BITS.get(info.type.tensor_type.elem_type) for info in graph.proto.input}
+        dims = dims_of(sparse, graph.where)
+        stored = stored_as(name, math.prod(dims), sparse.values.data_type)
+        values[name] = Constant(dims=dims, origin=name, stored=stored)
+    kinds = {info.name: info.type.tensor_type.elem_type for info in graph.proto.input}
     for name, dims in inputs.weights.items():
-        values[name] = Constant(dims=dims, origin=name, bits=bits[name])
+        stored = stored_as(name, math.prod(dims), kinds[name])
+        values[name] = Constant(dims=dims, origin=name, bits=BITS.get(kinds[name]), stored=stored)
     for name, dims in inputs.data.items():
         node = builder.unique(name)
         builder.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
-        values[name] = replace(tensor(node, dims, layouts[name]), bits=bits[name])
+        values[name] = replace(tensor(node, dims, layouts[name]), bits=BITS.get(kinds[name]))
     values.update(inputs.values)
     Visitor(graph, builder, _declared(graph.proto, inputs.batch), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
@@ -263,10 +272,37 @@ class Visitor:
             read = [values[source] for source in read_by(proto) if source in values]
             made = repeated(step, self.graph, partial(self._round, step, values), read)
         else:
-            made = _outputs(step, self.declared)
+            made = self._outputs(step)
+            self._follow(step)
         if self.axes is not None:
             self.axes.carry(step, made)
         values.update(zip(proto.output, made, strict=True))
+
+    def _outputs(self, step: OnnxOperator) -> list[Value]:
+        """Return the outputs of an operator. Raises UnsupportedError for one that data gives its length."""
+        try:
+            return _outputs(step, self.declared)
+        except UnsupportedError:
+            if step.op not in _FILTERS:
+                raise
+            reason = filtered(self.graph, step.proto.output)
+            raise step.unsupported(f"how many values it yields is decided by data: {reason}") from None
+
+    def _follow(self, step: OnnxOperator) -> None:
+        """Keep how far computed places lie behind each other: what slices of a stored table keep."""
+        first, second = step.value(0), step.value(1)
+        name, shift = step.proto.input[0] if step.proto.input else "", 0
+        if step.op in ("Add", "Sub"):
+            if step.op == "Add" and isinstance(first, Constant):
+                name, second = step.proto.input[1], first
+            number = single_integer(second)
+            if number is None:
+                return
+            shift = number if step.op == "Add" else -number
+        elif step.op not in ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"):
+            return
+        base, before = self.builder.offsets.get(name, (name, 0))
+        self.builder.offsets[step.proto.output[0]] = base, before + shift
 
     def visit_part(self, body: Any, values: MutableMapping[str, Value]) -> list[Value]:
         """Return the outputs of a branch or a body; values: of its inputs, and around it."""
@@ -295,7 +331,7 @@ class Visitor:
                 layout = default_nchw_layout(value.dims)
                 node = builder.unique(f"{step.name}/{info.name}")
                 builder.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
-                value = replace(tensor(node, value.dims, layout), bits=value.bits)
+                value = replace(tensor(node, value.dims, layout), bits=value.bits, chosen=value.chosen)
             own[info.name] = value
         made = replace(self, builder=builder, axes=None).visit_part(body, ChainMap(own, values))
         self.builder.room = builder.room
@@ -322,7 +358,12 @@ def _outputs(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     outputs: list[Value] = []
     for index, name in enumerate(step.proto.output):
         value = replace(results[min(index, len(results) - 1)], bits=bits)
-        outputs.append(replace(value, origin=kept or name) if isinstance(value, Constant) else value)
+        if isinstance(value, Constant):
+            outputs.append(replace(value, origin=kept or name, stored=stored_in(step, value, name)))
+        else:
+            outputs.append(replace(value, chosen=chosen_in(step, value)))
+    is_known = step.is_standard or _handler(step) is not None
+    leave_out_chosen(step, outputs, is_known=is_known)
     return outputs
 
 
@@ -378,9 +419,12 @@ def _bits(step: OnnxOperator, results: Sequence[Value]) -> int | None:
     return None if first is None else first.bits
 
 
+def _handler(step: OnnxOperator) -> Handler | None:
+    return HANDLERS.get(step.op) if step.proto.domain in _DOMAINS else None
+
+
 def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value]:
-    handler = HANDLERS.get(step.op) if step.proto.domain in _DOMAINS else None
-    is_known = step.proto.domain in _DOMAINS
+    handler, is_known = _handler(step), step.proto.domain in _DOMAINS
     if step.proto.domain == "com.microsoft.nchwc":
         raise step.unsupported(
             "ONNX Runtime wrote this file for one processor: save it again with the graph optimisation level "
@@ -403,6 +447,8 @@ def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value
         return made
     if handler is None:
         return _unknown(step, declared)
+    if step.op == "Slice" and isinstance(step.need(0), Constant):
+        return [_sliced_table(step, declared)]
     default = int(step.op.startswith("Nhwc"))
     if step.proto.domain != "com.microsoft" or not step.integer("channels_last", default):
         return handler(step)
@@ -410,6 +456,27 @@ def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value
     front = arranged(step.data(), (0, rank - 1, *range(1, rank - 1)))
     results = handler(replace(step, values=(front, *step.values[1:])))
     return [arranged(y, (0, *range(2, rank), 1)) if isinstance(y, Tensor) else y for y in results]
+
+
+def _sliced_table(step: OnnxOperator, declared: Mapping[str, Dims]) -> Tensor:
+    """Return the part of a stored table that is read from a computed place on.
+
+    Raises UnsupportedError where neither the file nor its end, so far behind its start, say how long it is.
+    """
+    table, dims = step.dims(0), declared.get(step.proto.output[0])
+    start, end = (step.builder.offsets.get(name, (name, 0)) for name in step.proto.input[1:3])
+    axes = step.known_integers(3, "axes") or (0,)
+    if start[0] == end[0] and len(axes) == 1 and step.value(4) is None:
+        axis = step.axis(axes[0], len(table), "axes")
+        length = min(max(end[1] - start[1], 0), table[axis])
+        dims = (*table[:axis], length, *table[axis + 1 :])
+    if dims is None:
+        raise step.unsupported(
+            "how much it keeps of a stored table is computed from data: add the shape of its output to "
+            "graph.value_info"
+        )
+    places = [value for value in step.values if isinstance(value, Tensor)]
+    return step.barrier(places, dims, gridded(dims, [len(dims) - 1]))
 
 
 def _precompute(step: OnnxOperator, out: Dims | None) -> None:
@@ -452,7 +519,9 @@ def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
         treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
         step.builder.approximate(made, step.label, treatment)
         if weights:
-            step.builder.leave_out(made, step.label, weights)
+            has_stack = any(len(value.dims or ()) > 2 for value in step.values if isinstance(value, Constant))
+            advice = EXPERTS if has_stack else ""
+            step.builder.leave_out(made, step.label, weights, advice=advice)
     return results
 
 

@@ -441,6 +441,16 @@ def _kernels(node: Any) -> tuple[int, ...]:
     return () if node.op_type == "Attention" and not node.domain else _KERNELS.get(node.op_type, ())
 
 
+def factors_of(node: Any) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the input positions that an operator multiplies with each other, and those of its kernels."""
+    kernels = _kernels(node)
+    if kernels:
+        return (0, *kernels), kernels
+    if node.op_type == "Einsum":
+        return range(len(node.input)), ()
+    return (0, 1, 2) if node.op_type.endswith("Attention") else _MATRICES.get(node.op_type, ()), ()
+
+
 def _is_fixed(axes: Sequence[AxisName]) -> bool:
     return all(isinstance(axis, int) for axis in axes)
 

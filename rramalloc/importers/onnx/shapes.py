@@ -86,7 +86,7 @@ def evaluate_constants(step: OnnxOperator) -> Sequence[Constant]:
 def _kept(step: OnnxOperator, made: Constant) -> Constant:
     """Return the constant, without its values where no room is left for them."""
     is_kept = made.array is not None and step.builder.keeps_constant(made.array)
-    return Constant(dims=made.dims, array=made.array if is_kept else None, bits=made.bits)
+    return replace(made, array=made.array if is_kept else None)
 
 
 def _stated(step: OnnxOperator) -> Constant:

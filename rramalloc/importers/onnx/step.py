@@ -50,7 +50,8 @@ class OnnxGraphBuilder(GraphBuilder):
     batch: the batch that the file fixes, everywhere taken as 1; batch_places: axis of each tensor that holds
     it, where known; uses: which operators read each ONNX tensor;
     room: elements of constants that may still be evaluated; moves: how often axes changed between grid and
-    channels; external: names of tensors whose values are in another file.
+    channels; external: names of tensors whose values are in another file; offsets: of computed whole numbers,
+    the tensor that they are a constant away from, and that constant.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class OnnxGraphBuilder(GraphBuilder):
         super().__init__(where, taken)
         self.batch, self.uses, self.external = batch, uses, external
         self.batch_places: Mapping[str, int] = {}
+        self.offsets: dict[str, tuple[str, int]] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
 
     def keeps_constant(self, array: Array) -> bool:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import onnx
@@ -37,6 +37,11 @@ BITS = {
     if (match := _QUANTISED.fullmatch(name)) is not None
 }
 """Bits of the element types that quantised values have: as they are stored."""
+_OF_WEIGHTS = frozenset((*BITS, _T.FLOAT, _T.DOUBLE, _T.FLOAT16, _T.BFLOAT16))
+"""Element types of weights; the others hold indices, sizes and truth values."""
+
+Stored = frozenset[tuple[str, int]]
+"""Tensors of the file that values are made of, and how many elements each has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +50,14 @@ class Constant:
 
     dims: None if its shape is not known; array: values, only where they are few enough to matter for shapes;
     origin: the tensor of the file that holds the same values, perhaps in another order; bits: of its whole
-    numbers, where they are few, or of those that it was made of.
+    numbers, where they are few, or of those that it was made of; stored: what it is made of.
     """
 
     dims: Dims | None
     array: Array | None = None
     origin: str = ""
     bits: int | None = None
+    stored: Stored = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +68,34 @@ class Parts(Constant):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowPlace:
+    """Where a table's row lies in a tensor: `size` elements along an axis, `inner` places apart."""
+
+    axis: int
+    size: int
+    inner: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Stored weights in a tensor that depends on the input (docs/sources/model.md 14).
+
+    kind: "matrix" of a matrix that is chosen or scaled; "changed" of one that computed values were added to,
+    which may as well be data with positions; "row" of rows of a table, at `row`.
+    """
+
+    stored: Stored
+    kind: Literal["matrix", "changed", "row"]
+    row: RowPlace | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
     """A tensor that depends on the input. Make it with `tensor`.
 
     node: the network node that yields it; dims: its ONNX shape; layout: what each axis runs over;
     pads: zero border, part of dims, that no node adds: the only consumer takes it over;
-    bits: of the whole numbers that quantised values are.
+    bits: of the whole numbers that quantised values are; chosen: stored weights in it.
     """
 
     node: str
@@ -75,6 +103,7 @@ class Tensor:
     layout: AxisRoles
     pads: Pads = NO_PADS
     bits: int | None = None
+    chosen: Chosen | None = None
 
     @property
     def shape(self) -> Shape:
@@ -137,6 +166,13 @@ def default_nchw_layout(dims: Sequence[int]) -> AxisRoles:
     return gridded(dims, [len(dims) - 1] if len(dims) <= 2 else [1])
 
 
+def single_integer(value: Value | None) -> int | None:
+    """Return a whole number that is known, else None."""
+    array = value.array if isinstance(value, Constant) else None
+    is_one = array is not None and array.size == 1 and array.dtype.kind in "iu"
+    return int(array.reshape(-1)[0]) if array is not None and is_one else None
+
+
 def foldable(elements: int, dtype: np.dtype[Any]) -> bool:
     """Return True if a constant of this size and type may be evaluated."""
     return elements <= (MAX_FOLDED_FLOATS if dtype.kind == "f" else MAX_FOLDED)
@@ -150,13 +186,21 @@ def dims_of(proto: Any, where: str) -> Dims:
     return tuple(map(int, proto.dims))
 
 
+def stored_as(name: str, elements: int, kind: int) -> Stored:
+    """Return what a tensor of the file is made of: itself, if its elements may be weights."""
+    return frozenset([(name, elements)] if elements > 1 and kind in _OF_WEIGHTS else [])
+
+
 def constant_of(proto: Any, where: str) -> Constant:
     """Return a tensor in the file; values only if they are small, present and stored in the file itself.
 
     Raises SpecError if its data does not have the length that its dims say.
     """
     kind, dims = proto.data_type, dims_of(proto, where)
-    made, elements = Constant(dims=dims, origin=proto.name, bits=BITS.get(kind)), math.prod(dims)
+    elements = math.prod(dims)
+    made = Constant(
+        dims=dims, origin=proto.name, bits=BITS.get(kind), stored=stored_as(proto.name, elements, kind)
+    )
     if kind not in EVALUATED or proto.data_location == _T.EXTERNAL:
         return made
     listed = len(getattr(proto, onnx.helper.tensor_dtype_to_field(kind)))

@@ -63,9 +63,14 @@ def one_value(step: OnnxOperator, op: str) -> Sequence[Value]:
 
 
 def identity(step: OnnxOperator) -> Sequence[Value]:
-    """Translate conversions that keep every value in place; CastLike may take only its type from data."""
+    """Translate conversions that keep every value in place; CastLike may take only its type from data, and
+    constants may be quantised by a computed scale."""
     value = step.need(0)
-    return [value] if isinstance(value, Constant) else one_value(step, "identity")
+    if isinstance(value, Tensor):
+        return one_value(step, "identity")
+    scales = [x for x in step.values[1:] if isinstance(x, Tensor)] if step.op != "CastLike" else []
+    dims = step.size(value)
+    return [step.barrier(scales, dims, default_nchw_layout(dims))] if scales else [value]
 
 
 def arithmetic(step: OnnxOperator, op: str, operands: Sequence[int] | None = None) -> Sequence[Value]:

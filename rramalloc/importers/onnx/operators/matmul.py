@@ -28,6 +28,7 @@ from rramalloc.importers.onnx.tensors import (
     dropped,
     gridded,
     inserted,
+    single_integer,
     tensor,
 )
 from rramalloc.network.geometry import MAX_EXTENT
@@ -368,7 +369,7 @@ def _extended(
         dims = (*new[:2], tokens, new[3])
         return step.barrier(data, dims, layout, suffix) if data else Constant(dims=dims)
 
-    filled, total = map(_one_number, lengths)
+    filled, total = map(single_integer, lengths)
     shares = bool(step.integer("past_present_share_buffer", 0)) or step.op == "SparseAttention"
     shares |= step.op == "MultiHeadAttention" and lengths[0] is not None
     shares |= total is not None and total < before[2] + new[2]
@@ -384,13 +385,6 @@ def _extended(
         )
     is_kept = any(step.proto.output[number : number + 1])
     return every, behind(max(before[2], step.size(every)[2]), "present") if is_kept else every
-
-
-def _one_number(value: Value | None) -> int | None:
-    """Return a whole number that is known, else None."""
-    array = value.array if isinstance(value, Constant) else None
-    is_one = array is not None and array.size == 1 and array.dtype.kind in "iu"
-    return int(array.reshape(-1)[0]) if array is not None and is_one else None
 
 
 def _headed(step: OnnxOperator, x: Value, heads: int) -> Value:

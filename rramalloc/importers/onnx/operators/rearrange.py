@@ -383,10 +383,16 @@ def embedded(step: OnnxOperator) -> Sequence[Value]:
 
 
 def gather_nd(step: OnnxOperator) -> Sequence[Value]:
-    """Translate GatherND of constant places along one axis: a Gather; others wait for all pixels."""
-    x, index, dims = step.data(), step.need(1), outputs_of(step)[0]
+    """Translate GatherND of a constant table: a look-up; of constant places along one axis: a Gather; others
+    wait for all pixels."""
+    table, index, dims = step.need(0), step.need(1), outputs_of(step)[0]
     if dims is None:
         raise step.fault("indices", "data, indices and batch_dims do not fit")
+    if isinstance(table, Constant):
+        places = step.data(1)
+        on = step.relayout(places, gridded(places.dims, [len(places.dims) - 1]))
+        return [step.select(on, dims, on.layout[:-1] + ((),) * (len(dims) - len(on.layout) + 1))]
+    x = table
     along_one = step.dims(1)[1:] == (1,) and not step.integer("batch_dims", 0)
     if along_one and isinstance(index, Constant) and not x.layout[0]:
         return [step.select(x, dims, x.layout)]
@@ -399,10 +405,13 @@ def gather_nd(step: OnnxOperator) -> Sequence[Value]:
 
 def gather_elements(step: OnnxOperator) -> Sequence[Value]:
     """Translate GatherElements: along channels pixelwise, as long as it keeps the grid."""
-    x, dims = step.data(), step.dims(1)
-    axis = step.axis(step.integer("axis", 0), len(x.dims))
-    if len(dims) != len(x.dims):
-        raise step.mismatch("indices", f"{shown(dims)} has other axes than {shown(x.dims)}")
+    x, dims = step.need(0), step.dims(1)
+    own = step.size(x)
+    axis = step.axis(step.integer("axis", 0), len(own))
+    if len(dims) != len(own):
+        raise step.mismatch("indices", f"{shown(dims)} has other axes than {shown(own)}")
+    if isinstance(x, Constant):
+        return [step.pixelwise(step.data(1), "identity")]
     values = [value for value in step.values[:2] if isinstance(value, Tensor)]
     kept = all(a == b for k, (a, b) in enumerate(zip(x.dims, dims, strict=True)) if k != axis)
     if not x.layout[axis] and kept and len(values) == 1:

@@ -68,9 +68,12 @@ def on_grid(step: OnnxOperator, x: Tensor) -> tuple[Tensor, str]:
             f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed{remedy}"
         )
     if x.dims[0] != 1:
+        count = x.dims[0]
         raise step.unsupported(
-            f"{step.op} gets a batch of {x.dims[0]} that the model itself makes ({shown(x.dims)}); "
-            f"only networks that keep one input together can be expressed"
+            f"{step.op} gets a batch of {count} that the model itself makes ({shown(x.dims)}), of frames, "
+            f"windows or views, and works on each alone; only one can be expressed: export what works "
+            f"on one as a model of its own, with a batch of 1, and give --inputs {count} to optimize for the "
+            f"time of all {count}"
         )
     for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
         is_swapped = roles == "XY" and 1 in x.dims[2:]
