@@ -20,9 +20,9 @@ from rramalloc.chart import converted
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
 from rramalloc.network.network import Network
-from rramalloc.reading import RESULT_LIMIT_BYTES, read, result_of
+from rramalloc.reading import RESULT_LIMIT_BYTES, result_of
 from rramalloc.records import Record, brief, format_name
-from rramalloc.room import rooms
+from rramalloc.room import load_from, rooms
 from rramalloc.version import __version__
 from rramalloc.view.html import escaped, pairs_html, section_html, table_html
 from rramalloc.view.view import LEVELS, Detail, View, table
@@ -32,6 +32,7 @@ _LACKS = (
     "that ships has this hash. Give its file with --network."
 )
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
+MOST_ROWS = 100_000  # of the folder of a sweep: 2 kB of memory each
 MOST_FILES = 40  # of a page, which shows each in a section
 _ASSET_LIMIT_BYTES = 2**20  # of a file of the package
 _LONGEST_TITLE = 200  # letters
@@ -235,7 +236,7 @@ def read_source(given: Any) -> Source:
         return _hashed(f"({type(given).__name__})", given)
     path = os.fspath(given)
     if os.path.isdir(path):
-        return _hashed(path, read(path))
+        return _hashed(path, load_from("sweep", "sweep:read_sweep", "the folder of a sweep")(path, MOST_ROWS))
     content = read_bytes(path, RESULT_LIMIT_BYTES)
     return Source(path, hashlib.sha256(content).hexdigest(), _parsed(content, path))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
+from rramalloc.files import to_json
 from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
@@ -202,6 +203,15 @@ class SweepDocument(ResultRecord):
         """Return the document of the file, without what is not given."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
+
+    def json_parts(self, rows: Iterable[SweepRow]) -> Iterator[str]:
+        """Yield the JSON of `to_dict` with these rows, one at a time in memory."""
+        document = self.model_copy(update={"rows": None}).to_dict()
+        yield to_json(document).removesuffix("\n}\n") + ',\n  "rows": ['
+        for number, row in enumerate(rows):
+            text = to_json(row.to_dict()).rstrip("\n").replace("\n", "\n    ")
+            yield (",\n    " if number else "\n    ") + text
+        yield "\n  ]\n}\n"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point, as that of the sweep's result."""

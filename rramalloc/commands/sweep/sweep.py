@@ -30,9 +30,8 @@ from rramalloc.commands.sweep.rows import (
     columns_of_rows,
     frame_of_rows,
     row_of,
-    summarise,
 )
-from rramalloc.commands.sweep.spec import Grid, read_spec
+from rramalloc.commands.sweep.spec import MAX_POINTS, Grid, read_spec
 from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, check_jobs, computed_points
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError
@@ -40,6 +39,7 @@ from rramalloc.files import (
     folder_names,
     make_folder,
     open_alone,
+    open_to_read,
     open_to_write,
     parse_json,
     remove_file,
@@ -69,6 +69,15 @@ _TABLES = (
     "CREATE TABLE sweep (identity TEXT, document TEXT, points_per_s REAL)",
     "CREATE TABLE points (number INTEGER PRIMARY KEY, key TEXT)",
 )
+_SUMMARY = """
+SELECT json_extract(row, '$.network'), json_extract(row, '$.method'),
+  count(*), count(*) - count(json_extract(row, '$.makespan')), min(json_extract(row, '$.makespan'))
+FROM points JOIN rows USING (key) GROUP BY 1, 2 ORDER BY min(number)
+"""
+_ERRORS = """
+SELECT json_extract(row, '$.error_kind') || ': ' || json_extract(row, '$.error') AS reason
+FROM points JOIN rows USING (key) WHERE reason NOT NULL GROUP BY reason ORDER BY min(number) LIMIT ?
+"""
 _ROW: TypeAdapter[SweepRow] = TypeAdapter(SweepRow)
 _DOCUMENT: TypeAdapter[SweepDocument] = TypeAdapter(SweepDocument)
 OnProgress = Callable[[SweepStatus], None]
@@ -108,10 +117,7 @@ class SweepResult(Result):
 
     def json_parts(self) -> Iterator[str]:
         """Yield the JSON of `to_dict`, one row at a time in memory."""
-        yield to_json(self.document.to_dict()).removesuffix("\n}\n") + ',\n  "rows": ['
-        for number, row in enumerate(self.rows()):
-            yield (",\n    " if number else "\n    ") + to_json(row).rstrip("\n").replace("\n", "\n    ")
-        yield "\n  ]\n}\n"
+        return self.document.json_parts(read_rows(self.folder))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point, columns as in the file of rows; what a failed point
@@ -120,12 +126,13 @@ class SweepResult(Result):
 
     def summary(self) -> list[SweepSummary]:
         """Return a line per network and method, in the order of their first points."""
-        return summarise(read_rows(self.folder))
+        with _reading(self.folder) as store:
+            return [SweepSummary(*line) for line in store.query(_SUMMARY)]
 
     def reasons(self) -> list[str]:
         """Return the first different errors of points that failed."""
-        errors = (f"{row['error_kind']}: {row['error']}" for row in self.rows() if row["error_kind"])
-        return list(dict.fromkeys(errors))[:_REASONS]
+        with _reading(self.folder) as store:
+            return [reason for (reason,) in store.query(_ERRORS, _REASONS)]
 
     def _headline(self) -> tuple[str, str]:
         name = self.document.spec.name or os.path.basename(self.folder)
@@ -230,11 +237,16 @@ def sweep_status(folder: str | os.PathLike[str]) -> SweepStatus:
         return SweepStatus.of(document.spec.name, document.points, *_counts(store), points_per_s)
 
 
-def read_sweep(folder: str) -> SweepDocument:
-    """Read a finished sweep with its rows, as `sweep --format json` prints it. Raises FileError,
-    SpecError."""
+def read_sweep(folder: str, most: int = MAX_POINTS) -> SweepDocument:
+    """Read a finished sweep with its rows, as `sweep --format json` prints it.
+
+    Raises FileError, SpecError; also for more than `most` rows.
+    """
     with _reading(folder) as store:
         document, (done, _) = _saved(store)[0], _counts(store)
+        if document.points > most:
+            words = f"has {document.points} points, the limit is {most} here: name a sweep of fewer"
+            raise SpecError(folder, f"{words}, or draw this one with `rramalloc sweep --figure`")
         if done != document.points:
             words = f"has {done} rows of {document.points}: run `rramalloc sweep` to its end first"
             raise FileError(folder, words)
@@ -268,17 +280,17 @@ def adopt(store: Store, document: str, table: str, keys: Iterator[str]) -> None:
     """
     identity = hashlib.sha256((document + table).encode()).hexdigest()
     is_other = [*store.query("SELECT identity FROM sweep")] != [(identity,)]
+    folder = os.path.dirname(store.path)
+    stale = ROWS_FILES.values() if is_other or next(iter(missing(store)), None) is not None else ()
+    for name in folder_names(folder):  # before the sweep changes: `finish` keeps the file that it finds
+        if name in stale or (name.startswith(".rows.") and name.endswith(".tmp")):  # of a killed writer
+            remove_file(os.path.join(folder, name))
     if is_other:
         with store.transaction():
             store.write("DELETE FROM sweep")
             store.write("DELETE FROM points")
             store.write("INSERT INTO sweep VALUES (?, ?, NULL)", [(identity, document)])
             store.write("INSERT INTO points VALUES (?, ?)", enumerate(keys))
-    folder = os.path.dirname(store.path)
-    stale = ROWS_FILES.values() if is_other or next(iter(missing(store)), None) is not None else ()
-    for name in folder_names(folder):
-        if name in stale or (name.startswith(".rows.") and name.endswith(".tmp")):  # of a killed writer
-            remove_file(os.path.join(folder, name))
 
 
 def missing(store: Store) -> Iterator[int]:
@@ -289,9 +301,11 @@ def missing(store: Store) -> Iterator[int]:
 
 
 def finish(store: Store, folder: str, rows_format: RowsFormat, columns: Mapping[str, Any] = COLUMNS) -> None:
-    """Write all rows to the file that others read, and leave the database as a single file."""
+    """Write all rows to the file that others read, unless it is there, and leave the database as one file."""
     target, rows = os.path.join(folder, ROWS_FILES[rows_format]), (row.to_dict() for row in _rows(store))
-    if rows_format == "csv":
+    if rows_format == "csv" and _has_columns(target, columns):
+        pass
+    elif rows_format == "csv":
         with open_to_write(target) as stream:
             text = io.TextIOWrapper(stream, "utf-8", newline="")
             write_csv(text, rows, columns)
@@ -302,6 +316,16 @@ def finish(store: Store, folder: str, rows_format: RowsFormat, columns: Mapping[
     _keep_rate(store, None)
     with contextlib.suppress(FileError):  # someone reads it at this moment
         list(store.query("PRAGMA journal_mode = DELETE"))
+
+
+def _has_columns(path: str, columns: Iterable[str]) -> bool:
+    """Return True if a file of rows is there, with these columns."""
+    first = io.StringIO()
+    write_csv(first, (), columns)
+    head = first.getvalue().encode()
+    with contextlib.suppress(FileError), open_to_read(path) as stream:
+        return stream.read(len(head)) == head
+    return False
 
 
 def write_csv(text: TextIO, rows: Iterable[dict[str, Any]], columns: Iterable[str]) -> None:

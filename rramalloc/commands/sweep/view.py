@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
-from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, SweepStatus, summarise
+from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
 from rramalloc.commands.sweep.sweep import SweepResult, read_rows
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -49,7 +49,7 @@ def sweep_view(document: SweepDocument) -> View:
             Fact("networks", len(document.networks)),
             Fact("hardware", len(document.hardware)),
         ),
-        tables=(_summary(rows), every, errors),
+        tables=(_summary(summarise(rows)), every, errors),
         charts=_charts(rows),
         notes=() if document.rows is not None else ("this file has no rows: name the folder of the sweep",),
     )
@@ -60,15 +60,15 @@ def result_view(result: SweepResult) -> View:
     return View.of(
         result,
         kind="Sweep",
-        tables=[_summary(read_rows(result.folder))],
+        tables=[_summary(result.summary())],
         charts={"columns": partial(columns_chart, result)},
         notes=(f"failed: {reason}" for reason in result.reasons()) if result.failed else (),
     )
 
 
-def _summary(rows: Iterable[SweepRow]) -> Table:
+def _summary(lines: Sequence[SweepSummary]) -> Table:
     columns = "network, method, points, failed, best makespan=makespan"
-    return table("Summary", summarise(rows), columns, spare="points failed")
+    return table("Summary", lines, columns, spare="points failed")
 
 
 def status_view(status: SweepStatus) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,9 +16,10 @@ from commands.report.results import HOSTILE, KINDS, write_network
 from commands.tune.toys import GRAPH, NETWORK, OwnClocks
 
 import rramalloc
-from rramalloc.commands.report.report import SIZE_LIMIT_BYTES, report
+from rramalloc.commands.report.report import SIZE_LIMIT_BYTES, read_source, report
 from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.view.html import escaped
@@ -253,3 +255,15 @@ def test_a_tuning_has_its_choices_and_its_course(tmp_path: Path) -> None:
     best = tuning.plot.figures().panels[0].layers[1].data["best"]
     figures = [row.figure for row in tuning.judged if row.figure is not None]
     assert best == [min(figures[: number + 1]) for number in range(len(figures))]
+
+
+def test_a_folder_of_a_sweep_is_shown_up_to_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hash is that of the JSON that `sweep` prints, which is never whole in memory."""
+    spec = {"networks": "alexnet", "arrays": [300, 400, 500], "methods": "none", "work": 1}
+    made = rramalloc.sweep(spec, tmp_path / "rows", jobs=1)
+    text = "".join(made.json_parts())
+    assert text == to_json(made.to_dict())
+    assert read_source(tmp_path / "rows").sha256 == hashlib.sha256(text.encode()).hexdigest()
+    monkeypatch.setattr("rramalloc.commands.report.report.MOST_ROWS", 2)
+    with pytest.raises(SpecError, match="has 3 points, the limit is 2"):
+        rramalloc.report([tmp_path / "rows"])

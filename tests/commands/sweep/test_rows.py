@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from commands.sweep.tiny import network, rows_of
 
 import rramalloc
-from rramalloc.commands.sweep.rows import COLUMNS
+from rramalloc.commands.sweep.rows import COLUMNS, summarise
+from rramalloc.commands.sweep.sweep import read_rows
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
@@ -212,6 +214,7 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
         ("alexnet", "none", 2, 1),
     ]
     assert len(result.reasons()) == 2
+    assert result.summary() == summarise(read_rows(str(tmp_path / "rows")))
     assert "&lt;b&gt;" in result._repr_html_()
     assert "<b>" not in result._repr_html_()
     for frame in (pd.read_csv(tmp_path / "rows" / "rows.csv"), _parquet(spec, tmp_path / "rows")):
@@ -219,3 +222,23 @@ def test_the_result(tmp_path: Path, tiny: Path) -> None:
         assert frame["key"].tolist() == [row["key"] for row in rows]
         assert frame["arrays"].tolist() == [3, 2, alexnet, 2]
         assert frame["makespan"].isna().tolist() == [False, True, False, True]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_finished_sweep_that_is_called_again_reads_no_row(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row takes a tenth of a millisecond to check; a file with other columns is of an older version."""
+    spec = {"networks": str(tiny), "arrays": [1, 3, 5], "methods": ["none", "interval"], "work": 1}
+    first = rramalloc.sweep(spec, tmp_path / "rows")
+    told = (first.summary(), first.reasons(), str(first.view()))
+    before = (tmp_path / "rows/rows.csv").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("rramalloc.commands.sweep.sweep.parse_json", lambda text, _: json.loads(text))
+        patched.setattr("rramalloc.commands.sweep.sweep.upgraded_row", lambda row: pytest.fail("read"))
+        again = rramalloc.sweep(spec, tmp_path / "rows")
+        assert (again.summary(), again.reasons(), str(again.view())) == told
+    assert (again.computed, (tmp_path / "rows/rows.csv").read_bytes()) == (0, before)
+    (tmp_path / "rows/rows.csv").write_bytes(before.replace(b"work_s", b"seconds", 1))
+    rramalloc.sweep(spec, tmp_path / "rows")
+    assert (tmp_path / "rows/rows.csv").read_bytes() == before

@@ -125,6 +125,20 @@ def test_killed_while_extended(tmp_path: Path) -> None:
     assert 10 < operation < 999
 
 
+def test_killed_while_made_smaller(tmp_path: Path) -> None:
+    """A finished sweep of 8 points becomes one of 6, all of them there: the file never has the 8 rows."""
+    run(tmp_path / "whole", 6)
+    for operation in range(1, 1000):
+        folder = tmp_path / str(operation)
+        run(folder, 8)
+        killed = killed_at(operation, lambda folder=folder: run(folder, 6))  # type: ignore[misc]
+        assert run(folder, 6) == 0
+        assert content(folder)[ROWS] == content(tmp_path / "whole")[ROWS]
+        if not killed:
+            break
+    assert 10 < operation < 999
+
+
 OTHERS = (
     "CREATE TABLE rows (mine TEXT)",
     "CREATE TABLE rows (number INTEGER PRIMARY KEY, failed INTEGER, row TEXT, checksum BLOB)",
