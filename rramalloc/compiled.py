@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 from rramalloc.cache_folder import cache_folder, is_private_file, private_folder
 from rramalloc.errors import FileError
+from rramalloc.numba_settings import own_settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -158,8 +160,8 @@ compilation = Compilation()
 @cache
 def _numba() -> Any:
     """Return numba, which reports to `compilation` what it compiles, unless it has other events."""
-    import numba
-
+    with own_settings():
+        import numba
     try:
         from numba.core import event
 
@@ -169,6 +171,9 @@ def _numba() -> Any:
     return numba
 
 
+_own_functions: set[Any] = set()
+
+
 def _listener(base: Any) -> Any:
     """Return what numba calls when it begins and ends to compile a function."""
 
@@ -176,17 +181,20 @@ def _listener(base: Any) -> Any:
         """Under numba's lock, so that no other compilation comes between."""
 
         def __init__(self) -> None:
-            self._collects: list[bool] = []
+            self._scopes: list[ExitStack] = []
 
         def on_start(self, event: Any) -> None:
-            compilation.begin()
-            self._collects.append(gc.isenabled())
-            gc.disable()  # of a fifth more time: a compiler makes millions of objects that are kept
+            self._scopes.append(scope := ExitStack())
+            if event.data["dispatcher"].py_func in _own_functions:
+                scope.enter_context(own_settings())
+                scope.callback(compilation.end)
+                compilation.begin()
+                if gc.isenabled():
+                    gc.disable()  # of a fifth more time: a compiler makes millions of objects that are kept
+                    scope.callback(gc.enable)
 
         def on_end(self, event: Any) -> None:
-            if self._collects.pop():
-                gc.enable()
-            compilation.end()
+            self._scopes.pop().close()
 
     return Compiles()
 
@@ -194,6 +202,7 @@ def _listener(base: Any) -> Any:
 @cache
 def _inside() -> ModuleType | None:
     """Return the extensions of numba's inner classes; None where numba has others."""
+    _numba()
     try:
         from rramalloc import numba_inside
     except (ImportError, AttributeError):
@@ -204,18 +213,17 @@ def _inside() -> ModuleType | None:
 def _compile(function: Function, *, inline: str = "never", **inner: bool) -> Function:
     settings = {"nogil": True, "boundscheck": False, "error_model": "numpy", "inline": inline}
     inside = _inside()
-    if inside is None:
-        return _kept_by_numba(function, settings)
-    made: Function = _numba().njit(no_cfunc_wrapper=True, pipeline_class=inside.Light, **settings, **inner)(
-        function
-    )
-    try:
-        inside.keep_on_disk(made, compilation.on_damage)
-    except (
-        FileError,
-        RuntimeError,
-    ) as error:  # RuntimeError: numba has no source file, or a folder of its own
-        compilation.leave_unkept(str(error))
+    _own_functions.add(function)
+    with own_settings():
+        if inside is None:
+            return _kept_by_numba(function, settings)
+        made: Function = _numba().njit(
+            no_cfunc_wrapper=True, pipeline_class=inside.Light, **settings, **inner
+        )(function)
+        try:
+            inside.keep_on_disk(made, compilation.on_damage)
+        except (FileError, RuntimeError) as error:  # RuntimeError: numba has no source file
+            compilation.leave_unkept(str(error))
     return made
 
 
@@ -224,7 +232,7 @@ def _kept_by_numba(function: Function, settings: dict[str, Any]) -> Function:
     numba = _numba()
     made: Function
     try:
-        cache_folder(Path(function.__code__.co_filename), numba.config.CACHE_DIR)
+        cache_folder(Path(function.__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR", ""))
         made = numba.njit(cache=True, **settings)(function)
         chosen = Path(made.stats.cache_path)  # type: ignore[attr-defined]
         if private_folder(chosen) != chosen:

@@ -37,6 +37,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
 from rramalloc.cache_folder import cache_folder, is_private_file
+from rramalloc.numba_settings import own_settings, replaced
 
 try:
     from numba.core.caching import InTreeCacheLocator
@@ -83,7 +84,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         level = type(config.OPT)(min(config.OPT, self.level))
-        with _replaced(config, "OPT", level):
+        with replaced(config, {"OPT": level}):
             super()._optimize_final_module()
 
 
@@ -151,16 +152,6 @@ def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
     return signature
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, other: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, other)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
 class Light(Compiler):  # type: ignore[misc]
     """The steps of numba's compiler without those that nothing here needs."""
 
@@ -169,8 +160,8 @@ class Light(Compiler):  # type: ignore[misc]
         from numba.core import inline_closurecall
 
         with (
-            _replaced(inline_closurecall, "InlineWorker", _inliner()),
-            _replaced(BaseFunction, "get_call_type", _known_signature),
+            replaced(inline_closurecall, {"InlineWorker": _inliner()}),
+            replaced(BaseFunction, {"get_call_type": _known_signature}),
         ):
             return super().compile_extra(func)
 
@@ -191,7 +182,7 @@ class Locator(InTreeCacheLocator):  # type: ignore[misc]
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
-        self._cache_path = str(cache_folder(Path(py_file), config.CACHE_DIR))
+        self._cache_path = str(cache_folder(Path(py_file), os.environ.get("NUMBA_CACHE_DIR", "")))
 
     def ensure_cache_path(self) -> None:
         """Do nothing: it was made when it was chosen."""
@@ -225,15 +216,12 @@ class Files(FunctionCache):  # type: ignore[misc]
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)
-        locator = self._impl.locator
-        if not isinstance(locator, Locator):
-            raise RuntimeError("NUMBA_CACHE_LOCATOR_CLASSES names another place for it")
-        stamp = locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp()
         self._cache_file = OwnFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write a compiled function and its checksums."""
-        with suppress(OSError):  # a full disk, a limit of files: it is compiled again next time
+        with own_settings(), suppress(OSError):  # a full disk, a limit of files: compiled again next time
             super().save_overload(sig, data)
             own = Path(self.cache_path).glob(f"{self._impl.filename_base}.*")
             with open(Path(self.cache_path) / CHECKSUMS, "ab", opener=_own) as sums:
@@ -241,8 +229,8 @@ class Files(FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a function from its file, None if there is none."""
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
+        with own_settings(), self._guard_against_spurious_io_errors():
+            rtsys.initialize(target_context)
             try:
                 return self._load_overload(sig, target_context)
             except (AttributeError, ImportError):  # types of another version of this package

@@ -170,7 +170,7 @@ Load = Callable[[], Any]
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Import a module with a compiled function, each time as a new process does, its code in `cache`."""
     (tmp_path / "doubling.py").write_text(SOURCE)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
 
     def function() -> Any:
         _forget()
