@@ -205,6 +205,7 @@ def simulate(
     fold: bool | None = None,
     handoff: Handoff = "next",
     latency_table: LatencyTableLike | None = None,
+    rate: float | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Simulation:
     """Return the exact timing of an allocation.
@@ -228,6 +229,8 @@ def simulate(
     latency_table
         Measured step times: a LatencyTable, a file, or a dict of its form; those of the allocation unless
         this or a hardware is given.
+    rate
+        Inputs a second that the chip is asked for, at most its throughput: energy and power are of that rate.
 
     Returns
     -------
@@ -243,7 +246,8 @@ def simulate(
     origin = "copies" if isinstance(allocation, MappingOf) else "allocation"
     own = read_allocation(allocation, origin).with_arguments(source, given, crossbar, fold, latency_table)
     check_known("handoff", handoff, HANDOFFS)
-    return simulate_network(source, own, handoff=handoff)
+    check_range("rate", rate, 1e-300, 1e300)
+    return simulate_network(source, own, handoff=handoff, rate_per_s=rate)
 
 
 def convert(

@@ -14,7 +14,7 @@ from rramalloc.files import write_json
 from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.coverage import Coverage
+from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
@@ -262,6 +262,25 @@ class CountedTimes:
         return self.step_ns or self.tick_ns
 
 
+def left_uncounted(hardware: Hardware, coverage: Coverage, *, with_links: bool) -> tuple[str, ...]:
+    """Return what latency and throughput leave out: what the hardware could time, and products of tensors.
+
+    with_links: whether the transfer between placed tiles is counted. Source: docs/sources/interface.md.
+    """
+    words = []
+    chip = hardware.chip
+    dynamic = coverage.dynamic
+    if chip is not None and not with_links and chip.times_links:
+        words.append("links between tiles: --placed, or place, counts them")
+    if dynamic is not None and not set(dynamic.nodes) <= set(coverage.timed_digital):
+        words.append(f"products of computed tensors, {dynamic.macs:,} MACs: no rate is given for them")
+    if hardware.digital is not None and coverage.free_digital:
+        words.append(f"digital nodes without a rate: {name_some(coverage.free_digital)}")
+    if hardware.write is not None:
+        words.append("writing of weights: --reload counts it")
+    return tuple(words)
+
+
 class Progress(Record):
     """Best makespan and lower bound, in steps, after that many seconds of counted work."""
 
@@ -306,7 +325,8 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     own clocks; energy and area as in EnergyArea; history: how best and bound met; host: weight layers left
     to the host, untimed; warnings:
     what was assumed or ignored; coverage: how much of the network this is about (None in files of older
-    versions); placed: None unless the step includes the transfer between tiles; sensitivity: sum over all
+    versions); not_counted: what latency and throughput leave out although it takes time; placed:
+    None unless the step includes the transfer between tiles; sensitivity: sum over all
     layers to the bits that were chosen for them, None unless they were.
     """
 
@@ -338,6 +358,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     host: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     coverage: Coverage | None = None
+    not_counted: tuple[str, ...] = ()
     placed: Placed | None = Field(None, exclude_if=absent)
     tick_ns: float | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)

@@ -30,7 +30,7 @@ from rramalloc.chart import (
 )
 from rramalloc.timing.buffers import NO_BUFFERS, Buffers
 from rramalloc.timing.metrics import energy_parts
-from rramalloc.units import area, counted, size, steps
+from rramalloc.units import area, counted, rounded, size, steps
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
 
 _LINEAR = 100
@@ -182,6 +182,27 @@ def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
     whole = result.chip_area_um2
     chip = "" if whole is None else f"in use, {area(whole)} of the whole chip"
     yield _given("area", result.area_um2, "um2", chip)
+
+
+AT_INTERVAL = "inputs at the interval"
+
+
+def efficiency_facts(result: Allocation | Simulation, when: str = AT_INTERVAL) -> Iterator[Fact]:
+    """Yield energy and power of a stream of inputs, and operations with their bits; when: inputs come."""
+    precision = result.hardware.precision
+    bits = f"of {precision.weight_bits}-bit weights and {precision.input_bits}-bit inputs"
+    if any(layer.weight_bits is not None for layer in result.layers):
+        bits = "of weights and inputs whose bits differ from layer to layer"
+    yield from stream_facts(result, when)
+    yield _given("TOPS", result.tops, "", bits)
+    yield _given("TOPS/W", result.tops_per_w, "", bits)
+
+
+def stream_facts(result: Allocation | Simulation, when: str) -> Iterator[Fact]:
+    """Yield energy of an input and power of a stream; when: inputs come."""
+    power = result.stream_power_mw
+    words = "" if power is None else f"an input, {rounded(power)} mW: {when}"
+    yield _given("stream", result.stream_energy_pj, "pJ", words)
 
 
 def _given(name: str, value: float | None, unit: str, note: str = "") -> Fact:

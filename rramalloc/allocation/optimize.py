@@ -16,6 +16,7 @@ from rramalloc.allocation.allocation import (
     Options,
     Progress,
     layer_bits,
+    left_uncounted,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.budgets import MOST_INPUTS
@@ -434,7 +435,7 @@ def checked_allocation(
         gap=gap_of(value, bound),
         proof=coverage.qualified(answer.proof),
         **absolute._asdict(),
-        **totals(metrics),
+        **totals(metrics, absolute, graph),
         layers=layers_in_result(
             timing,
             checked.demand.tolist(),
@@ -450,6 +451,7 @@ def checked_allocation(
         ),
         host=coverage.host,
         coverage=coverage,
+        not_counted=left_uncounted(hardware, coverage, with_links=False),
         warnings=case.warnings(arrays),
     )
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Product
+from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Product, left_uncounted
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
@@ -23,9 +23,9 @@ from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
 from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyArea, EnergyModel, left_out, totals
+from rramalloc.timing.metrics import EnergyArea, EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.published import chain_layers, published
-from rramalloc.units import counted
+from rramalloc.units import counted, plain_quantity
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
 _SDK = "mapping im2col has no blocks: arrays are counted as mapping sdk does"
@@ -48,7 +48,8 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
     instead of step_ns where stages have their own clocks; energy and area as in EnergyArea; latency_table:
     measured step times, None if those of the hardware hold; coverage: how much of the network this is about;
-    buffers: of all edges together, None where they are too many to list.
+    buffers: of all edges together, None where they are too many to list; rate_per_s: inputs a second that
+    the fields of the stream are about, None for those of the throughput; not_counted: as in an allocation.
     """
 
     rows_in = "layers"
@@ -71,7 +72,9 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     critical_path: tuple[CriticalSegment, ...]
     critical_path_text: str
     latency_table: MeasuredSteps | None = None
+    rate_per_s: float | None = Field(None, exclude_if=absent)
     coverage: Coverage | None = None
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     tick_ns: float | None = Field(None, exclude_if=absent)
 
@@ -81,11 +84,15 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
         return self.network.name, words
 
 
-def simulate_network(network: Network, given: AllocationInput, *, handoff: Handoff) -> Simulation:
+def simulate_network(
+    network: Network, given: AllocationInput, *, handoff: Handoff, rate_per_s: float | None = None
+) -> Simulation:
     """Simulate an allocation on its own hardware, under its own options.
 
+    rate_per_s: inputs a second that it is asked for, those of its throughput if left out.
+
     Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
-    or for ticks that a layer cannot have.
+    or for ticks that a layer cannot have; for a rate above the throughput, or without times or energy.
     """
     graph, hardware, measured = given.graph(network), given.hardware, given.measured
     timing = given.timing(graph, handoff)
@@ -118,6 +125,8 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
     layers = layers_in_result(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
+    rate_per_s = None if rate_per_s is None else _checked_rate(rate_per_s, absolute, metrics)
+    coverage = Coverage.of(network, graph.names)
     path = critical_path(timing)
     unit = "tick" if given.cycles or in_ticks else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
@@ -134,16 +143,35 @@ def simulate_network(network: Network, given: AllocationInput, *, handoff: Hando
         if in_blocks.blocks != graph.blocks or given.cycles or in_ticks
         else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         **absolute._asdict(),
-        **totals(metrics),
+        **totals(metrics, absolute, in_blocks, rate_per_s),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=stored.edges,
         buffers=stored.totals,
         critical_path=path,
         critical_path_text=path_words(path, timing.makespan, unit),
         latency_table=measured,
-        coverage=Coverage.of(network, graph.names),
+        rate_per_s=rate_per_s,
+        coverage=coverage,
+        not_counted=left_uncounted(hardware, coverage, with_links=bool(given.transfer_ns)),
         warnings=tuple(warnings),
     )
+
+
+def _checked_rate(rate_per_s: float, absolute: Absolute, metrics: Metrics | None) -> float:
+    """Return a rate that the throughput allows; one that is shown like it is the throughput itself.
+
+    Raises SpecError.
+    """
+    throughput = absolute.throughput_per_s
+    if throughput is None or metrics is None or metrics.energy_pj is None:
+        lacks = "time" if throughput is None else "energy"
+        raise SpecError("rate", f"asks for the power at that rate, but the hardware gives no {lacks}")
+    if rate_per_s <= throughput:
+        return rate_per_s
+    if plain_quantity(rate_per_s, "inputs/s") != plain_quantity(throughput, "inputs/s"):
+        words = f"must be at most the throughput, {throughput:.10g} inputs/s, got {rate_per_s:.10g}"
+        raise SpecError("rate", f"{words}: ask for less, or give the layers more copies")
+    return throughput
 
 
 def published_steps(network: Network, copies: MappingOf[str, int]) -> int | None:

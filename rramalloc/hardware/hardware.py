@@ -287,6 +287,12 @@ class Chip(Record):
         return self
 
     @property
+    def times_links(self) -> bool:
+        """Whether a hop or a byte between neighbouring tiles or chips takes time."""
+        hops = (self.hop_ns_tile, self.hop_ns_chip)
+        return any((*hops, self.bandwidth_tile_gb_s, self.bandwidth_chip_gb_s))
+
+    @property
     def tile_count(self) -> int:
         """Tiles of all chips."""
         return self.arrays // self.arrays_per_tile

@@ -130,20 +130,20 @@ class Coverage(Record):
             of_all = "" if part is None else f", {share(part)} of all"
             words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{of_all}")
         if self.host:
-            words.append(f"on the host: {_names(self.host)}")
+            words.append(f"on the host: {name_some(self.host)}")
         if self.unmodelled:
             lost_weights = (
                 f"{item.name} ({item.operator}: {item.weights:,} weights)" for item in self.unmodelled
             )
-            words.append(f"not modelled: {_names(lost_weights)}")
+            words.append(f"not modelled: {name_some(lost_weights)}")
         lost = {item.name for item in self.unmodelled}
         counts = Counter(item.operator for item in self.approximated if item.name not in lost)
         if counts:
-            words.append(f"approximated: {_names(f'{counts[name]} x {name}' for name in counts)}")
+            words.append(f"approximated: {name_some(f'{counts[name]} x {name}' for name in counts)}")
         if self.timed_digital:
-            words.append(f"digital nodes with a time of their own: {_names(self.timed_digital)}")
+            words.append(f"digital nodes with a time of their own: {name_some(self.timed_digital)}")
             if self.free_digital:
-                words.append(f"taken as free: {_names(self.free_digital)}")
+                words.append(f"taken as free: {name_some(self.free_digital)}")
         if self.precomputed:
             made = sum(item.weights for item in self.precomputed)
             words.append(f"computed beforehand, from constants alone: layers with {made:,} weights")
@@ -177,7 +177,8 @@ def _percent(share: OnArrays) -> str:
     return f"{tenths / 10:g} %" if tenths or not share.on_arrays else "less than 0.1 %"
 
 
-def _names(names: Iterable[str]) -> str:
+def name_some(names: Iterable[str]) -> str:
+    """Return the first of these names, and how many more there are."""
     listed = [name if len(name) <= 60 else f"{name[:57]}..." for name in names]
     more = len(listed) - _MOST_NAMES
     return ", ".join(listed[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

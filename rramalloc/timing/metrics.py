@@ -18,10 +18,11 @@ from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Floats
+from rramalloc.network.counts import macs
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import Record
-from rramalloc.timing.access import BITS_PER_BYTE
+from rramalloc.timing.access import BITS_PER_BYTE, Absolute
 from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import energy
@@ -34,7 +35,10 @@ class EnergyArea(Record):
     counts within read_pj; moved_pj: of bytes between tiles; leakage_pj, which is also static_pj: of all that
     leaks; dynamic_pj: the other four in sum; area_um2: of the arrays and tiles in use; chip_area_um2: of the
     whole chip. In files they stand last, and only where the hardware gives one of them.
-    Source: docs/sources/model.md 12.
+
+    stream_energy_pj, stream_power_mw: energy of an input, and power, where inputs come at the interval or at
+    a given rate; tops: 2 * multiply-accumulates on arrays * inputs a second / 1e12; tops_per_w: that over
+    the power, of inputs in the stream. Source: docs/sources/model.md 12.
     """
 
     array_pj: float | None = None
@@ -48,23 +52,48 @@ class EnergyArea(Record):
     edp: float | None = None
     area_um2: float | None = None
     chip_area_um2: float | None = None
+    stream_energy_pj: float | None = None
+    stream_power_mw: float | None = None
+    tops: float | None = None
+    tops_per_w: float | None = None
 
     @model_serializer(mode="wrap")
     def _with_figures_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         document: dict[str, Any] = handler(self)
         figures = {name: document.pop(name) for name in EnergyArea.model_fields if name in document}
+        rates = {name: figures.pop(name) for name in RATES if name in figures}
         given = any(value is not None for value in figures.values())
-        return document | figures if given else document
+        return document | (figures if given else {}) | rates
 
 
-ENERGY_AREA = tuple(EnergyArea.model_fields)
-"""Names of the fields of energy and area."""
+RATES = ("stream_energy_pj", "stream_power_mw", "tops", "tops_per_w")
+"""Names of the fields of inputs that come one after another, which stand in every file."""
+ENERGY_AREA = tuple(name for name in EnergyArea.model_fields if name not in RATES)
+"""Names of the fields of energy of one input, and of area."""
 
 
-def totals(metrics: Metrics | None) -> dict[str, float | None]:
-    """Return energy and area by the names of their fields in results, None where not given."""
-    area = EnergyArea() if metrics is None else metrics.total
-    return {name: getattr(area, name) for name in ENERGY_AREA}
+def totals(
+    metrics: Metrics | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
+) -> dict[str, float | None]:
+    """Return energy, area and rates by the names of their fields in results, None where not given.
+
+    absolute: of the same allocation; graph: its stages; rate_per_s: inputs a second, those of its throughput
+    if left out. Source: docs/sources/model.md 12.
+    """
+    own = EnergyArea() if metrics is None else metrics.total
+    given: dict[str, float | None] = own.model_dump()
+    latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
+    if latency_ns is None or throughput is None:
+        return given
+    products = 2 * sum(macs(graph.network, stage) for stage in graph.stages if isinstance(stage, Stage))
+    given["tops"] = products * throughput / 1e12
+    if own.dynamic_pj is not None and own.static_pj is not None:
+        period_ns = 1e9 / (rate_per_s or throughput)
+        stream_pj = own.dynamic_pj + own.static_pj / latency_ns * period_ns
+        given["stream_energy_pj"] = stream_pj
+        given["stream_power_mw"] = stream_pj / period_ns
+        given["tops_per_w"] = products / stream_pj if stream_pj else None
+    return given
 
 
 def energy_parts(figures: EnergyArea) -> str:

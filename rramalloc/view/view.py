@@ -311,6 +311,8 @@ def _effort(result: Any) -> Iterable[Fact]:
         yield Fact("search", 1e9 * work_s, "ns", "of work on a reference core")
     if coverage is not None:
         yield Fact("coverage", coverage.summary)
+    if not_counted := getattr(result, "not_counted", ()):
+        yield Fact("not counted", "; ".join(not_counted))
 
 
 def _provenance(result: Any) -> Iterable[Fact]:

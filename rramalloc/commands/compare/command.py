@@ -9,7 +9,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import SECONDS, Format, Help, Value, described, passed
+from rramalloc.cli.parameters import EFFICIENCY, SECONDS, Format, Help, Value, described, passed
 
 COMPARE: Help = {
     "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -20,13 +20,16 @@ COMPARE: Help = {
     "objective": (None, "What methods are judged by."),
     "inputs": ("N", "Judge by the time of so many inputs that stream."),
     "seeds": ("N", "Runs of methods that depend on the seed."),
+    "efficiency": EFFICIENCY,
     "clock": (None, "Measure seconds too: they depend on the machine."),
     "work": ("N", "Effort of every single run at most, in units of 0.05 s of a core."),
     "time_limit_s": (SECONDS, "Stop every single run by the clock, e.g. 30s: machine-dependent."),
 }
 
 
-@described(COMPARE, problem="arrays", goal="objective inputs", search="methods seeds clock")
+@described(
+    COMPARE, problem="arrays", goal="objective inputs", search="methods seeds clock", output="efficiency"
+)
 def compare(
     network: str,
     *,
@@ -36,6 +39,7 @@ def compare(
     methods: str | None = None,
     seeds: int = 5,
     clock: bool = False,
+    efficiency: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
@@ -60,5 +64,5 @@ def compare(
             ending=cancel,
             on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
-    deliver(comparison, given, "methods" if comparison.rows else "")
+    deliver(comparison, given, "methods" if comparison.rows else "", known={"efficiency": efficiency})
     end(cancel, line, shown="these are the methods that were ready", quiet=quiet)

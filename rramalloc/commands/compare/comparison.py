@@ -16,7 +16,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, of_fields
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import ENERGY_AREA
+from rramalloc.timing.metrics import ENERGY_AREA, RATES
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/2"] = "rramalloc-comparison/2"
@@ -84,7 +84,7 @@ class Row(LayerModes):
     status: Status = Field(default_factory=of_fields)
 
 
-SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA)
+SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA, *RATES)
 """Fields of a row that fit in a cell of a table."""
 
 

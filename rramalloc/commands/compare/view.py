@@ -39,8 +39,8 @@ _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 
 
-def comparison_view(comparison: Comparison) -> View:
-    """Return the view: bars of ratios, and all rows."""
+def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View:
+    """Return the view: bars of ratios, and all rows; efficiency: with TOPS."""
     rows, budgets = comparison.rows, comparison.budgets
     left_out = table("Left out", comparison.skipped, "arrays, method, reason", shown=0)
     return View.of(
@@ -49,7 +49,7 @@ def comparison_view(comparison: Comparison) -> View:
         title=f"{comparison.network.name}: methods side by side",
         sentence=_best(comparison) if rows else "",
         facts=_facts(comparison),
-        tables=(_table(comparison), left_out),
+        tables=(_table(comparison, efficiency=efficiency), left_out),
         charts={"methods": partial(methods_chart, comparison)} if budgets else {},
         notes=(
             f"skipped {left.method} at {number_of(left.arrays, 'array')}: {left.reason}"
@@ -59,12 +59,13 @@ def comparison_view(comparison: Comparison) -> View:
     )
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison, *, efficiency: bool) -> Table:
+    rates = ", stream_energy_pj, TOPS=tops, TOPS/W=tops_per_w" if efficiency else ""
     return table(
         "Methods",
         comparison.rows,
         "arrays, method, makespan, ratio, interval, used, kinds?, recurrence, published, latency_ns, "
-        "energy_pj, EDP=edp, area_um2, work_s, clock_s, best, worst, remark",
+        f"energy_pj, EDP=edp, area_um2{rates}, work_s, clock_s, best, worst, remark",
         spare="published recurrence clock_s best worst remark used work_s interval area_um2 edp energy_pj "
         "latency_ns",
         best=lambda row: row.best if row.runs > 1 else None,

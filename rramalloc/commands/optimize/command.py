@@ -13,7 +13,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
+from rramalloc.cli.parameters import EFFICIENCY, Format, Help, Value, described, parse_budget, passed
 from rramalloc.methods.registry import METHODS
 from rramalloc.room import load_from
 
@@ -45,6 +45,7 @@ OPTIMIZE: Help = {
     ),
     "gap": (Value("G", unit=""), "Stop within this gap, e.g. 1%."),
     "recurrence": (None, "Show NormalOp, PreOp, Tail and Op, too: terms of the tight recurrence."),
+    "efficiency": EFFICIENCY,
     "output": ("FILE", "Write the allocation as JSON."),
     "convergence": (Value("FILE", writes="figure"), "Draw how makespan and bound met."),
 }
@@ -56,7 +57,7 @@ OPTIMIZE: Help = {
     goal="objective target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
     "sensitivity",
     search="start method gap",
-    output="recurrence bits_network convergence",
+    output="recurrence efficiency bits_network convergence",
 )
 def optimize(
     network: str,
@@ -78,6 +79,7 @@ def optimize(
     method: str = "auto",
     gap: float = 0.0,
     recurrence: bool = False,
+    efficiency: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
@@ -114,5 +116,7 @@ def optimize(
         also.append(lambda: load(**passed(given, load)).with_bits(allocation.bits).save(bits_network))
     if convergence is not None:
         also.append(lambda: allocation.plot.convergence(save=convergence, width=figure_width))
-    deliver(allocation, given, "copies", known={"recurrence": recurrence}, also=also)
+    deliver(
+        allocation, given, "copies", known={"recurrence": recurrence, "efficiency": efficiency}, also=also
+    )
     end(stop, line, quiet=quiet)

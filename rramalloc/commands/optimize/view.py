@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from rramalloc.allocation.allocation import Allocation, Layer
-from rramalloc.allocation.layers import buffers_table, energy_facts, layer_charts, layers_table
+from rramalloc.allocation.layers import (
+    buffers_table,
+    efficiency_facts,
+    energy_facts,
+    layer_charts,
+    layers_table,
+)
 from rramalloc.allocation.timed import Timed
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.timing.buffers import NO_BUFFERS
@@ -14,10 +20,13 @@ from rramalloc.units import area, counted, duration, energy, number_of, rounded,
 from rramalloc.view.view import Fact, View
 
 
-def allocation_view(allocation: Allocation, timed: Timed | None = None, *, recurrence: bool = False) -> View:
+def allocation_view(
+    allocation: Allocation, timed: Timed | None = None, *, recurrence: bool = False, efficiency: bool = False
+) -> View:
     """Return the view: timeline, layers and, where the network is known, buffers.
 
-    recurrence: the table has the terms of the tight recurrence, too.
+    recurrence: the table has the terms of the tight recurrence, too; efficiency: energy of inputs
+    that stream, and TOPS.
     """
     arrays = allocation.arrays
     stored = NO_BUFFERS if timed is None else timed.buffers
@@ -27,7 +36,7 @@ def allocation_view(allocation: Allocation, timed: Timed | None = None, *, recur
         title=f"{allocation.network.name} on {counted(arrays.budget or arrays.used, 'array')}",
         sentence=_opening(allocation, timed),
         extent=number_of(len(allocation.layers), "stage"),
-        facts=_facts(allocation),
+        facts=(*_facts(allocation), *(efficiency_facts(allocation) if efficiency else ())),
         tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(stored)),
         charts=layer_charts(allocation, stored, timed)
         | {"convergence": partial(convergence_chart, allocation)},

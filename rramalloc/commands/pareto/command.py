@@ -9,7 +9,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Format, Help, Value, described, passed
+from rramalloc.cli.parameters import EFFICIENCY, Format, Help, Value, described, passed
 
 PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -20,10 +20,11 @@ PARETO: Help = {
         Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
         "Methods to put beside the front. Left out: none, quick ones in a figure.",
     ),
+    "efficiency": EFFICIENCY,
 }
 
 
-@described(PARETO, problem="arrays", goal="objective against", search="baselines")
+@described(PARETO, problem="arrays", goal="objective against", search="baselines", output="efficiency")
 def pareto(
     network: str,
     *,
@@ -34,6 +35,7 @@ def pareto(
     seed: int = 0,
     work: int = 800,
     time_limit_s: float | None = None,
+    efficiency: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
@@ -62,5 +64,5 @@ def pareto(
             stop=stop,
             on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
-    deliver(front, given, "front")
+    deliver(front, given, "front", known={"efficiency": efficiency})
     end(stop, line, shown="these are the points found so far", quiet=quiet)

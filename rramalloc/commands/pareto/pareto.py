@@ -184,7 +184,7 @@ def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, prov
         absolute,
         checked,
         timing,
-        **totals(checked.problem.metrics(timing)),
+        **totals(checked.problem.metrics(timing), absolute, timing.graph),
         **against,
         arrays=checked.used,
         value=value,

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
+from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed, left_uncounted
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
 from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange
@@ -35,6 +35,7 @@ from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays
 from rramalloc.errors import SpecError
 from rramalloc.mapping.mode import Mode
 from rramalloc.ndarrays import Floats
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.rounding import EXACTLY
 from rramalloc.search.enumeration import every_choice
@@ -133,7 +134,9 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     placed = Placed(
         rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
     )
-    return allocation.model_copy(update={"placed": placed})
+    coverage = Coverage.of(case.network, graph.names)
+    counted = left_uncounted(hardware, coverage, with_links=True)
+    return allocation.model_copy(update={"placed": placed, "not_counted": counted})
 
 
 def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work) -> tuple[list[_Round], bool]:

@@ -8,15 +8,17 @@ import typer
 
 from rramalloc.choices import AllocationArguments, Handoff
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
+from rramalloc.cli.parameters import EFFICIENCY, OF_ALLOCATION, Format, Help, Value, described, passed
 
 SIMULATE: Help = {
     **OF_ALLOCATION,
     "handoff": (None, "Step in which a pixel can be used: next or same."),
+    "rate": (Value("R", unit="inputs/s"), "Energy and power of a chip that is asked for R inputs/s."),
+    "efficiency": EFFICIENCY,
 }
 
 
-@described(SIMULATE, problem="handoff")
+@described(SIMULATE, problem="handoff rate", output="efficiency")
 def simulate(
     network: str,
     *,
@@ -28,6 +30,8 @@ def simulate(
     ] = None,
     handoff: Handoff = "next",
     latency_table: str | None = None,
+    rate: float | None = None,
+    efficiency: bool = False,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,
@@ -45,4 +49,4 @@ def simulate(
 
     given["network"] = load(**passed(given, load))
     result = api.simulate(**passed(given, api.simulate))
-    deliver(result, given, "timeline", network=given["network"])
+    deliver(result, given, "timeline", known={"efficiency": efficiency}, network=given["network"])

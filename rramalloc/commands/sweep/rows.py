@@ -35,7 +35,7 @@ class SweepRow:
     hardware hold; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
-    `used` to `work_s` as in an allocation, all None with an error; array_pj ... chip_area_um2: as in an
+    `used` to `work_s` as in an allocation, all None with an error; array_pj ... tops_per_w: as in an
     allocation, None where not given; utilisation: share of the cells of the
     arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
     not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
@@ -87,6 +87,10 @@ class SweepRow:
     edp: float | None = None
     area_um2: float | None = None
     chip_area_um2: float | None = None
+    stream_energy_pj: float | None = None
+    stream_power_mw: float | None = None
+    tops: float | None = None
+    tops_per_w: float | None = None
     utilisation: float | None = None
     work_s: float | None = None
     error_kind: str | None = None
