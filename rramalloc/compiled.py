@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from rramalloc.cache_folder import cache_folder, is_private_file, private_folder
 from rramalloc.errors import FileError
+from rramalloc.memory import check_memory
 from rramalloc.numba_settings import own_settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,6 +28,8 @@ EXPECTED_FUNCTIONS = 70
 """Functions that the first command of a fresh installation compiles: 60 to 80."""
 _FUNCTION_S = 0.2
 """Seconds that a function takes on a machine like that of results/timing.md: assumed for the first few."""
+_COMPILER_BYTES = 64 * 2**20
+"""Memory without which nothing is compiled, since LLVM ends the process that gets none."""
 _ASSUMED = 7
 """Functions that count as compiled at that pace: after as many, half of the estimate is what was measured."""
 
@@ -184,6 +187,7 @@ def _listener(base: Any) -> Any:
             self._scopes: list[ExitStack] = []
 
         def on_start(self, event: Any) -> None:
+            check_memory(_COMPILER_BYTES)
             self._scopes.append(scope := ExitStack())
             if event.data["dispatcher"].py_func in _own_functions:
                 scope.enter_context(own_settings())

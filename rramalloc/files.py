@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
 from rramalloc.errors import FileError, RramallocError, suggestion
+from rramalloc.memory import is_short_of_memory, limit_of_memory
 
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
@@ -461,6 +462,8 @@ def _mask() -> int:
 
 def limit_reached(error: BaseException) -> str | None:
     """Return which limit of the system an error comes from and how to raise it, None if from none."""
+    if is_short_of_memory(error):
+        return f"out of memory: {limit_of_memory()}use a smaller network, input shape or budget"
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return _LIMITS[errno.EAGAIN]
     return _LIMITS.get(error.errno or 0) if isinstance(error, OSError) else None

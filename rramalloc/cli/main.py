@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import cache
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import typer
@@ -16,6 +17,9 @@ from rramalloc.cli.group import Rooms
 from rramalloc.cli.output import note
 from rramalloc.errors import RramallocError
 from rramalloc.files import limit_reached
+from rramalloc.memory import check_memory
+
+_LOADED_BYTES = 256 * 2**20  # of addresses that NumPy, SciPy and numba take; they take 300 MB
 
 app = typer.Typer(
     name="rramalloc",
@@ -53,6 +57,8 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     _keep_talk_apart()
     _speak_utf8()
+    if not isinstance(sys.meta_path[0], _BeforeNumPy):
+        sys.meta_path.insert(0, _BeforeNumPy())
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # none are used; at a limit of threads it sends Ctrl-C
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # its colours end in a stray code
     try:
@@ -72,11 +78,18 @@ def main() -> None:
         words = limit_reached(error) or f"cannot write the result: {(error.strerror or str(error)).lower()}"
         _close_stdout()
         _fail(words, error, debug=debug)
-    except MemoryError as error:
-        _fail("out of memory: use a smaller network, input shape or budget", error, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last resort: a message instead of a traceback
         words = "internal error, please report it with the output of --debug"
         _fail(limit_reached(error) or f"{words}: {type(error).__name__}: {error}", error, debug=debug)
+
+
+class _BeforeNumPy(MetaPathFinder):
+    """Finds no module, but looks whether memory suffices for NumPy: else its OpenBLAS ends the process."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Raise MemoryError before NumPy is loaded, if memory has a limit that is too low."""
+        if fullname == "numpy":
+            check_memory(_LOADED_BYTES)
 
 
 class _Talk(io.FileIO):

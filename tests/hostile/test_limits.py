@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pty
 import resource
@@ -20,6 +21,7 @@ from hostile.documents import DOCUMENTS
 
 from rramalloc.chart import converted
 from rramalloc.errors import SpecError
+from rramalloc.files import limit_reached
 
 SPEC = 'networks = ["alexnet"]\narrays = ["x2"]\nmethods = ["gain"]\n'
 PROGRAM = [sys.executable, "-m", "rramalloc"]
@@ -61,6 +63,44 @@ def test_limits_of_files_are_named(kind: int, limit: int, told: str, tmp_path: P
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert told in done.stderr
+
+
+@pytest.mark.parametrize("limit_kb", [30_000, 60_000, 100_000, 150_000, 300_000, 395_000])
+@pytest.mark.parametrize(
+    "command", ["pareto n.json --arrays 6 --work 1", "optimize n.json --arrays 6 --mapping sdk --work 1"]
+)
+def test_a_limit_of_memory_is_named(command: str, limit_kb: int, tmp_path: Path) -> None:
+    """Libraries that are loaded or started without memory raise any error, or end the process."""
+    (tmp_path / "n.json").write_text(DOCUMENTS["n.json"])
+    limits = partial(resource.setrlimit, resource.RLIMIT_AS, (limit_kb * 1024, limit_kb * 1024))
+    done = started(tmp_path, [*PROGRAM, *command.split(), "-q"], limits, capture_output=True)
+    told = f"error: out of memory: the limit of this process is {limit_kb} kB (ulimit -v), which does not"
+    assert done.returncode in ((1,) if limit_kb <= 300_000 else (0, 1)), done.stderr
+    assert done.stderr.startswith(told) == (done.returncode == 1), done.stderr
+    assert done.stderr.count("\n") == done.returncode
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("a.so: failed to map segment from shared object"),
+        SystemError("error return without exception set"),
+    ],
+)
+def test_errors_of_too_little_memory(error: Exception) -> None:
+    """Each alone, and as what another one follows from; the last one only where memory has a limit."""
+    for raised in (error, chained(OSError("could not load it"), error)):
+        words = limit_reached(raised)
+        assert (words is None) == isinstance(error, SystemError)
+        assert words is None or words.startswith("out of memory: use a smaller network")
+
+
+def chained(error: Exception, cause: Exception) -> Exception:
+    """Return an error that follows another one."""
+    error.__cause__ = cause
+    return error
 
 
 def test_a_limit_of_threads_is_named(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
