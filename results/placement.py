@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pages import TIMED, Study, markdown
 
 import rramalloc
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Chip
 
 NETWORKS = ("vgg16", "resnet50", "densenet121", "mobilenet_v2")
 CHIPS = ((1, 160), (16, 40), (144, 12))  # arrays of a tile, side of the grid of tiles

@@ -29,7 +29,7 @@ from rramalloc.choices import (
 )
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
-from rramalloc.hardware.hardware import CrossbarLike
+from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, as_network, network_of
 from rramalloc.methods.method import MethodLike
 from rramalloc.methods.registry import method_names, method_of

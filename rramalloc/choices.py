@@ -9,8 +9,8 @@ from collections.abc import Mapping as MappingOf
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 if TYPE_CHECKING:
-    from rramalloc.hardware.hardware import CrossbarLike
     from rramalloc.hardware.loader import HardwareLike
+    from rramalloc.hardware.tables import CrossbarLike
     from rramalloc.importers import InputShapes, InputValues
     from rramalloc.timing.latency_table import LatencyTableLike
 

@@ -25,9 +25,10 @@ from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
-from rramalloc.hardware.hardware import CrossbarLike, Hardware, NonNegative
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind, one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
+from rramalloc.hardware.tables import CrossbarLike, NonNegative
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions

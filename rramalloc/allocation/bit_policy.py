@@ -21,7 +21,7 @@ import numpy as np
 from rramalloc.allocation.layer_bits import BitChoice, BitPair, BitTable
 from rramalloc.errors import SpecError
 from rramalloc.files import read_bytes, read_text
-from rramalloc.hardware.hardware import MAX_BITS, Precision
+from rramalloc.hardware.tables import MAX_BITS, Precision
 from rramalloc.importers import load
 from rramalloc.network import counts
 from rramalloc.network.network import Network

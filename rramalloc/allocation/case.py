@@ -17,7 +17,7 @@ from rramalloc.choices import DEFAULTS, MAX_ARRAYS, Divided, MappedArguments, Se
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.kinds import one_kind_only, with_arrays_of_kinds
+from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import (
@@ -186,7 +186,7 @@ class Case:
             return self, MAX_ARRAYS
         if isinstance(arrays, int) or (isinstance(arrays, str) and arrays.strip().isdecimal()):
             return self, int(arrays)
-        changed = replace(self, hardware=with_arrays_of_kinds(self.hardware, arrays))
+        changed = replace(self, hardware=self.hardware.with_arrays_of_kinds(arrays))
         return (changed.with_stages(self.stages) if "stages" in self.__dict__ else changed), MAX_ARRAYS
 
     def with_budgets(self, given: ArraysLike | Sequence[int | str] | None) -> tuple[Case, tuple[int, ...]]:

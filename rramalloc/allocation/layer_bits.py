@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
 from rramalloc.files import read_text
-from rramalloc.hardware.hardware import MAX_BITS
+from rramalloc.hardware.tables import MAX_BITS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
 from rramalloc.rounding import SAME_SUM

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.errors import BudgetError, RramallocError, SpecError
-from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import MAX_LINES
 
 if TYPE_CHECKING:
     from rramalloc.allocation.case import Case

@@ -12,7 +12,6 @@ from functools import cached_property
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.values import changed_hardware
 from rramalloc.records import brief
 
 _TIED = "give {fields} too, as lists that zip ties to the sizes"
@@ -92,7 +91,7 @@ class Axes:
 def chosen_hardware(hardware: Hardware, values: Mapping[str, object], remedy: str = _TIED) -> Hardware:
     """Return the hardware with the values that a point has for it; "none" takes one away.
 
-    remedy: as in `changed_hardware`.
+    remedy: as in `Hardware.with_values`.
     Raises SpecError for a value that does not fit or contradicts others, and for a size of arrays whose area
     or energy is not chosen with it.
     """
@@ -100,4 +99,4 @@ def chosen_hardware(hardware: Hardware, values: Mapping[str, object], remedy: st
     ticks = hardware.timing is not None and hardware.timing.tick_ns is not None
     if chosen.get("timing.clock") == "shared" and ticks:
         chosen.setdefault("timing.tick_ns", None)  # there are no ticks then
-    return changed_hardware(hardware, chosen, remedy)
+    return hardware.with_values(chosen, remedy)

@@ -12,10 +12,11 @@ from pydantic import TypeAdapter
 from rramalloc.choices import ValuesLike
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, read_toml
-from rramalloc.hardware.hardware import CrossbarLike, Hardware, parse_crossbar
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.other_names import meant_by_document
 from rramalloc.hardware.preset_files import PRESETS, preset_names
-from rramalloc.hardware.values import LINES, dotted_names, hardware_with, values_of
+from rramalloc.hardware.tables import CrossbarLike, parse_crossbar
+from rramalloc.hardware.values import LINES, dotted_names, values_of
 from rramalloc.records import brief, parse
 from rramalloc.units import printable
 
@@ -43,7 +44,7 @@ def as_hardware(
         loaded = loaded.with_crossbar(*parse_crossbar(crossbar))
         if twice := [name for name in ("crossbar", *LINES) if name in values]:
             raise SpecError("set", f"gives {twice[0]}, and --crossbar too: leave one of them out")
-    return hardware_with(loaded, values) if values else loaded
+    return loaded.with_set_values(values) if values else loaded
 
 
 def hardware_of(document: dict[str, Any], where: str) -> Hardware:
@@ -59,13 +60,6 @@ def hardware_of(document: dict[str, Any], where: str) -> Hardware:
     if strange:
         raise SpecError(where, "; ".join(strange[:_MOST_NAMES]))
     return parse(_HARDWARE, document, where)
-
-
-def hardware_text(hardware: Hardware) -> str:
-    """Return the TOML of a hardware, which `load_hardware` reads as the same."""
-    import tomli_w
-
-    return tomli_w.dumps(hardware.to_dict())
 
 
 def load_hardware(spec: str | os.PathLike[str]) -> Hardware:

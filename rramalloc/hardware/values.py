@@ -8,19 +8,16 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from rramalloc.errors import SpecError, suggestion
-from rramalloc.hardware.hardware import Hardware, parse_crossbar
 from rramalloc.hardware.other_names import meant_by
-from rramalloc.records import Record, brief, parse
+from rramalloc.hardware.tables import HardwareTables, parse_crossbar
+from rramalloc.records import Record, brief
 
 HardwareValues = Mapping[str, object]
 """Values by dotted name; `crossbar` is rows and columns together, None removes a value."""
-_HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 LINES = ("crossbar.wordlines", "crossbar.bitlines")
 """Names of the two values that `crossbar` sets."""
-_OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
+OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
 """Fields of [energy] that do not hold for an array of another size."""
 _DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*|kinds\.[A-Za-z0-9_.-]+")
 _OF_KINDS = "kinds"
@@ -30,7 +27,7 @@ _TABLES_OF_KINDS = ("crossbar", "timing", "energy")
 def dotted_names() -> tuple[str, ...]:
     """Return the names of all values that a hardware file may give, in the order of the format."""
     names = list[str]()
-    for table, field in Hardware.model_fields.items():
+    for table, field in HardwareTables.model_fields.items():
         kinds = [kind for kind in getattr(field.annotation, "__args__", (field.annotation,)) if kind]
         record = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Record)), None)
         names += [f"{table}.{name}" for name in (record.model_fields if record else ())]
@@ -44,61 +41,6 @@ def is_value(dotted: str) -> bool:
             dotted.endswith(f".{name}") for name in dotted_names() if name.startswith(_TABLES_OF_KINDS)
         )
     return dotted in ("crossbar", *dotted_names()) or dotted.startswith("digital.ns_per_pixel.")
-
-
-def changed_hardware(
-    hardware: Hardware, values: HardwareValues, remedy: str = "give {fields} for the new size too"
-) -> Hardware:
-    """Return the hardware with some values replaced, all at once, and checked as a file is.
-
-    A value that is set is no longer unconfirmed. remedy: what helps where the size of an array is changed
-    and `fields` of [energy] are not.
-    Raises SpecError for a name that no hardware has, a value that does not fit, and a new size of arrays
-    whose area, energy or leakage is not given with it.
-    """
-    document, where = hardware.to_dict(), f"hardware {hardware.name[:60]!r}"
-    given = dict(_lines_apart(values))
-    for dotted, value in given.items():
-        _put(document, dotted, value)
-    document["unconfirmed"] = [name for name in hardware.unconfirmed if name not in given]
-    document["set_values"] = hardware.set_without(given)
-    changed: Hardware = parse(_HARDWARE, document, where)
-    if changed.crossbar.size != hardware.crossbar.size:
-        kept = [
-            f"energy.{name}"
-            for name in _OF_ONE_SIZE
-            if f"energy.{name}" not in given and getattr(changed.energy, name, None) is not None
-        ]
-        if kept:
-            words = (
-                f"is {hardware.crossbar.size} in {where}, and {' and '.join(kept)} of that size: an array "
-            )
-            words += f"of {changed.crossbar.size} has others: "
-            raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
-    _check_sizes_of_kinds(hardware, changed, given, remedy)
-    return changed
-
-
-def _check_sizes_of_kinds(
-    hardware: Hardware, changed: Hardware, given: Mapping[str, object], remedy: str
-) -> None:
-    """Raise SpecError for a kind whose arrays have another size, and the area or energy of the old one."""
-    pairs = zip(hardware.each_kind, changed.each_kind, changed.kinds or (), strict=False)
-    for own, new, kind in pairs:
-        names = [
-            f"{_OF_KINDS}.{kind.name}.energy.{name}" for name in _OF_ONE_SIZE if name in (kind.energy or {})
-        ]
-        kept = [name for name in names if name not in given]
-        if new.crossbar.size != own.crossbar.size and kept:
-            words = f"is {own.crossbar.size} of kind {kind.name!r}, and {' and '.join(kept)} of that size: "
-            raise SpecError("crossbar", words + remedy.format(fields=" and ".join(kept)))
-
-
-def hardware_with(hardware: Hardware, values: HardwareValues) -> Hardware:
-    """Return `changed_hardware` that lists what was set, in the texts of `--set`. Raises SpecError."""
-    changed = changed_hardware(hardware, values)
-    listed = texts_of(dict(_lines_apart(values)))
-    return changed.model_copy(update={"set_values": (*(changed.set_values or ()), *listed) or None})
 
 
 def texts_of(values: HardwareValues) -> list[str]:
@@ -149,7 +91,7 @@ def _toml(value: object) -> str:
     return json.dumps(value)
 
 
-def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
+def lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
     """Yield every value with `crossbar` as its wordlines and bitlines. Raises SpecError."""
     for name, value in values.items():
         if name != "crossbar":
@@ -163,13 +105,13 @@ def _lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
         yield from zip(LINES, parse_crossbar(value), strict=True)
 
 
-def _put(document: dict[str, Any], dotted: str, value: object) -> None:
+def put(document: dict[str, Any], dotted: str, value: object) -> None:
     """Replace a value of a document, or take it away. Raises SpecError for a name that no hardware has."""
     if dotted.startswith(f"{_OF_KINDS}."):
         _put_of_kind(document, dotted, value)
         return
     *tables, field = dotted.split(".")
-    if not tables or tables[0] not in Hardware.model_fields or not is_value(dotted):
+    if not tables or not is_value(dotted):
         known = dotted_names()
         lines = document.get("crossbar", {}).get("bitlines")
         meant = meant_by(field, value, lines, frozenset(known))
@@ -210,7 +152,7 @@ def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
         inner[field] = value
 
 
-def value_at(hardware: Hardware, dotted: str) -> object:
+def value_at(hardware: HardwareTables, dotted: str) -> object:
     """Return what a hardware has by a dotted name, None for what it does not give."""
     inner: Any = hardware.to_dict()
     if dotted.startswith(f"{_OF_KINDS}."):

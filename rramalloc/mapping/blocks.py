@@ -38,7 +38,7 @@ from itertools import product
 from typing import NamedTuple
 
 from rramalloc.choices import MAPPINGS, Mapping
-from rramalloc.hardware.hardware import Crossbar
+from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.records import check_known
 

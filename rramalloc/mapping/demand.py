@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from rramalloc.choices import MAPPINGS, Divided, Mapping
 from rramalloc.errors import SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Crossbar, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
 from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName, Mode
 from rramalloc.mapping.modes import ArrayCount, BlockArrays, breakpoints, input_extent, smallest_block

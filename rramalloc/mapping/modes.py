@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Crossbar
+from rramalloc.hardware.tables import Chip, Crossbar
 from rramalloc.mapping.mode import SINGLE
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair, Shape

@@ -21,7 +21,7 @@ from rramalloc.csv_rows import csv_cell, csv_rows
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
 from rramalloc.frozen import FrozenDict
-from rramalloc.hardware.hardware import MAX_VALUE, NonNegative, Text
+from rramalloc.hardware.tables import MAX_VALUE, NonNegative, Text
 from rramalloc.network.network import Network
 from rramalloc.network.node import Node
 from rramalloc.records import Record, brief, check_format, fault, from_list, parse

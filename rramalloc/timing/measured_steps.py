@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rramalloc.errors import MissingLatencyError, SpecError
-from rramalloc.hardware.hardware import Hardware, NonNegative
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import NonNegative
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage

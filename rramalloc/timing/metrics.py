@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_tiles_nm2
-from rramalloc.hardware.hardware import Energy, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Energy
 from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions

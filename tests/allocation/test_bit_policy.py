@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rramalloc
 from rramalloc.allocation.bit_policy import read_bits, read_policy
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.tables import Precision
 from rramalloc.network.network import Network
 
 pytestmark = pytest.mark.quick

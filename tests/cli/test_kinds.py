@@ -13,7 +13,7 @@ from program import run
 
 import rramalloc
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
-from rramalloc.hardware.loader import as_hardware, hardware_text
+from rramalloc.hardware.loader import as_hardware
 
 pytestmark = pytest.mark.quick
 
@@ -23,7 +23,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network, a hardware with two kinds, and an allocation on it, in the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("pair.json").write_text(json.dumps(DOCUMENT))
-    Path("kinds.toml").write_text(hardware_text(hardware(2, 1, timing={"step_ns": 10.0})))
+    Path("kinds.toml").write_text(hardware(2, 1, timing={"step_ns": 10.0}).to_toml())
     rramalloc.optimize("pair.json", hardware="kinds.toml", progress=False).save("a.json")
 
 

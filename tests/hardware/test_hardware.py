@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Chip, Counting, Crossbar, Energy, Hardware, Memory, Precision, Timing
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.hardware.tables import Chip, Counting, Crossbar, Energy, Memory, Precision, Timing
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,9 @@ import pytest
 
 import rramalloc
 from rramalloc.errors import BudgetError, FileError, SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Crossbar, Hardware, Memory, parse_crossbar
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Crossbar, Memory, parse_crossbar
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import mesh_of
 from rramalloc.hardware.loader import as_hardware, load_hardware
+from rramalloc.hardware.tables import mesh_of
 
 CHIP: dict[str, Any] = {
     "crossbar": {"wordlines": 128, "bitlines": 128, "cell_bits": 2},

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from laws.reference import Pixel, reference
 
-from rramalloc.hardware.hardware import Hardware, Timing
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Timing
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv
 

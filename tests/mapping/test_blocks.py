@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from laws.strategies import randoms
 
 from rramalloc.choices import MAPPINGS
-from rramalloc.hardware.hardware import Crossbar
+from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.blocks import blocks
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.modes import largest_block, smallest_block

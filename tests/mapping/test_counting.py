@@ -11,8 +11,9 @@ from laws.strategies import randoms
 
 import rramalloc
 from rramalloc.commands.export.targets.pimcomp import first_fit
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Chip
 from rramalloc.importers import load
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.network.network import Network

@@ -8,8 +8,9 @@ import pytest
 from methods.small import chain
 
 from rramalloc.choices import MAPPINGS
-from rramalloc.hardware.hardware import Crossbar, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping import demand as module
 from rramalloc.mapping.demand import WeightMatrix, demand, demands
 from rramalloc.network.network import Network

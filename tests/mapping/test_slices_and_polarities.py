@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network

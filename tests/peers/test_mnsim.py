@@ -13,8 +13,8 @@ from peers.tools import build, needs_tools
 
 import rramalloc
 from rramalloc.errors import UnsupportedError
-from rramalloc.hardware.hardware import Timing
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Timing
 from rramalloc.importers import load
 
 

@@ -20,8 +20,8 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck
 from rramalloc.api import optimize
 from rramalloc.errors import BudgetError, SpecError, TargetError, UnknownNameError
-from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Chip
 from rramalloc.importers import load
 from rramalloc.mapping.demand import Storage
 from rramalloc.methods.registry import method_named

@@ -38,8 +38,9 @@ from rramalloc.commands.chiplet.schedule_search import (
 )
 from rramalloc.commands.place.layout import Flows
 from rramalloc.errors import SolverError, SpecError
-from rramalloc.hardware.hardware import Chip, CrossbarLike, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.hardware.tables import Chip, CrossbarLike
 from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions

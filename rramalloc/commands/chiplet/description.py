@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, model_validator
 
 from rramalloc.files import read_json
-from rramalloc.hardware.hardware import NonNegative as Cycles
-from rramalloc.hardware.hardware import Positive as Bandwidth
+from rramalloc.hardware.tables import NonNegative as Cycles
+from rramalloc.hardware.tables import Positive as Bandwidth
 from rramalloc.network.node import Name
 from rramalloc.records import Record, as_tuple, brief, fault, from_list, parse
 from rramalloc.upgrade import upgraded

@@ -27,8 +27,8 @@ from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, TaskSplit, Ter
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, open_to_write, write_json
-from rramalloc.hardware.hardware import Precision
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.hardware.tables import Precision
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Floats
 from rramalloc.network.network import Network

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from rramalloc.errors import SpecError, UnsupportedError, suggestion
-from rramalloc.hardware.hardware import Hardware, Precision
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance, Rates
+from rramalloc.hardware.tables import Precision
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage

@@ -23,7 +23,7 @@ from rramalloc.commands.explain.neighbours import Neighbours
 from rramalloc.commands.explain.step_parts import slowest_layer, step_layers
 from rramalloc.commands.explain.what_if import ChangesLike, WhatIfs
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import CrossbarLike
+from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network

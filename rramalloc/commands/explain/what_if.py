@@ -17,9 +17,10 @@ from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import HardwareChange, KindUse, WhatIf, WhatIfResult
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
+from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Tell, Work

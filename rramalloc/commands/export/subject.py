@@ -16,7 +16,8 @@ from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import BudgetError, RramallocError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.hardware.values import HardwareValues
 from rramalloc.mapping.demand import block_arrays, demands
 from rramalloc.mapping.mode import SINGLE

@@ -23,7 +23,7 @@ from pydantic import Field, TypeAdapter
 from rramalloc.choices import AuxiliaryLayer, OverheadMethod
 from rramalloc.errors import RramallocError, SpecError, suggestion
 from rramalloc.files import Closing, file_errors, open_alone, open_to_read, parse_json
-from rramalloc.hardware.hardware import MAX_VALUE
+from rramalloc.hardware.tables import MAX_VALUE
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Node

@@ -43,7 +43,8 @@ from rramalloc.commands.place.move_pieces import improve
 from rramalloc.commands.place.packing import pack
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.errors import CapacityError, SpecError
-from rramalloc.hardware.hardware import Chip, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, PlacedLayer, Placement
 from rramalloc.errors import MisplacedError
-from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair

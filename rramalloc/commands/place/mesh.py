@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.tables import Chip
 from rramalloc.ndarrays import Ints
 
 _WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed

@@ -21,7 +21,7 @@ import numpy as np
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.compiled import compiled, compiled_inline
-from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.tables import Chip
 from rramalloc.ndarrays import Ints
 from rramalloc.search.work import Work
 

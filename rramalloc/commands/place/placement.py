@@ -10,7 +10,8 @@ from pydantic import FailFast, Field, NonNegativeFloat, TypeAdapter
 from rramalloc.allocation.allocation import Foldable, NetworkId, PositiveCount
 from rramalloc.files import read_json
 from rramalloc.frozen import FrozenDict
-from rramalloc.hardware.hardware import MAX_LINES, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name

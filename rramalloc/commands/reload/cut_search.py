@@ -38,7 +38,7 @@ from rramalloc.allocation.check import recheck_bound
 from rramalloc.allocation.optimize import Request
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Write
+from rramalloc.hardware.tables import Write
 from rramalloc.mapping.demand import demands, once, storage_of
 from rramalloc.mapping.mode import Mode
 from rramalloc.ndarrays import Ints

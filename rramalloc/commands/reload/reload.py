@@ -18,7 +18,8 @@ from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, short
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
 from rramalloc.commands.reload.writing import written_rows
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Write
 from rramalloc.importers import NetworkLike
 from rramalloc.mapping.demand import least_arrays
 from rramalloc.network.coverage import Coverage

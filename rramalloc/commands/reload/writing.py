@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rramalloc.choices import Mapping
-from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Write
 from rramalloc.mapping.blocks import CopiesSharing, stored
 from rramalloc.mapping.demand import WeightMatrix
 from rramalloc.mapping.mode import Mode

@@ -42,8 +42,9 @@ from rramalloc.commands.size.sizing import (
 from rramalloc.commands.size.task import Result, SizeTask, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
-from rramalloc.hardware.hardware import MAX_LINES, Hardware, mesh_of
-from rramalloc.hardware.kinds import MOST_ARRAYS, with_arrays_of_kinds
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import MOST_ARRAYS
+from rramalloc.hardware.tables import MAX_LINES, mesh_of
 from rramalloc.progress import followed
 from rramalloc.records import parse
 from rramalloc.search.cores import cores
@@ -496,7 +497,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
         taken_um2 = _in_all(stored, (each.most for each in candidate.networks)) / NM2_PER_UM2
         used = {name: max(1, number) for name, number in numbers.items()}
         return SizedChip(
-            hardware=with_arrays_of_kinds(hardware, used), arrays=arrays, tiles=None, area_um2=taken_um2
+            hardware=hardware.with_arrays_of_kinds(used), arrays=arrays, tiles=None, area_um2=taken_um2
         )
     whole, area_nm2 = _chip(hardware, arrays)
     area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2

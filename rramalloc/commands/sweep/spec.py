@@ -20,8 +20,9 @@ from rramalloc.errors import RramallocError, SpecError, suggestion
 from rramalloc.files import beside, read_toml
 from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.axes import Axes, chosen_hardware
-from rramalloc.hardware.hardware import MAX_BITS, MAX_LINES, Hardware, Positive, parse_crossbar
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
+from rramalloc.hardware.tables import MAX_BITS, MAX_LINES, Positive, parse_crossbar
 from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names

@@ -26,8 +26,9 @@ from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.export.export import export
 from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
-from rramalloc.hardware.hardware import Counting, Hardware
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Counting
 from rramalloc.lazy import entry_point, foreign, load_foreign, plugin_errors
 from rramalloc.network.network import Network
 

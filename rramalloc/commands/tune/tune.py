@@ -39,8 +39,8 @@ from rramalloc.commands.tune.simulators import (
 )
 from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
-from rramalloc.hardware.hardware import CrossbarLike
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.progress import followed

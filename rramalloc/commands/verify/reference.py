@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from rramalloc.choices import NODE_NAMES
 from rramalloc.errors import SpecError
-from rramalloc.hardware.hardware import Precision
+from rramalloc.hardware.tables import Precision
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network

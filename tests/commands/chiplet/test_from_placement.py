@@ -12,7 +12,8 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.commands.chiplet.cost import chiplet_cost
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import MisplacedError, SpecError
-from rramalloc.hardware.hardware import Hardware, Timing
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Timing
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from rramalloc.commands.export.export import subject_of
 from rramalloc.commands.export.subject import Subject
-from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Precision
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Chip, Crossbar, Precision
 from rramalloc.network.network import Network
 
 Json = dict[str, Any]

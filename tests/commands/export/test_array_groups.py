@@ -12,7 +12,7 @@ from laws.strategies import randoms
 
 from rramalloc.commands.export.targets import pimcomp
 from rramalloc.commands.export.targets.pimcomp import TOGETHER, ArrayGroups, spread
-from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.tables import Chip
 
 
 def test_copies_go_where_the_fewest_reads_are() -> None:

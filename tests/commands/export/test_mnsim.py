@@ -16,8 +16,8 @@ from rramalloc.commands.export.bundle import Bundle
 from rramalloc.commands.export.subject import Subject
 from rramalloc.commands.export.targets import mnsim
 from rramalloc.errors import UnsupportedError
-from rramalloc.hardware.hardware import Chip
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.tables import Chip
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 

@@ -18,7 +18,7 @@ from rramalloc.commands.export.bundle import Bundle
 from rramalloc.commands.export.subject import Subject
 from rramalloc.commands.export.targets import pimcomp, pimsyn
 from rramalloc.errors import UnsupportedError
-from rramalloc.hardware.hardware import Chip
+from rramalloc.hardware.tables import Chip
 from rramalloc.importers import load
 from rramalloc.importers.pimcomp_nodes import from_document
 from rramalloc.mapping.demand import demands

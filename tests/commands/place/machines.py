@@ -13,7 +13,8 @@ from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray, Placement
-from rramalloc.hardware.hardware import Chip, Crossbar, Hardware, Memory, Precision, Timing
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Chip, Crossbar, Memory, Precision, Timing
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph

@@ -14,7 +14,8 @@ import rramalloc
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import BudgetError, CapacityError, MisplacedError, SpecError
-from rramalloc.hardware.hardware import Counting, Hardware
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Counting
 from rramalloc.mapping.modes import ArrayCount
 
 

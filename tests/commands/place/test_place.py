@@ -18,7 +18,7 @@ from rramalloc.commands.place.arrange import construct
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.packing import pack
 from rramalloc.errors import BudgetError, CapacityError, SpecError
-from rramalloc.hardware.hardware import Counting, Timing
+from rramalloc.hardware.tables import Counting, Timing
 from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.mapping.tiles import Tiles

@@ -19,7 +19,8 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
-from rramalloc.hardware.hardware import Hardware, Timing
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Timing
 from rramalloc.network.network import Network
 from rramalloc.search.objective import Latency
 from rramalloc.search.work import Work

@@ -19,7 +19,7 @@ from rramalloc.commands.place.move_pieces import Kernel
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
 from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import CapacityError, SpecError
-from rramalloc.hardware.hardware import Counting
+from rramalloc.hardware.tables import Counting
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.timing.stage_graph import StageGraph
 

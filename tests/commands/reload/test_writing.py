@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from laws.strategies import random_blocks, random_copies, random_network, randoms
 
 from rramalloc.commands.reload.writing import Writing
-from rramalloc.hardware.hardware import Hardware, Write
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Write
 from rramalloc.mapping.mode import Mode
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph

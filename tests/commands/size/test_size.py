@@ -16,7 +16,6 @@ import rramalloc
 from rramalloc.commands.size.question import values_to_choose
 from rramalloc.errors import InfeasibleError, SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
-from rramalloc.hardware.values import changed_hardware
 
 HARDWARE: dict[str, Any] = {
     "name": "h", "source": "by hand",
@@ -83,7 +82,7 @@ def test_it_is_the_least_over_all_candidates(seed: int) -> None:
     for at, step_ns in product(range(2), choose["timing.step_ns"]):
         values = {"crossbar": choose["crossbar"][at], "timing.step_ns": step_ns}
         values |= {"energy.area_um2": choose["energy.area_um2"][at], **tiles_of_values}
-        machine = changed_hardware(as_hardware(hardware), values)
+        machine = as_hardware(hardware).with_values(values)
         try:
             taken = [
                 rramalloc.optimize(each, 2000, hardware=machine, progress=False, **goal).arrays.used

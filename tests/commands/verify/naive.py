@@ -16,7 +16,8 @@ from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import Weights, Width
 from rramalloc.commands.verify.verification import Verification
 from rramalloc.commands.verify.verify import Task, in_order, verify_task
-from rramalloc.hardware.hardware import Counting, Crossbar, Hardware, Precision
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Counting, Crossbar, Precision
 from rramalloc.mapping.modes import largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network

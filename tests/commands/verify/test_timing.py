@@ -15,7 +15,8 @@ from laws.strategies import by_name, random_copies, random_network, randoms
 
 import rramalloc
 from rramalloc.commands.verify.verify import EarlyReadError
-from rramalloc.hardware.hardware import Digital, Hardware, Timing
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Digital, Timing
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.simulate import simulate
