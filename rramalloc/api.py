@@ -12,21 +12,12 @@ from typing import Unpack
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
 from rramalloc.allocation.case import ArraysLike, Case, searched
+from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, SearchArguments
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import Request, check_inputs
 from rramalloc.allocation.optimize import optimize as optimize_case
 from rramalloc.allocation.simulation import Simulation, simulate_network
-from rramalloc.choices import (
-    HANDOFFS,
-    OBJECTIVES,
-    AllocationArguments,
-    Handoff,
-    MappedArguments,
-    NetworkArguments,
-    NodeNames,
-    ObjectiveName,
-    SearchArguments,
-)
+from rramalloc.choices import HANDOFFS, OBJECTIVES, Handoff, NetworkArguments, NodeNames, ObjectiveName
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.tables import CrossbarLike

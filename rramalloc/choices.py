@@ -6,13 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
-
-if TYPE_CHECKING:
-    from rramalloc.hardware.loader import HardwareLike
-    from rramalloc.hardware.tables import CrossbarLike
-    from rramalloc.importers import InputShapes, InputValues
-    from rramalloc.timing.latency_table import LatencyTableLike
+from typing import Any, Literal, TypedDict, get_args
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """Layout of weights on crossbars (docs/sources/model.md 3)."""
@@ -69,6 +63,12 @@ ValuesLike = Sequence[str] | MappingOf[str, object]
 """Values of the hardware by dotted name: ["timing.adc_ns=2"], or {"timing.adc_ns": 2}."""
 
 
+InputShapes = MappingOf[str, Sequence[int]]
+"""Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
+InputValues = MappingOf[str, "bool | int | float | Sequence[bool | int | float]"]
+"""Values of inputs that decide what runs, by name: {"use_cache_branch": True, "sr": 16000}."""
+
+
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
@@ -87,37 +87,6 @@ class NetworkArguments(TypedDict, total=False):
     allow_partial: bool
 
 
-class MappedArguments(NetworkArguments, total=False):
-    """Arguments that say what a network is laid on.
-
-    Parameters
-    ----------
-    hardware
-        A Hardware, a TOML file, a dict of its form, or the name of a preset ("isaac").
-    crossbar
-        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
-    set_values
-        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
-    mapping
-        Layout of weights on arrays: "im2col", "kernel_split", "whole_kernel", or "sdk", which chooses a block
-        of windows for every layer.
-    fold
-        Fold filters first, with mapping "kernel_split".
-    fc
-        Who computes linear layers on a single pixel: the "host", untimed, or arrays ("crossbar").
-    host
-        Layers that are left to the host: a name or a pattern such as "conv*", or a list of them.
-    """
-
-    hardware: HardwareLike
-    crossbar: CrossbarLike | None
-    set_values: ValuesLike | None
-    mapping: Mapping
-    fold: bool
-    fc: FullyConnected
-    host: HostLike | None
-
-
 Divided = Literal["width", "windows"]
 """Number that copies must divide: windows (blocks, with modes) of a row of the output, or all of them."""
 CopiesLike = Sequence[str] | MappingOf[str, object]
@@ -131,106 +100,24 @@ AtMostLike = Sequence[str] | MappingOf[str, float | str]
 """Limits of quantities: ["area_um2=2mm2"], or {"latency_ns": "10us", "energy_pj": 1e6}."""
 
 
-class CaseArguments(MappedArguments, total=False):
-    """Arguments of an allocation.
-
-    Parameters
-    ----------
-    latency_table
-        Measured step times instead of the hardware's: a LatencyTable, a file, or a dict of its form.
-    copies
-        Copies of layers that are held or limited, by name or pattern: {"conv1": 4, "conv*": "2..8"}.
-    at_most
-        Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns: {"area_um2": "2mm2"}.
-    copies_divide
-        Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
-    """
-
-    latency_table: LatencyTableLike | None
-    copies: CopiesLike | None
-    at_most: AtMostLike | None
-    copies_divide: Divided | None
-
-
-class SearchArguments(CaseArguments, total=False):
-    """Arguments of an allocation and of its search.
-
-    Parameters
-    ----------
-    seed
-        Of what the search draws: equal seeds give equal results.
-    work
-        Units of search, 0.05 s each on a reference core, before it ends without a proof.
-    time_limit_s
-        Seconds by the clock after which the search ends; the result then depends on the machine.
-    """
-
-    seed: int
-    work: int
-    time_limit_s: float | None
-
-
-class AllocationArguments(NetworkArguments, total=False):
-    """Arguments that replace those of an allocation; None: it stays.
-
-    Parameters
-    ----------
-    hardware
-        A Hardware, a TOML file, a dict of its form, or a preset, instead of the allocation's.
-    set_values
-        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
-    mapping
-        Layout of weights on arrays, instead of the allocation's.
-    fc
-        Who computes linear layers on a single pixel, instead of what the allocation says.
-    host
-        Layers that are left to the host, instead of the allocation's.
-    """
-
-    hardware: HardwareLike | None
-    set_values: ValuesLike | None
-    mapping: Mapping | None
-    fc: FullyConnected | None
-    host: HostLike | None
-
-
 MAX_ARRAYS = 2**40
 """Arrays of a budget at most: far above any chip, and more than all copies of a network can use."""
 DEFAULT_WORK = 100
 """Units of search: 5 s of a reference core."""
-DEFAULTS: SearchArguments = {
-    "hardware": "plain",
-    "crossbar": None,
-    "set_values": None,
-    "mapping": "im2col",
-    "fold": False,
-    "fc": "host",
-    "host": None,
-    "latency_table": None,
-    "copies": None,
-    "at_most": None,
-    "copies_divide": None,
-    "seed": 0,
-    "work": DEFAULT_WORK,
-    "time_limit_s": None,
-    "input_shapes": None,
-    "input_values": None,
-    "allow_partial": False,
-}
-"""Defaults of shared arguments."""
+NETWORK_DEFAULTS: NetworkArguments = {"input_shapes": None, "input_values": None, "allow_partial": False}
+"""Defaults of the arguments by which a network is read."""
 SHARED: dict[str, tuple[type, dict[str, Any]]] = {
-    kind.__name__: (kind, {name: value for name, value in defaults.items() if name in kind.__annotations__})
-    for kind, defaults in (
-        (NetworkArguments, dict(DEFAULTS)),
-        (MappedArguments, dict(DEFAULTS)),
-        (CaseArguments, dict(DEFAULTS)),
-        (SearchArguments, dict(DEFAULTS)),
-        (AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None}),
-    )
+    NetworkArguments.__name__: (NetworkArguments, dict(NETWORK_DEFAULTS)),
 }
-"""Arguments that calls share by the name of their TypedDict, with their defaults."""
+"""Arguments that calls share by the name of their TypedDict, with their defaults; others join by `share`."""
 UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 """Annotation by which a call says that it takes the arguments of a TypedDict."""
+
+
+def share(kind: type, defaults: MappingOf[str, Any]) -> None:
+    """Let calls take the arguments of a TypedDict as `**given: Unpack[kind]`, with their defaults."""
+    taken = {name: value for name, value in defaults.items() if name in kind.__annotations__}
+    SHARED[kind.__name__] = (kind, taken)
 
 
 _SECTION = re.compile(r"^(\w+)\n-{4,}$", re.MULTILINE)
@@ -269,10 +156,12 @@ def _sections(text: str) -> dict[str, str]:
 
 def _shared_words(kind: str) -> dict[str, str]:
     """Return what docstrings say of each argument of a TypedDict, its name in the first line."""
-    taken, words = SHARED[kind][1], dict[str, str]()
-    for each in (NetworkArguments, MappedArguments, CaseArguments, SearchArguments, SHARED[kind][0]):
+    own, taken = SHARED[kind]
+    words = dict[str, str]()
+    # Its own docstring first, then those of the kinds that it extends, which stand in the order of sharing.
+    for each in (own, *(other for other, _ in SHARED.values())):
         rows = re.split(r"\n(?=\S)", _sections(each.__doc__ or "")["Parameters"])
-        words |= {row.partition("\n")[0]: row for row in rows}
+        words = {row.partition("\n")[0]: row for row in rows} | words
     return {name: words[name] for name in taken}
 
 

@@ -21,8 +21,9 @@ from rramalloc.allocation.allocation import (
     NetworkId,
     PositiveCount,
 )
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import CopyLimits
-from rramalloc.choices import AllocationArguments, Divided, Handoff, HostLike, ObjectiveName
+from rramalloc.choices import Divided, Handoff, HostLike, ObjectiveName
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import read_json
 from rramalloc.hardware.hardware import Hardware

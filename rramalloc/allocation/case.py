@@ -11,9 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from rramalloc.allocation.budgets import budget, budgets
+from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
-from rramalloc.choices import DEFAULTS, MAX_ARRAYS, Divided, MappedArguments, SearchArguments
+from rramalloc.allocation.remedies import of_budget
+from rramalloc.choices import MAX_ARRAYS, Divided
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2
 from rramalloc.hardware.hardware import Hardware
@@ -223,10 +225,14 @@ class Case:
             return self._within(arrays)
         except BudgetError as error:
             if advise:
-                from rramalloc.allocation import remedies
-
-                error.remedies = remedies.of_budget(self, arrays, error)
+                bits = max(node.weight_bits or 0 for node in self.network.stages)
+                free = replace(self, copies={}).with_stages(self.stages)
+                error.remedies = of_budget(self.hardware, bits, arrays, error, self._store, free._store)
             raise
+
+    def _store(self, hardware: Hardware, arrays: int) -> Problem:
+        """Return the search problem on another hardware, without advice. Raises RramallocError."""
+        return self.on(hardware).problem(arrays, advise=False)
 
     def _within(self, arrays: int) -> Problem:
         """Return the search problem, as `problem`."""

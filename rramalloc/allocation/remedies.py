@@ -7,76 +7,77 @@ stored classifiers and held copies count as they will.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.errors import BudgetError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import MAX_LINES
 
-if TYPE_CHECKING:
-    from rramalloc.allocation.case import Case
-
 Works = Callable[[Hardware], bool]
+Store = Callable[[Hardware, int], object]
+"""Makes the case anew on a hardware and stores all layers within a budget. Raises RramallocError."""
 _MOST_TRIES = 4
 """Budgets, and numbers of chips, that are tried one after another: the first one is nearly always enough."""
 
 
-def of_budget(case: Case, arrays: int, error: BudgetError) -> list[str]:
-    """Return in words what stores every layer of a case, which `arrays` do not."""
+def of_budget(
+    hardware: Hardware, weight_bits: int, arrays: int, error: BudgetError, store: Store, store_without: Store
+) -> list[str]:
+    """Return in words what stores every layer of a case, which `arrays` do not.
 
-    def works(hardware: Hardware) -> bool:
-        return _is_stored(case.on(hardware), arrays)
+    weight_bits: the most of a layer that has bits of its own; store_without: without what is held of copies.
+    """
+
+    def works(machine: Hardware) -> bool:
+        return _is_stored(store, machine, arrays)
 
     remedies = list[str]()
-    need = _smallest_budget(case, error.need)
+    need = _smallest_budget(store, hardware, error.need)
     if need is not None:
         remedies.append(f"the smallest budget that works is --arrays {need}")
-    elif (machine := _stored_on_more_chips(case, error.need)) is not None:
-        own = "" if works(machine) else f" and --arrays {_smallest_budget(case.on(machine), error.need)}"
+    elif (machine := _stored_on_more_chips(store, hardware, error.need)) is not None:
+        own = "" if works(machine) else f" and --arrays {_smallest_budget(store, machine, error.need)}"
         remedies.append(f"{chip_words(machine)}{own}")
-    if error.held and _is_stored(replace(case, copies={}).with_stages(case.stages), arrays):
+    if error.held and _is_stored(store_without, hardware, arrays):
         remedies.append("leave out --copies")
-    if (machine := larger_crossbar(case.hardware, works)) is not None:
+    if (machine := larger_crossbar(hardware, works)) is not None:
         remedies.append(f"--crossbar {machine.crossbar.size}")
-    own_bits = [node.weight_bits or 0 for node in case.network.stages]
-    if (machine := more_cell_bits(case.hardware, max(own_bits), works)) is not None:
+    if (machine := more_cell_bits(hardware, weight_bits, works)) is not None:
         remedies.append(f"[crossbar] cell_bits = {machine.crossbar.cell_bits}")
     return remedies
 
 
-def _stored_on_more_chips(case: Case, need: int) -> Hardware | None:
+def _stored_on_more_chips(store: Store, hardware: Hardware, need: int) -> Hardware | None:
     """Return the hardware with so many chips that some budget stores every layer; None for none."""
     budgets = dict[int, int | None]()
 
-    def works(hardware: Hardware) -> bool:
-        chips = 0 if hardware.chip is None else hardware.chip.arrays
-        budgets[chips] = _smallest_budget(case.on(hardware), need)
+    def works(machine: Hardware) -> bool:
+        chips = 0 if machine.chip is None else machine.chip.arrays
+        budgets[chips] = _smallest_budget(store, machine, need)
         return budgets[chips] is not None
 
-    machine = more_chips(case.hardware, need, works)
+    machine = more_chips(hardware, need, works)
     if machine is None or machine.chip is None:
         return None
     # More than `need` may be needed, so that doubled chips are too many: those for what is needed are fewer.
-    fewer = more_chips(case.hardware, budgets[machine.chip.arrays] or need, works)
+    fewer = more_chips(hardware, budgets[machine.chip.arrays] or need, works)
     return fewer or machine
 
 
-def _is_stored(case: Case, arrays: int) -> bool:
+def _is_stored(store: Store, hardware: Hardware, arrays: int) -> bool:
     """Return whether a budget stores every layer."""
     try:
-        case.problem(arrays, advise=False)
+        store(hardware, arrays)
     except RramallocError:
         return False
     return True
 
 
-def _smallest_budget(case: Case, need: int) -> int | None:
+def _smallest_budget(store: Store, hardware: Hardware, need: int) -> int | None:
     """Return the smallest budget that stores every layer, at least `need`; None where the chips have less."""
     for _ in range(_MOST_TRIES):
         try:
-            case.problem(min(need, MAX_ARRAYS), advise=False)
+            store(hardware, min(need, MAX_ARRAYS))
         except BudgetError as short:  # of classifiers that [counting] stores besides
             need += short.need - short.have
         except RramallocError:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rramalloc.choices import NODE_NAMES, NetworkArguments, NodeNames
+from rramalloc.choices import NODE_NAMES, InputShapes, InputValues, NetworkArguments, NodeNames
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json
 from rramalloc.importers.foreign import READ, refuse
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.records import check_known
-
-InputShapes = Mapping[str, Sequence[int]]
-"""Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
-InputValues = Mapping[str, "bool | int | float | Sequence[bool | int | float]"]
-"""Values of inputs that decide what runs, by name: {"use_cache_branch": True, "sr": 16000}."""
-
 
 NetworkLike = Network | str | os.PathLike[str]
 

@@ -4,56 +4,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rramalloc.compiled import compiled_part
 from rramalloc.ndarrays import Ints
+from rramalloc.search.kernels.slots import NEVER, Slots
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Copies
 
-NEVER = 2**62
 _MOST_ENTRIES = 2**24
 """Slots times stages that are kept; where there are more numbers of arrays, several share a slot."""
-
-
-class Slots(NamedTuple):
-    """An archive as compiled searches fill it: an allocation's slot is (arrays - lowest) // width.
-
-    makespan: int64, NEVER where nothing is known; arrays: int64; copies: int32, one row a slot.
-    """
-
-    lowest: int
-    width: int
-    makespan: Ints
-    arrays: Ints
-    copies: npt.NDArray[np.int32]
-
-
-NO_SLOTS = Slots(0, 1, np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0), np.int32))
-"""For searches that keep only their best."""
-
-
-@compiled_part
-def would_update(slots: Any, arrays: int, makespan: int) -> bool:
-    """Return True if an allocation is faster than that of its slot, or as fast with fewer arrays."""
-    slot = (arrays - slots.lowest) // slots.width
-    if slot >= len(slots.makespan):
-        return False
-    known = slots.makespan[slot]
-    return bool(makespan < known or (makespan == known and arrays < slots.arrays[slot]))
-
-
-@compiled_part
-def update(slots: Any, arrays: int, makespan: int, copies: Any) -> None:
-    """Keep an allocation that fits if it is the fastest of its slot."""
-    if would_update(slots, arrays, makespan):
-        slot = (arrays - slots.lowest) // slots.width
-        slots.makespan[slot], slots.arrays[slot] = makespan, arrays
-        for i in range(len(copies)):
-            slots.copies[slot, i] = copies[i]
 
 
 class FrontStep(NamedTuple):

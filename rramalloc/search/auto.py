@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from rramalloc.errors import BudgetError
-from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.bound.mode_prover import OVERTIME_S
 from rramalloc.search.bound.provers import has_boxes, prover_of
 from rramalloc.search.bound.turns import LowerSide, ProofTurn
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
+from rramalloc.search.kernels.slots import NO_SLOTS, Slots
 from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost

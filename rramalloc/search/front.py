@@ -19,13 +19,14 @@ import numpy as np
 
 from rramalloc.errors import BudgetError
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.archive import NEVER, Archive, FrontStep
+from rramalloc.search.archive import Archive, FrontStep
 from rramalloc.search.auto import WarmStart, solve_to_target
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.cores import cores
 from rramalloc.search.descent import Descent
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.improve import LEAST_REDUCTION, Improver
+from rramalloc.search.kernels.slots import NEVER
 from rramalloc.search.menu import Menu
 from rramalloc.search.objective import (
     FewestArrays,

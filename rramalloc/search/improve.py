@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 
 from rramalloc.search import cost
-from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.beam import BeamSearch, least_target
 from rramalloc.search.kernels.beam import NO_ALLOCATION
 from rramalloc.search.kernels.draws import generator
@@ -31,6 +30,7 @@ from rramalloc.search.kernels.moves import (
     State,
     search,
 )
+from rramalloc.search.kernels.slots import NO_SLOTS, Slots
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work

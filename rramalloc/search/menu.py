@@ -24,10 +24,10 @@ from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
 from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest_block, smallest_block
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
-from rramalloc.search.archive import NO_SLOTS, Slots
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.limits import Axes
 from rramalloc.search.kernels.moves import MenuTables, State
+from rramalloc.search.kernels.slots import NO_SLOTS, Slots
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.resources import (
     ONE_KIND,

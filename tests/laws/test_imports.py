@@ -1,6 +1,7 @@
 """Rooms are told by name: what each says of itself is true, and none uses another one that it does not name.
 
 Which folder of the core may import from which is a contract in pyproject.toml, which `lint-imports` checks.
+No module imports itself through others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,19 @@ def test_no_other_module_imports_from_a_room() -> None:
     for path in PACKAGE.rglob("*.py"):
         if "commands" not in path.parts:
             assert rooms_in(path) == set(), path
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Neither at its start, nor in a function, nor for type checkers."""
+    paths = {".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)): path
+             for path in PACKAGE.rglob("*.py")}  # fmt: skip
+    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    used = {
+        module: {name if name in modules else name.rpartition(".")[0] for name in imports(path)} & {*modules}
+        for module, path in modules.items()
+    }
+    assert used["rramalloc.allocation.case"] > {"rramalloc.hardware.hardware", "rramalloc.search.problem"}
+    TopologicalSorter(used).prepare()  # raises CycleError, which names the modules
 
 
 @EACH_ROOM

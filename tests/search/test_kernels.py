@@ -21,7 +21,7 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.search.archive import Archive, Slots, update
+from rramalloc.search.archive import Archive
 from rramalloc.search.beam import BeamSearch
 from rramalloc.search.bound.box_prover import Diagrams, Tightener
 from rramalloc.search.bound.boxes import Bounder
@@ -38,6 +38,7 @@ from rramalloc.search.kernels import (
     propagate,
     schedule,
 )
+from rramalloc.search.kernels.slots import Slots, update
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work

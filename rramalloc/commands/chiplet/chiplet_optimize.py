@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field
 
-from rramalloc.choices import DEFAULT_WORK, FullyConnected, HostLike, Mapping, ValuesLike
+from rramalloc.choices import (
+    DEFAULT_WORK,
+    FullyConnected,
+    HostLike,
+    InputShapes,
+    InputValues,
+    Mapping,
+    ValuesLike,
+)
 from rramalloc.commands.chiplet.cost import ChipletCost, OperatorRow, described_cost
 from rramalloc.commands.chiplet.description import (
     DESCRIPTION,
@@ -41,7 +49,7 @@ from rramalloc.errors import SolverError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.hardware.tables import Chip, CrossbarLike
-from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, as_network
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network

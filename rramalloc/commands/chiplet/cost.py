@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.choices import InputShapes, InputValues
 from rramalloc.commands.chiplet.description import (
     ChipletChip,
     ChipletEdge,
@@ -35,7 +36,7 @@ from rramalloc.commands.place.mesh import Hops
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
 from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import SpecError
-from rramalloc.importers import InputShapes, InputValues, NetworkLike, as_network
+from rramalloc.importers import NetworkLike, as_network
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief

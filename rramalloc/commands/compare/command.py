@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from rramalloc.choices import ComparedObjective, SearchArguments
+from rramalloc.allocation.case_arguments import SearchArguments
+from rramalloc.choices import ComparedObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine

@@ -12,10 +12,11 @@ from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case, searched
+from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, check_inputs, objective_of, propose
 from rramalloc.allocation.simulation import published_steps
-from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective, SearchArguments
+from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
 from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError

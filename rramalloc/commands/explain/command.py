@@ -6,7 +6,8 @@ from typing import Annotated, Unpack
 
 import typer
 
-from rramalloc.choices import AllocationArguments, Divided, ExplainedObjective
+from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.choices import Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver

@@ -8,16 +8,10 @@ from typing import Any, Unpack
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.api import optimize
-from rramalloc.choices import (
-    DEFAULT_WORK,
-    EXPLAINED_OBJECTIVES,
-    AllocationArguments,
-    CopiesLike,
-    Divided,
-    ExplainedObjective,
-)
+from rramalloc.choices import DEFAULT_WORK, EXPLAINED_OBJECTIVES, CopiesLike, Divided, ExplainedObjective
 from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
 from rramalloc.commands.explain.step_parts import slowest_layer, step_layers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import typer
 
-from rramalloc.choices import AllocationArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_view_as
 from rramalloc.cli.parameters import OF_ALLOCATION, Help, Value, described, passed

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
-from rramalloc.choices import AllocationArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
 from rramalloc.commands.export.discovery import ExportTarget, target_function, target_name, target_names
 from rramalloc.commands.export.subject import LISTED, Subject, is_taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from rramalloc.choices import MappedArguments
+from rramalloc.allocation.case_arguments import MappedArguments
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, described, passed
 

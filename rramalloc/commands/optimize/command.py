@@ -8,7 +8,8 @@ from typing import Unpack
 
 import typer
 
-from rramalloc.choices import OBJECTIVES, ObjectiveName, SearchArguments
+from rramalloc.allocation.case_arguments import SearchArguments
+from rramalloc.choices import OBJECTIVES, ObjectiveName
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from rramalloc.choices import CaseArguments, FrontAgainst, FrontObjective
+from rramalloc.allocation.case_arguments import CaseArguments
+from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine

@@ -10,15 +10,10 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case
+from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, objective_of, propose
-from rramalloc.choices import (
-    FRONT_AGAINST,
-    FRONT_OBJECTIVES,
-    CaseArguments,
-    FrontAgainst,
-    FrontObjective,
-)
+from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront, ParetoOptions
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from rramalloc.choices import AllocationArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, passed
 

@@ -18,9 +18,9 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case, hardware_warnings
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
-from rramalloc.choices import AllocationArguments
 from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange, chip_of, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout

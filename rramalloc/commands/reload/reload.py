@@ -11,8 +11,8 @@ from typing import Literal, Unpack
 from rramalloc.allocation.allocation import Arrays, NetworkId, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
+from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
-from rramalloc.choices import SearchArguments
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment

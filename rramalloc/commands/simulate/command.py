@@ -6,7 +6,8 @@ from typing import Annotated, Unpack
 
 import typer
 
-from rramalloc.choices import AllocationArguments, Handoff
+from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.choices import Handoff
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import EFFICIENCY, OF_ALLOCATION, Format, Help, Value, described, passed
 

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -105,7 +106,8 @@ class SweepResult(Result):
         """Return the view of its summary."""
         from rramalloc.commands.sweep.view import result_view  # draws, which a sweep itself does not
 
-        return result_view(self, **known)
+        reasons = self.reasons() if self.failed else ()
+        return result_view(self, self.summary(), reasons, partial(read_rows, self.folder), **known)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield all rows in the order of the grid, one at a time in memory."""

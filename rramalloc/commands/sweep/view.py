@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
 from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
-from rramalloc.commands.sweep.sweep import SweepResult, read_rows
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
+from rramalloc.result import Result
 from rramalloc.units import counted, rounded, share, span
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, View, table, thinned
 
@@ -55,14 +55,22 @@ def sweep_view(document: SweepDocument) -> View:
     )
 
 
-def result_view(result: SweepResult) -> View:
-    """Return the view of a folder: the smallest makespan of every network and method."""
+def result_view(
+    result: Result,
+    summary: Sequence[SweepSummary],
+    reasons: Iterable[str],
+    read: Callable[[], Iterator[SweepRow]],
+) -> View:
+    """Return the view of a folder: the smallest makespan of every network and method.
+
+    reasons: why points have failed; read: reads all rows.
+    """
     return View.of(
         result,
         kind="Sweep",
-        tables=[_summary(result.summary())],
-        charts={"columns": partial(columns_chart, result)},
-        notes=(f"failed: {reason}" for reason in result.reasons()) if result.failed else (),
+        tables=[_summary(summary)],
+        charts={"columns": partial(columns_chart, read)},
+        notes=(f"failed: {reason}" for reason in reasons),
     )
 
 
@@ -143,10 +151,14 @@ def _dotted(rows: Sequence[SweepRow]) -> tuple[str, ...]:
 
 
 def columns_chart(
-    result: SweepResult, x: str = "arrays", y: str = "makespan", *, detail: Detail = FIGURE
+    read: Callable[[], Iterator[SweepRow]],
+    x: str = "arrays",
+    y: str = "makespan",
+    *,
+    detail: Detail = FIGURE,
 ) -> Chart:
     """Draw a column of the rows of a sweep against another. Raises SpecError."""
-    return sweep_chart([*read_rows(result.folder)], x, y, detail=detail)
+    return sweep_chart([*read()], x, y, detail=detail)
 
 
 def _words(column: str) -> str:

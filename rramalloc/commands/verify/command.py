@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import typer
 
-from rramalloc.choices import AllocationArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_text, print_view_as, written

@@ -15,7 +15,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.choices import AllocationArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_inline, compiled_part
-from rramalloc.search.archive import update, would_update
 from rramalloc.search.cost import BATCH_NS, CHANGE_NS
 from rramalloc.search.kernels.clock import ticks_of
 from rramalloc.search.kernels.deadlines import Deadlines, meets, renew, set_deadlines
 from rramalloc.search.kernels.draws import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
+from rramalloc.search.kernels.slots import update, would_update
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, Timeline, batch_starts, critical_chain
 from rramalloc.timing.stage_graph import FlatEdges
 
