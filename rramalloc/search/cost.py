@@ -31,6 +31,11 @@ PIVOT_ROW = 30.0 * _NS  # a pivot and row over copies
 MODE_PIVOT_ROW = 85.0 * _NS  # a pivot and row over modes
 SEPARATION_PAIR = 3000.0 * _NS  # a pair of stages in a round of separation
 PATH_LEG = 3.0 * _NS  # a leg of a path in a mode
+PLACE_ROW = 2e4 * _NS  # a row of the program over places, in Python, in a round
+PLACE_PIVOT = 3e4 * _NS  # a pivot of the program over places
+PLACE_PIVOT_ROW = 25.0 * _NS  # a row of it in a pivot, beyond that
+PLACE_LEG = 2.0 * _NS  # a candidate priced on a leg between two places
+PLACE_PIXEL = 10.0 * _NS  # a pixel and a candidate in use, in a search for longest paths
 
 # Labels of modes
 WAIT = 3.0 * _NS  # an entry of the tables of waits, filled

@@ -16,6 +16,7 @@ from rramalloc.ndarrays import Floats
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of, width
 from rramalloc.search.bound.diagram import Diagram
+from rramalloc.search.bound.places import Places
 from rramalloc.search.bound.relaxation import Relaxation
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.problem import Choice, Problem
@@ -110,6 +111,11 @@ class Tightener:
                 break
         self._boxes[target] = box
         return Tight(bound, box, copies, rounds)
+
+    def restrict(self, target: int, box: Box) -> None:
+        """Take over a box that holds every allocation that meets the target."""
+        low, high = self.box(target)
+        self._boxes[target] = np.maximum(low, box[0]), np.minimum(high, box[1])
 
     def box(self, target: int) -> Box:
         """Return the tightest box known to hold every allocation that meets the target."""
@@ -229,9 +235,19 @@ class BoxProver:
         """Nodes searched, as of `LowerSide`."""
         return self._nodes + self._diagrams.nodes
 
+    @property
+    def begins_with_program(self) -> bool:
+        """Whether a target has resisted branch and bound."""
+        return self._resisted
+
+    def restrict(self, target: int, program: Places) -> None:
+        """Take over the box that the program over places leaves of a target."""
+        self._tightener.restrict(target, program.box)
+
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
+        resisted = self._resisted
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
             if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
@@ -240,7 +256,7 @@ class BoxProver:
                 before_s = stop.spent_s
                 bound = self._climb(bound, makespan, end_s, stop)
                 self._other_s += stop.spent_s - before_s
-            if stop.spent_s - begun_s >= seconds:
+            if stop.spent_s - begun_s >= seconds or self._resisted != resisted:
                 break
         return ProofTurn(bound, tuple(self._found))
 
@@ -263,7 +279,8 @@ class BoxProver:
         if not self._resisted:
             left_s = _UNRELAXED_SHARE * left_s - self._other_s
             if left_s < self.bounder.sweep_seconds:
-                return self._begin_to_relax(bound, makespan, end_s, stop)
+                self._resisted = True
+                return bound
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
         if self._resisted:
@@ -273,7 +290,8 @@ class BoxProver:
         if bound <= target:
             outcome = self._decide(target, left_s, stop)
         if outcome is Outcome.UNDECIDED and not self._resisted:
-            return self._begin_to_relax(bound, makespan, end_s, stop)
+            self._resisted, self._stride = True, 1
+            return bound
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
@@ -281,12 +299,6 @@ class BoxProver:
         elif outcome is Outcome.UNDECIDED:
             self._effort *= 2
         return bound
-
-    def _begin_to_relax(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Relax the box of all that is faster than the incumbent; the bound."""
-        self._resisted = True
-        self._stride = 1
-        return self._tighten(bound, makespan - 1, end_s, stop)
 
     def _finest(self, makespan: int) -> int:
         """Return the shortest stride."""

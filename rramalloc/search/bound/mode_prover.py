@@ -12,6 +12,7 @@ import numpy as np
 from rramalloc.search import cost
 from rramalloc.search.bound.box_prover import FINEST
 from rramalloc.search.bound.labels import TIGHT_ROUNDS, ModeBounder, Rows, TightenResult
+from rramalloc.search.bound.places import Places
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
@@ -66,6 +67,15 @@ class ModeProver:
     def first_s(self) -> float:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
+
+    @property
+    def begins_with_program(self) -> bool:
+        """Always: it has no quicker proof."""
+        return True
+
+    def restrict(self, target: int, program: Places) -> None:
+        """Take over the modes that the program over places leaves of a target."""
+        self._rows[target] = program.entries
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return the bound and no allocation: this side knows no other."""

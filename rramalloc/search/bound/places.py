@@ -1,0 +1,579 @@
+"""A linear program over places in every layer, whose value no allocation undercuts.
+
+Every stage has a share of each of its candidates (a mode and copies), 1 in all, and at a few of its pixels,
+its places, the finish of the batch that holds them. Rows along the network relate finishes of neighbouring
+places; the limits are rows too. Places and rows join where the longest path over all pixels, under the shares
+of the last solution, is longer than the program knows; candidates join where the multipliers price them
+below those that it has. So the program is small, and its bound one of all candidates and of all paths.
+
+Source: docs/sources/bound.md; a linear program solved by HiGHS, with rows and columns generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.ndarrays import Bools, Floats, Ints
+from rramalloc.search import cost
+from rramalloc.search.kernels.places import (
+    Candidates,
+    LongestPaths,
+    batches_of_pixel,
+    longest_paths,
+    price_legs,
+)
+from rramalloc.search.menu import Menu, StageModes
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
+
+_MOST_CANDIDATES = 2**19  # candidates of all stages up to which every number of copies is one of its own
+_FEWEST_CANDIDATES = 256  # of a stage, up to which the same holds in every network
+_FIRST_CANDIDATES = 12  # of a stage, from its staircase, in the first program
+_FIRST_ROWS = (
+    6,
+    1,
+)  # rows of a stage at whose ends it has a place in the first program, fewer if that is long
+_FIRST_SHARE = 0.3  # of the work left, that the first solution may take
+_NEW_CANDIDATES = 4  # of a stage that join after a solution
+_MOST_TRACES = 100  # paths that are traced back after a solution
+_UNIT_BITS = 16  # bits of a target counted in units
+_LIMIT = 100.0  # every limit in the program: of the size of shares and times, whatever it counts
+_MARGIN = 1e-9  # of the sum of all terms of a bound, taken off for their rounding
+_SMOOTHING = 0.5  # weight of the newest shares in the mean whose longest paths are sought
+_MEMORY = 2  # successive solutions in which a row that is slack stays
+_MOST_PIVOTS = 50_000  # pivots of one solution: any multipliers prove a bound, so ending early is valid
+_PIVOTS_PER_CALL = 20  # pivots that take as long as a call of the solver
+_VIOLATION = 1e-3  # by which a longest path must exceed a place's finish, in units
+_IN_USE = 1e-7  # share from which on a candidate is in use: the tolerance of the solver
+_SEVERAL_ROUNDS = 4  # rounds that must together pay
+_WORTHWHILE = 0.02  # of the gap, by which these rounds must raise the bound
+
+_END = 0  # column of the makespan
+_NONE = -1
+
+
+class _Row(NamedTuple):
+    """finish `late` >= finish `early` + lag + what the candidates of a stage take.
+
+    late, early: columns, _NONE for the start of the network; a candidate takes `batches` of its batches and
+    those from place `enter` to place `leave`.
+    """
+
+    late: int
+    early: int
+    lag: float
+    stage: int
+    batches: int = 0
+    enter: int = _NONE
+    leave: int = _NONE
+
+
+class _Leg(NamedTuple):
+    """The legs of all rows as columns of arrays."""
+
+    late: Ints
+    early: Ints
+    lag: Floats
+    stage: Ints
+    batches: Ints
+    enter: Ints
+    leave: Ints
+
+
+@dataclass(eq=False)
+class _Stage:
+    """Candidates and places of one stage.
+
+    entry: entry of the StageModes of every candidate; taken: of every limit; place: number of each pixel;
+    finish: column of each place; earliest, latest: batch of each place and candidate; share: column of each
+    candidate in the program; mean: of its shares in the solutions so far.
+    """
+
+    entry: Ints
+    candidates: Candidates
+    taken: Floats
+    place: dict[tuple[int, int], int] = field(default_factory=dict)
+    finish: list[int] = field(default_factory=list)
+    earliest: Ints = field(init=False)
+    latest: Ints = field(init=False)
+    share: dict[int, int] = field(default_factory=dict)
+    mean: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.earliest = np.empty((_FIRST_ROWS[0] + 1, len(self.entry)), dtype=np.int32)
+        exact = np.array_equal(self.candidates.low, self.candidates.high)
+        self.latest = self.earliest if exact else self.earliest.copy()
+
+    def new_place(self, pixel: tuple[int, int], column: int) -> int:
+        """Add a place and return its number."""
+        number = self.place[pixel] = len(self.finish)
+        self.finish.append(column)
+        if number == len(self.earliest):
+            exact, more = self.latest is self.earliest, np.empty_like(self.earliest)
+            self.earliest = np.concatenate((self.earliest, more))
+            self.latest = self.earliest if exact else np.concatenate((self.latest, more))
+        batches_of_pixel(self.candidates, *pixel, self.earliest[number], self.latest[number])
+        return number
+
+    def take(self, kept: Bools) -> None:
+        """Leave out candidates that are not kept."""
+        self.entry, self.candidates = self.entry[kept], self.candidates.take(kept)
+        self.taken = self.taken[:, kept]
+        exact = self.latest is self.earliest
+        self.earliest = np.ascontiguousarray(self.earliest[:, kept])
+        self.latest = self.earliest if exact else np.ascontiguousarray(self.latest[:, kept])
+        number = np.cumsum(kept) - 1
+        self.share = {int(number[m]): column for m, column in self.share.items() if kept[m]}
+        self.mean = {int(number[m]): share for m, share in self.mean.items() if kept[m]}
+
+    def mix(self, values: Floats, lowest: int) -> None:
+        """Mix the shares of a solution with the mean of those before; lowest: candidate without any."""
+        newest = {
+            m: float(values[c]) for m, c in self.share.items() if c < len(values) and values[c] > _IN_USE
+        }
+        newest = newest or {lowest: 1.0}
+        part = _SMOOTHING if self.mean else 1.0
+        every = sorted(newest | self.mean)
+        mixed = {m: part * newest.get(m, 0.0) + (1.0 - part) * self.mean.get(m, 0.0) for m in every}
+        whole = sum(share for share in mixed.values() if share > _IN_USE)
+        self.mean = {m: share / whole for m, share in mixed.items() if share > _IN_USE}
+
+    def costs(self, legs: _Leg, numbers: Any) -> Floats:
+        """Return what some of the candidates take in rows of this stage, float64 (rows, candidates)."""
+        walked = self.earliest[legs.leave][:, numbers] - self.latest[legs.enter][:, numbers]
+        walked = np.where((legs.enter >= 0)[:, None], np.maximum(walked, 0), 0)
+        taken: Floats = self.candidates.period[numbers] * (legs.batches[:, None] + walked)
+        return taken
+
+
+@dataclass(eq=False)
+class Places:
+    """The program of one problem, with what is left of its candidates for a target.
+
+    rows: of a stage at whose ends it has a place at first; bound: every allocation whose makespan is at most
+    the last target takes at least so many ticks.
+    """
+
+    problem: Problem
+    menu: Menu
+    target: int
+    rows: int = _FIRST_ROWS[0]
+    bound: float = 0.0
+
+    def __post_init__(self) -> None:
+        graph = self.problem.graph
+        self._edges = graph.flat_extents
+        self._unit = 2.0 ** max(0, self.target.bit_length() - _UNIT_BITS)
+        stages = self.menu.stages
+        most = max(_FEWEST_CANDIDATES, _MOST_CANDIDATES // len(stages))
+        limits = [self.problem.budget, *(axis.limit for axis in self.menu.axes)]
+        self._stages = [self._stage(each, most, limits) for each in stages]
+        self._is_raster = np.array([bool((own.candidates.tall == 1).all()) for own in self._stages])
+        pixels = self._edges.height * self._edges.width
+        self._begin = np.concatenate(([0], np.cumsum(pixels))).astype(np.int64)
+        self._paths = LongestPaths(
+            np.empty(self._begin[-1]), *(np.empty((2, self._begin[-1]), dtype=np.int64))
+        )
+        self._history: list[float] = []
+        self._priced: list[Floats] = []
+        self._solver = _Solver(len(stages), len(limits))
+        self._rows: list[_Row] = []
+        self._known: set[_Row] = set()
+        self._slack = np.zeros(0, dtype=np.int64)
+        self._begin_program()
+
+    def _stage(self, each: StageModes, most: int, limits: Sequence[int]) -> _Stage:
+        """Return the candidates of a stage: each number of copies, or two ranges of those that are alike."""
+        count = each.high - each.low + 1
+        if count.sum() <= most:
+            entry = np.repeat(np.arange(len(each)), count)
+            low = each.low[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
+            high = low
+        else:
+            several = np.flatnonzero(count > 1)
+            entry = np.concatenate((np.arange(len(each)), several))
+            low = np.concatenate((each.low, each.low[several] + 1))
+            high = np.concatenate((each.low, each.high[several]))
+        row = each.row[entry]
+        table = each.table.take(row)
+        period = each.clock.of_each(row, low) / self._unit
+        columns = {name: getattr(table, name) for name in ("tall", "wide", "top", "left", "columns", "total")}
+        cost = table.arrays(low)
+        taken = [
+            cost,
+            *(axis.amounts(table.kind, cost // table.weight, table.sensitivity) for axis in self.menu.axes),
+        ]
+        scaled = [own * (_LIMIT / max(limit, 1)) for own, limit in zip(taken, limits, strict=True)]
+        return _Stage(entry, Candidates(**columns, low=low, high=high, period=period), np.stack(scaled))
+
+    def _begin_program(self) -> None:
+        """Begin with a few candidates of the staircase, places at the ends of some rows, and their rows."""
+        edges = self._edges
+        for i, own in enumerate(self._stages):
+            height, right = int(edges.height[i]), int(edges.width[i]) - 1
+            self._place(i, 0, 0)
+            for y in np.unique(np.linspace(0, height - 1, min(height, self.rows)).astype(np.int64)).tolist():
+                self._place(i, y, right)
+            each = own.candidates
+            length, spent = each.period * -(-each.total // each.low), own.taken[0]
+            order = np.lexsort((length, spent))
+            least = np.minimum.accumulate(length[order])
+            stairs = order[np.concatenate(([True], least[1:] < least[:-1]))]
+            picks = np.unique(np.linspace(0, len(stairs) - 1, _FIRST_CANDIDATES).astype(np.int64))
+            self._add_candidates(i, stairs[picks].tolist())
+        rows = []
+        for i, own in enumerate(self._stages):
+            pixels = sorted(own.place)
+            finish = [own.finish[own.place[pixel]] for pixel in pixels]
+            rows += [_Row(finish[0], _NONE, 0.0, i, batches=1), _Row(_END, finish[-1], 0.0, i)]
+            rows += [self._walk(i, a, b) for a, b in pairwise(pixels)]
+            for pixel in pixels:
+                for e in range(edges.pointer[i], edges.pointer[i + 1]):
+                    rows += self._near_hop(i, pixel, e)
+        self._add_rows(rows)
+
+    def _place(self, stage: int, y: int, x: int) -> int:
+        """Return the number of a place, which is added if it is new."""
+        own = self._stages[stage]
+        number = own.place.get((y, x), _NONE)
+        return own.new_place((y, x), self._solver.add_column(0.0)) if number < 0 else number
+
+    def _walk(self, stage: int, start: tuple[int, int], end: tuple[int, int]) -> _Row:
+        own = self._stages[stage]
+        enter, leave = own.place[start], own.place[end]
+        return _Row(own.finish[leave], own.finish[enter], 0.0, stage, 0, enter, leave)
+
+    def _hop(self, stage: int, pixel: tuple[int, int], edge: int, needed: tuple[int, int]) -> _Row:
+        own, other = self._stages[stage], self._stages[self._edges.producer[edge]]
+        early = other.finish[other.place[needed]]
+        return _Row(own.finish[own.place[pixel]], early, self._edges.lag[edge] / self._unit, stage, batches=1)
+
+    def _needed(self, pixel: tuple[int, int], edge: int) -> tuple[int, int]:
+        """Return the last row and the last column of the producer that a pixel needs, -1 for none."""
+        table = self._edges.table
+        row, column = self._edges.row[edge] + pixel[0], self._edges.column[edge] + pixel[1]
+        return int(table[row]), int(table[column])
+
+    def _near_hop(self, stage: int, pixel: tuple[int, int], edge: int) -> list[_Row]:
+        """Return the row of a hop from the last place of the producer that is no later than needed."""
+        row, column = self._needed(pixel, edge)
+        p = int(self._edges.producer[edge])
+        if row < 0 or column < 0:
+            return []
+        near = [
+            (y, x)
+            for y, x in self._stages[p].place
+            if (y <= row and x <= column) or (self._is_raster[p] and (y, x) <= (row, column))
+        ]
+        return [self._hop(stage, pixel, edge, max(near))]
+
+    def _add_candidates(self, stage: int, numbers: Iterable[int]) -> int:
+        """Add candidates of a stage to the program; return how many are new."""
+        own = self._stages[stage]
+        new = [m for m in numbers if m not in own.share]
+        if not new:
+            return 0
+        rows = np.array([r for r, row in enumerate(self._rows) if row.stage == stage], dtype=np.int64)
+        costs = own.costs(_legs(self._rows[r] for r in rows.tolist()), new)
+        first = self._solver.first_row
+        for column, m in enumerate(new):
+            own.share[m] = self._solver.add_column(
+                0.0, stage, own.taken[:, m], first + rows, -costs[:, column]
+            )
+        return len(new)
+
+    def _add_rows(self, rows: Iterable[_Row]) -> int:
+        """Add rows that are not yet in the program; return how many are new."""
+        new = [row for row in dict.fromkeys(rows) if row not in self._known]
+        self._known.update(new)
+        self._rows += new
+        by_stage: dict[int, list[int]] = {}
+        for number, row in enumerate(new):
+            by_stage.setdefault(row.stage, []).append(number)
+        parts = list[tuple[Any, Any]]([(None, None)] * len(new))
+        for stage, numbers in by_stage.items():
+            own = self._stages[stage]
+            costs = own.costs(_legs(new[number] for number in numbers), list(own.share))
+            columns = np.array(list(own.share.values()), dtype=np.int32)
+            for number, of_row in zip(numbers, costs, strict=True):
+                used = np.flatnonzero(of_row)
+                row = new[number]
+                ends = [row.late] if row.early < 0 else [row.late, row.early]
+                parts[number] = (
+                    np.concatenate((np.array(ends, dtype=np.int32), columns[used])),
+                    np.concatenate(([1.0, -1.0][: len(ends)], -of_row[used])),
+                )
+        self._solver.add_rows(parts, [row.lag for row in new])
+        self._slack = np.concatenate((self._slack, np.zeros(len(new), dtype=np.int64)))
+        return len(new)
+
+    @classmethod
+    def affordable(cls, problem: Problem, menu: Menu, target: int, left_s: float) -> Places | None:
+        """Return the program with the most rows at first whose first solution leaves most of the work."""
+        stages = len(problem.demand)
+        for rows in _FIRST_ROWS:
+            every = (2 * rows + 3) * stages
+            if every * _pivot_s(every) <= _FIRST_SHARE * left_s:
+                return cls(problem, menu, target, rows)
+        return None
+
+    def round(self, target: int, left_s: float, stop: Work) -> bool:
+        """Solve, bound, and add what is missing; return False if nothing is. Raises OutOfTime.
+
+        target: only allocations that take no longer matter; it never rises. left_s: of work, at most.
+        """
+        solver, pivot_s = self._solver, _pivot_s(self._solver.first_row + len(self._rows))
+        self.target = target
+        pivots = solver.solve(min(_MOST_PIVOTS, int(left_s / pivot_s)), stop)
+        stop.charge(cost.PLACE_ROW * len(self._rows) + pivot_s * pivots)
+        priced = self.price(stop)
+        legs, flow = self._flows()
+        used = legs.early[(flow > _IN_USE) & (legs.early >= 0)]
+        added = self._add_priced(priced)
+        self._priced = priced
+        for own, each in zip(self._stages, priced, strict=True):
+            own.mix(solver.values, int(np.argmin(each)))
+        self._forget()
+        added += self._separate(set(used.tolist()), stop)
+        self._history.append(self.bound)
+        return added > 0
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether the last rounds raised the bound too little to pay."""
+        if len(self._history) <= _SEVERAL_ROUNDS:
+            return False
+        gap = self.target - self.bound
+        return self.bound - self._history[-1 - _SEVERAL_ROUNDS] < _WORTHWHILE * gap
+
+    def _flows(self) -> tuple[_Leg, Floats]:
+        """Return the legs of all rows and the multipliers, at least 0."""
+        return _legs(self._rows), np.maximum(self._solver.multipliers[self._solver.first_row :], 0.0)
+
+    def price(self, stop: Work) -> list[Floats]:
+        """Bound by the multipliers of the last solution; return the price of every candidate above the least.
+
+        For given multipliers every stage chooses alone, so they prove a bound whatever their quality.
+        """
+        solver, (legs, flow) = self._solver, self._flows()
+        target = self.target / self._unit
+        prices = np.maximum(-solver.multipliers[len(self._stages) : solver.first_row], 0.0)
+        terms = float(flow @ legs.lag)
+        value = terms - _LIMIT * float(prices.sum())
+        terms += _LIMIT * float(prices.sum())
+        # What flows into a place but not out of it costs at most its time, which is at most the target.
+        inflow = np.bincount(legs.late, flow, solver.columns)
+        inflow -= np.bincount(np.maximum(legs.early, 0), np.where(legs.early >= 0, flow, 0.0), solver.columns)
+        inflow[_END] -= 1.0
+        value -= target * float(np.maximum(inflow, 0.0).sum())
+        order = np.argsort(legs.stage, kind="stable")
+        order = order[flow[order] > 0.0]
+        cuts = np.searchsorted(legs.stage[order], np.arange(len(self._stages) + 1))
+        priced, looks = [], 0
+        for i, own in enumerate(self._stages):
+            rows = order[cuts[i] : cuts[i + 1]]
+            walks = rows[legs.enter[rows] >= 0]
+            each = np.empty(len(own.entry))
+            batches = float(flow[rows] @ legs.batches[rows])
+            price_legs(
+                own.candidates.period, own.earliest, own.latest,
+                legs.enter[walks], legs.leave[walks], flow[walks], batches, each,
+            )  # fmt: skip
+            each += prices @ own.taken
+            least = float(each.min())
+            value += least
+            terms += abs(least)
+            each -= least
+            priced.append(each)
+            looks += (len(walks) + 2) * len(each)
+        stop.charge(cost.PLACE_LEG * looks)
+        value -= _MARGIN * (terms + target)
+        self.value = value
+        self.bound = max(self.bound, value * self._unit)
+        return priced
+
+    def _add_priced(self, priced: Sequence[Floats]) -> int:
+        """Add the candidates with the lowest prices that are below those of the program."""
+        added = 0
+        for i, (own, each) in enumerate(zip(self._stages, priced, strict=True)):
+            known = min((float(each[m]) for m in own.share), default=np.inf)
+            if known > _IN_USE:
+                fewest = min(_NEW_CANDIDATES, len(each))
+                lowest = np.argpartition(each, fewest - 1)[:fewest]
+                added += self._add_candidates(i, sorted(lowest[each[lowest] < known].tolist()))
+        return added
+
+    def _forget(self) -> None:
+        """Take away rows that were slack in the last solutions."""
+        multipliers = self._solver.multipliers[self._solver.first_row :]
+        self._slack = np.where(multipliers > _IN_USE, 0, self._slack + 1)
+        dropped = np.flatnonzero(self._slack >= _MEMORY)
+        if len(dropped):
+            self._solver.remove_rows(dropped)
+            self._known.difference_update(self._rows[r] for r in dropped.tolist())
+            gone = set(dropped.tolist())
+            self._rows = [row for r, row in enumerate(self._rows) if r not in gone]
+            self._slack = np.delete(self._slack, dropped)
+
+    def _separate(self, used: set[int], stop: Work) -> int:
+        """Add the rows of paths that are longer than the program knows; return how many are new."""
+        first = np.concatenate(([0], np.cumsum([len(own.mean) for own in self._stages]))).astype(np.int64)
+        parts = [own.candidates.take(list(own.mean)) for own in self._stages]
+        mixture = Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        weight = np.array([share for own in self._stages for share in own.mean.values()])
+        edges, begin = self._edges, self._begin
+        longest_paths(edges, begin, self._is_raster, self._unit, first, mixture, weight, self._paths)
+        stop.charge(cost.PLACE_PIXEL * float((np.diff(begin) * np.diff(first)).sum()))
+        time, values = self._paths.time, self._solver.values
+        starts: list[tuple[float, int, int]] = []
+        for i, own in enumerate(self._stages):
+            for (y, x), number in own.place.items():
+                if own.finish[number] in used:
+                    q = int(begin[i]) + y * int(edges.width[i]) + x
+                    excess = float(time[q] - values[own.finish[number]])
+                    if excess > _VIOLATION:
+                        starts.append((-excess, i, q))
+        last = int(np.argmax(time[begin[1:] - 1]))
+        self.longest = float(time[begin[last + 1] - 1]) * self._unit
+        chosen = [(last, int(begin[last + 1]) - 1), *((i, q) for _, i, q in sorted(starts)[:_MOST_TRACES])]
+        rows, seen = list[_Row](), set[int]()
+        for stage, pixel in chosen:
+            rows += self._trace(stage, pixel, seen)
+        return self._add_rows(rows)
+
+    def _trace(self, stage: int, pixel: int, seen: set[int]) -> list[_Row]:
+        """Return the rows of the longest path to a pixel, up to one that was traced already."""
+        rows = []
+        while pixel not in seen:
+            seen.add(pixel)
+            width, begin = int(self._edges.width[stage]), int(self._begin[stage])
+            end, start = (divmod(int(q) - begin, width) for q in (pixel, self._paths.entered[pixel]))
+            for place in (end, start):
+                self._place(stage, *place)
+            if end != start:
+                rows.append(self._walk(stage, start, end))
+            edge = int(self._paths.edge[begin + start[0] * width + start[1]])
+            if edge < 0:
+                own = self._stages[stage]
+                rows.append(_Row(own.finish[own.place[start]], _NONE, 0.0, stage, batches=1))
+                break
+            needed, stage_before = self._needed(start, edge), int(self._edges.producer[edge])
+            self._place(stage_before, *needed)
+            rows.append(self._hop(stage, start, edge, needed))
+            stage = stage_before
+            pixel = int(self._begin[stage]) + needed[0] * int(self._edges.width[stage]) + needed[1]
+        return rows
+
+    def fix(self) -> bool:
+        """Leave out candidates that no allocation within the target uses; return False if a stage has none.
+
+        The price of a candidate above the least of its stage lifts the bound.
+        """
+        spare = self.target / self._unit - self.value
+        for i, own in enumerate(self._stages):
+            kept = self._priced[i] <= spare
+            if not kept.any():
+                return False
+            self._priced[i] = self._priced[i][kept]
+            if not kept.all():
+                self._solver.exclude([column for m, column in own.share.items() if not kept[m]])
+                own.take(kept)
+        return True
+
+    @property
+    def entries(self) -> tuple[Ints, ...]:
+        """Entries of the StageModes of every stage of which a candidate is left."""
+        return tuple(np.unique(own.entry) for own in self._stages)
+
+    @property
+    def box(self) -> tuple[Ints, Ints]:
+        """Fewest and most copies of the candidates left of every stage."""
+        low = [own.candidates.low.min() for own in self._stages]
+        high = [own.candidates.high.max() for own in self._stages]
+        return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
+
+
+def _pivot_s(rows: int) -> float:
+    """Return the seconds of a pivot, counted."""
+    return cost.PLACE_PIVOT + cost.PLACE_PIVOT_ROW * rows
+
+
+def _legs(rows: Iterable[_Row]) -> _Leg:
+    """Return rows as columns."""
+    late, early, lag, *others = np.array(list(rows), dtype=np.float64).reshape(-1, len(_Row._fields)).T
+    stage, batches, enter, leave = (own.astype(np.int64) for own in others)
+    return _Leg(late.astype(np.int64), early.astype(np.int64), lag, stage, batches, enter, leave)
+
+
+class _Solver:
+    """HiGHS for a program that grows: minimise the column _END.
+
+    Row i says that the shares of stage i are 1 in sum, the rows after these that the limits hold.
+    """
+
+    def __init__(self, stages: int, limits: int) -> None:
+        import highspy  # only here: small networks are proven without a linear program
+
+        self._infinite = highspy.kHighsInf
+        self.values, self.multipliers = np.zeros(0), np.zeros(0)
+        self._highs = highspy.Highs()
+        for option, setting in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("solver", "simplex"),
+            ("presolve", "off"),
+        ):
+            self._highs.setOptionValue(option, setting)
+        self.columns, self.first_row = 0, stages + limits
+        for row in range(self.first_row):
+            least, most = (1.0, 1.0) if row < stages else (-self._infinite, _LIMIT)
+            self._highs.addRow(least, most, 0, np.zeros(0, dtype=np.int32), np.zeros(0))
+        self.add_column(1.0)
+
+    def add_column(
+        self, price: float, stage: int = _NONE, taken: Floats | None = None, rows: Any = (), costs: Any = ()
+    ) -> int:
+        """Add a column, a share with what it takes of every limit if `stage` is given; return its number."""
+        at, values = np.zeros(0, dtype=np.int32), np.zeros(0)
+        if taken is not None:
+            limits = np.arange(self.first_row - len(taken), self.first_row)
+            at = np.concatenate(([stage], limits, rows)).astype(np.int32)
+            values = np.concatenate(([1.0], taken, costs))
+            at, values = at[values != 0.0], values[values != 0.0]
+        self._highs.addCol(price, 0.0, self._infinite, len(at), at, values)
+        self.columns += 1
+        return self.columns - 1
+
+    def add_rows(self, rows: Sequence[tuple[Any, Any]], least: Sequence[float]) -> None:
+        """Add rows of columns and coefficients, each no less than `least`."""
+        if not rows:
+            return
+        starts = np.concatenate(([0], np.cumsum([len(at) for at, _ in rows])[:-1])).astype(np.int32)
+        at, values = (np.concatenate(part) for part in zip(*rows, strict=True))
+        most = np.full(len(rows), self._infinite)
+        self._highs.addRows(len(rows), np.array(least), most, len(at), starts, at, values)
+
+    def remove_rows(self, numbers: Ints) -> None:
+        """Remove rows by their number after the first ones."""
+        self._highs.deleteRows(len(numbers), (numbers + self.first_row).astype(np.int32))
+        self.multipliers = np.delete(self.multipliers, numbers + self.first_row)
+
+    def exclude(self, columns: Sequence[int]) -> None:
+        """Fix shares to 0."""
+        for column in columns:
+            self._highs.changeColBounds(column, 0.0, 0.0)
+
+    def solve(self, most: int, stop: Work) -> int:
+        """Solve from the last basis with `most` pivots; return those that it took. Raises OutOfTime."""
+        self._highs.setOptionValue("simplex_iteration_limit", most)
+        self._highs.run()
+        stop.check()
+        solution = self._highs.getSolution()
+        self.values = np.array(solution.col_value)
+        self.multipliers = np.array(solution.row_dual)
+        return int(max(0, self._highs.getInfo().simplex_iteration_count)) + _PIVOTS_PER_CALL

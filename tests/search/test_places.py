@@ -1,0 +1,143 @@
+"""The program over places: its rows hold for exact times, and its bound for all allocations."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
+from search.test_modes import solved
+
+from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.search.bound import places
+from rramalloc.search.bound.places import Places
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
+from rramalloc.timing.simulate import Copies, simulate
+
+_ROUNDS = 6
+
+
+class Drawn(NamedTuple):
+    """A problem, all of its allocations and their makespans."""
+
+    problem: Problem
+    ways: list[tuple[ModeOfEach, Copies]]
+    makespans: list[int]
+    best: int
+
+
+def drawn(random: Random, kind: str) -> Drawn | None:
+    """kind: copies or blocks, with own clocks and delays where it ends in ticks."""
+    tick = random.choice((1, 1, 10**9)) if kind.endswith("ticks") else 0
+    if kind.startswith("copies"):
+        case = random_problem(random, 9, 6, ANY + ALL_PIXELS, 6, tick)
+        modes = case.problem.graph.modes
+        return Drawn(
+            case.problem, [(modes, row) for row in case.allocations], case.makespans.tolist(), case.optimum
+        )
+    found = solved(random, tick, 300)
+    if found is None:
+        return None
+    ways = [
+        (tuple(Mode(*own.block) for own in modes), np.array([own.copies for own in modes]))
+        for _, _, modes in found.ways
+    ]
+    return Drawn(found.problem, ways, [makespan for makespan, _, _ in found.ways], found.best)
+
+
+def check_rows(program: Places, modes: ModeOfEach, copies: Copies) -> None:
+    """Every row holds for the exact finish times of an allocation."""
+    timing = simulate(program.problem.in_modes(modes).graph, copies)
+    time = {places._END: timing.makespan / program._unit}
+    chosen = []
+    for i, own in enumerate(program._stages):
+        grid, first = timing.graph.grids[i], int(timing.first[i])
+        for (y, x), number in own.place.items():
+            batch = int(grid.numbers()[y, x]) // int(copies[i])
+            finish = int(timing.starts[first + batch]) + int(timing.cycles[i])
+            time[own.finish[number]] = finish / program._unit
+        held = [
+            m
+            for m, entry in enumerate(own.entry.tolist())
+            if program.menu.stages[i].mode(entry) == modes[i]
+            and own.candidates.low[m] <= copies[i] <= own.candidates.high[m]
+        ]
+        assert len(held) == 1, "one candidate stands for every mode and number of copies"
+        chosen.append(held[0])
+    for i, own in enumerate(program._stages):
+        rows = [row for row in program._rows if row.stage == i]
+        taken = own.costs(places._legs(rows), [chosen[i]])[:, 0].tolist()
+        for row, costs in zip(rows, taken, strict=True):
+            early = 0.0 if row.early < 0 else time[row.early]
+            assert time[row.late] >= early + row.lag + costs - 1e-9 * timing.makespan, row
+
+
+KINDS = pytest.mark.parametrize("kind", ["copies", "copies in ticks", "blocks", "blocks in ticks"])
+
+
+@KINDS
+@pytest.mark.parametrize("ranges", [False, True])
+def test_rows_hold_for_exact_times_and_the_bound_for_the_optimum(kind: str, ranges: bool) -> None:
+    """Also where candidates are ranges of copies, and after those that cannot be the best are left out."""
+    random, count = Random(f"{kind} {ranges}"), 15
+    while count:
+        case = drawn(random, kind)
+        if case is None:
+            continue
+        count -= 1
+        longest = max(case.makespans)
+        with pytest.MonkeyPatch.context() as patched:
+            if ranges:
+                patched.setattr(places, "_FEWEST_CANDIDATES", 1)
+                patched.setattr(places, "_MOST_CANDIDATES", 0)
+            program = Places(case.problem, Menu.of(case.problem), longest)
+        some = [random.randrange(len(case.ways)) for _ in range(4)]
+        for _ in range(_ROUNDS):
+            more = program.round(longest, 10.0, Work())
+            assert program.bound <= case.best
+            for number in some:
+                check_rows(program, *case.ways[number])
+            if not more:
+                break
+        check_fixing(program, case)
+
+
+def check_fixing(program: Places, case: Drawn) -> None:
+    """No candidate of an allocation within the target is left out, and the bound still holds."""
+    best = [way for makespan, way in zip(case.makespans, case.ways, strict=True) if makespan == case.best]
+    for _ in range(3):
+        program.round(case.best, 10.0, Work())
+        assert program.fix()
+        for way in best[:6]:
+            check_rows(program, *way)
+        assert program.bound <= case.best
+    least, most = program.box
+    assert all(((copies >= least) & (copies <= most)).all() for _, copies in best)
+
+
+@settings(max_examples=40)
+@given(random=randoms)
+def test_the_bound_holds_for_any_multipliers(random: Random) -> None:
+    """It rests on the multipliers as numbers, not on the solver that found them."""
+    case = drawn(random, "copies")
+    assert case is not None
+
+    class Distorted(places._Solver):
+        def solve(self, most: int, stop: Work) -> int:
+            pivots = super().solve(most, stop)
+            noise = np.random.default_rng(0).normal(1.0, 0.7, len(self.multipliers))
+            self.multipliers = self.multipliers * noise + 0.1 * np.abs(noise)
+            return pivots
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(places, "_Solver", Distorted)
+        program = Places(case.problem, Menu.of(case.problem), case.best)
+    for _ in range(_ROUNDS):
+        program.round(case.best, 10.0, Work())
+        assert program.bound <= case.best
+        assert program.fix()
