@@ -106,9 +106,12 @@ class AllocationInput:
         blocks = {name: block for name, block in self.blocks.items() if block != (1, 1)}
         return BareAllocation(copies=dict(self.copies), kind=dict(self.kinds), block=blocks)
 
-    def graph(self, network: Network) -> StageGraph:
-        """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError."""
-        graph = timed_graph(network, self.hardware, self.options, self.measured)
+    def graph(self, network: Network, stages: StageGraph | None = None) -> StageGraph:
+        """Return the stages of a network, with their own clocks if its hardware says so. Raises SpecError.
+
+        stages: those of this network and these options, if they were traced before.
+        """
+        graph = timed_graph(network, self.hardware, self.options, self.measured, stages)
         if not self.delays:
             return graph
         number = {name: stage for stage, name in enumerate(graph.names)}

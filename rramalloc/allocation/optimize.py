@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rramalloc.allocation.allocation import (
     Allocation,
@@ -94,6 +95,14 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
     """
+    objective, answer = solved(case, arrays, request, stop)
+    if case.bits is not None:
+        return _of_chosen_bits(case, case.bits, arrays, objective, request, stop, answer)
+    return checked_allocation(case, arrays, objective, request, stop, answer)
+
+
+def solved(case: Case, arrays: int, request: Request, stop: Work) -> tuple[Objective, Answer]:
+    """Return the objective of a run and its answer, which is not checked yet. Raises as `optimize`."""
     if request.objective != "arrays":
         case.check_numbers(arrays)
     try:
@@ -118,9 +127,7 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     except LimitError as error:
         _advise_on_limit(error, case, arrays, request, stop)
         raise
-    if case.bits is not None:
-        return _of_chosen_bits(case, case.bits, arrays, objective, request, stop, answer)
-    return checked_allocation(case, arrays, objective, request, stop, answer)
+    return objective, answer
 
 
 def question(problem: Problem, request: Request) -> Objective:
@@ -389,6 +396,30 @@ def objective_of(problem: Problem, request: Request) -> Objective:
     return limited(objective)
 
 
+class CheckedAnswer(NamedTuple):
+    """An answer that was simulated again, with its objective, what no allocation undercuts, and its sums."""
+
+    checked: CheckedTiming
+    value: float
+    lower_bound: float
+    absolute: Absolute
+    metrics: Metrics | None
+
+
+def checked_answer(objective: Objective, answer: Answer, arrays: int, method: str) -> CheckedAnswer:
+    """Return an answer that keeps to budget and limits, with a bound that holds. Raises SolverError."""
+    problem = objective.problem
+    checked = check_answer(problem, answer, arrays, method)
+    timing, graph = checked.timing, checked.problem.graph
+    value = objective.value_of(timing)
+    if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
+        raise SolverError(f"{method} gave an allocation that breaks a limit: please report")
+    bound = capped_bound(value, answer.lower_bound)
+    recheck_bound(value, bound, objective.unit, method)
+    absolute = Absolute.of(checked.problem.step_time, timing)
+    return CheckedAnswer(checked, value, bound, absolute, checked.problem.metrics(timing))
+
+
 def checked_allocation(
     case: Case, arrays: int, objective: Objective, request: Request, stop: Work, answer: Answer
 ) -> Allocation:
@@ -397,16 +428,10 @@ def checked_allocation(
     stop: what was charged to it is the work of the allocation.
     """
     problem, counted_s = objective.problem, stop.counted_s
-    checked = check_answer(problem, answer, arrays, request.method)
+    checked, value, bound, absolute, metrics = checked_answer(objective, answer, arrays, request.method)
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
-    absolute, value = Absolute.of(checked.problem.step_time, timing), objective.value_of(timing)
-    if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
-        raise SolverError(f"{request.method} gave an allocation that breaks a limit: please report")
-    bound = capped_bound(value, answer.lower_bound)
-    recheck_bound(value, bound, objective.unit, request.method)
     coverage = Coverage.of(network, graph.names)
-    metrics = checked.problem.metrics(timing)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),

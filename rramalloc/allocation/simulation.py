@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,9 @@ from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import folds, storage_of
+from rramalloc.mapping.demand import Storage, folds, storage_of
+from rramalloc.mapping.options import MappingOptions
+from rramalloc.ndarrays import Ints
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import absent
@@ -25,6 +27,8 @@ from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea, EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.published import chain_layers, published
+from rramalloc.timing.simulate import ExactTiming
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, plain_quantity
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
@@ -84,6 +88,50 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
         return self.network.name, words
 
 
+class SimulatedSums(NamedTuple):
+    """Timing of an allocation, and what its hardware says of it in sum.
+
+    storage, options: as its blocks decide; taken: arrays of every stage; metrics: None without [energy].
+    """
+
+    timing: ExactTiming
+    storage: Storage
+    options: MappingOptions
+    taken: Ints
+    absolute: Absolute
+    metrics: Metrics | None
+
+    @property
+    def arrays(self) -> int:
+        """Arrays of all stages."""
+        return int(self.taken.sum())
+
+
+def simulated_sums(
+    network: Network, given: AllocationInput, graph: StageGraph, handoff: Handoff
+) -> SimulatedSums:
+    """Time an allocation on the graph of its network. Raises as `simulate_network`."""
+    hardware, options = given.hardware, given.options
+    timing = given.timing(graph, handoff)
+    in_blocks, copies = timing.graph, timing.copies
+    if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
+        raise SpecError(
+            given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
+        )
+    if in_blocks.blocks != graph.blocks:  # im2col is sdk with the smallest blocks: the blocks decide
+        options = options.changed(mapping="sdk")
+    storage = storage_of(network, graph.stages, hardware, options)
+    taken = storage.taken(in_blocks.modes, copies.astype(object))  # any number of copies can be simulated
+    absolute = Absolute.of(given.step_time(in_blocks), timing)
+    if given.cycles and graph.unit != "ticks":
+        absolute = Absolute(None, None, None)
+    metrics = None
+    if hardware.energy is not None:
+        model = EnergyModel(graph, hardware, options)
+        metrics = model.measure(in_blocks.modes, copies, storage, absolute.latency_ns)
+    return SimulatedSums(timing, storage, options, taken, absolute, metrics)
+
+
 def simulate_network(
     network: Network, given: AllocationInput, *, handoff: Handoff, rate_per_s: float | None = None
 ) -> Simulation:
@@ -94,38 +142,27 @@ def simulate_network(
     Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
     or for ticks that a layer cannot have; for a rate above the throughput, or without times or energy.
     """
-    graph, hardware, measured = given.graph(network), given.hardware, given.measured
-    timing = given.timing(graph, handoff)
+    hardware, measured = given.hardware, given.measured
+    graph = given.graph(network)
+    sums = simulated_sums(network, given, graph, handoff)
+    timing, options = sums.timing, sums.options
     in_blocks, copies = timing.graph, timing.copies
-    if (most := int((timing.batches * timing.cycles).sum())) > _MOST_TICKS:
-        raise SpecError(
-            given.where, f"cycles: all batches last {most} ticks together, the limit is {_MOST_TICKS}"
-        )
-    options = given.options
-    if in_blocks.blocks != graph.blocks:  # im2col is sdk with the smallest blocks: the blocks decide
-        options = options.changed(mapping="sdk")
-    storage = storage_of(network, graph.stages, hardware, options)
-    demand = storage.stored(in_blocks.modes, np.ones_like(copies))
-    taken = storage.taken(in_blocks.modes, copies.astype(object))  # any number of copies can be simulated
-    absolute = Absolute.of(given.step_time(in_blocks), timing)
+    demand = sums.storage.stored(in_blocks.modes, np.ones_like(copies))
     in_ticks, warnings = graph.unit == "ticks", [*network.warnings, *given.options.host_notes(network)]
     if not graph.lists_all_edges:
         warnings.append(_TOO_MANY_EDGES)
     warnings += () if measured is None else measured.warnings
-    if given.cycles and not in_ticks:
-        warnings += () if absolute.step_ns is None else (_NO_TICK,)
-        absolute = Absolute(None, None, None)
+    if given.cycles and not in_ticks and given.step_time(in_blocks) is not None:
+        warnings.append(_NO_TICK)
     warnings += (*given.left_out, *left_out(hardware))
     if options.mapping != given.options.mapping:
         warnings.append(_SDK)
-    metrics = None
-    if hardware.energy is not None:
-        model = EnergyModel(graph, hardware, options)
-        metrics = model.measure(in_blocks.modes, copies, storage, absolute.latency_ns)
     sizes = folds(network, graph.stages, hardware, options)
     shown = {"in_blocks": bool(given.blocks) or options.mapping == "sdk", "with_cycles": bool(given.cycles)}
-    layers = layers_in_result(timing, demand.tolist(), taken.tolist(), sizes, hardware, metrics, **shown)
-    rate_per_s = None if rate_per_s is None else _checked_rate(rate_per_s, absolute, metrics)
+    layers = layers_in_result(
+        timing, demand.tolist(), sums.taken.tolist(), sizes, hardware, sums.metrics, **shown
+    )
+    rate_per_s = None if rate_per_s is None else _checked_rate(rate_per_s, sums.absolute, sums.metrics)
     coverage = Coverage.of(network, graph.names)
     path = critical_path(timing)
     unit = "tick" if given.cycles or in_ticks else "step"
@@ -135,15 +172,15 @@ def simulate_network(
         network=NetworkId.of(network),
         hardware=hardware,
         handoff=handoff,
-        arrays=int(taken.sum()),
+        arrays=sums.arrays,
         makespan=timing.makespan,
         interval=timing.interval,
         recurrence=max(layer.op for layer in layers),
         published=None
         if in_blocks.blocks != graph.blocks or given.cycles or in_ticks
         else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
-        **absolute._asdict(),
-        **totals(metrics, absolute, in_blocks, rate_per_s),
+        **sums.absolute._asdict(),
+        **totals(sums.metrics, sums.absolute, in_blocks, rate_per_s),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=stored.edges,
         buffers=stored.totals,

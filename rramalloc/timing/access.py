@@ -134,6 +134,11 @@ class Absolute(NamedTuple):
     throughput_per_s: float | None
     tick_ns: float | None = None
 
+    @property
+    def unit_ns(self) -> float | None:
+        """Length of a step or tick."""
+        return self.step_ns or self.tick_ns
+
     @classmethod
     def of(cls, step_time: StepTime | None, timing: ExactTiming) -> Absolute:
         """Return latency makespan * step and throughput 1 / (interval * step): docs/sources/model.md 7."""

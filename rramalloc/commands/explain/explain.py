@@ -19,7 +19,6 @@ from rramalloc.commands.explain.what_if import ChangesLike, WhatIfs
 from rramalloc.errors import SpecError
 from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
-from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.work import Tell, Work
@@ -28,6 +27,7 @@ from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.version import __version__
 
+_FIRST_SHARE = 0.5  # of a limit of time, for the search of the allocation that is explained
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
 _PLACED = "the points beside it, and what faster takes, are without the transfer between tiles"
 
@@ -121,6 +121,8 @@ def explain(
         every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
         asked = {name: value for name, value in every.items() if value is not None}
         searching = ending.told(on_progress, "an allocation")
+        if ending.time_limit_s is not None:  # the rest is for the points beside it and for the what-ifs
+            searching = replace(searching, time_limit_s=_FIRST_SHARE * ending.time_limit_s)
         allocation = optimize(source, arrays, seed=seed, stop=searching, **asked)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
@@ -128,11 +130,14 @@ def explain(
     own = read_allocation(allocation).with_arguments(source, given, crossbar, fold, latency_table)
     if own.blocks:
         own = own.changed(mapping="sdk")
-    case, timing = _case(source, own, copies, copies_divide), own.timing(own.graph(source))
+    case = _case(source, own, copies, copies_divide)
+    timing = own.timing(own.graph(source, case.stages))
     if objective is None:
         objective = "interval" if own.objective == "interval" else "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
     changes = WhatIfs.of(own, case, objective, ending, seed, on_progress)
+    cheaper, faster = neighbours.cheaper(), neighbours.faster()
+    sped = None if speedup is None else neighbours.speedup(speedup)
     what_ifs = changes.all(what_if)
     layers = step_layers(case, timing, own.transfer_ns, neighbours.taken)
     absolute = Absolute.of(own.step_time(timing.graph), timing)
@@ -157,13 +162,13 @@ def explain(
         slowest=slowest if absolute.step_ns is not None else None,
         critical_path_text=path_words(critical_path(timing), timing.makespan, unit),
         layers=layers,
-        cheaper=neighbours.cheaper(),
-        faster=neighbours.faster(),
-        speedup=None if speedup is None else neighbours.speedup(speedup),
+        cheaper=cheaper,
+        faster=faster,
+        speedup=sped,
         speedup_change=None if speedup is None else changes.cheapest(speedup, what_ifs),
         what_if=what_ifs,
         kinds=changes.kinds(what_ifs),
-        coverage=Coverage.of(source, timing.graph.names),
+        coverage=changes.coverage,
         warnings=(
             *case.warnings(neighbours.arrays),
             *((_PLACED,) if own.transfer_ns else ()),

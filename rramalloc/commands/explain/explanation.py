@@ -125,6 +125,10 @@ def _of_neighbour(fields: dict[str, Any]) -> Status:
     return "bounded" if is_bounded else "feasible"
 
 
+NOT_TRIED = "not tried, the search was ended before"
+"""Words of a search that a limit of time, or the user, left out."""
+
+
 class Neighbour(Record):
     """A point beside an allocation, or None and why there is none.
 
@@ -145,8 +149,8 @@ class Neighbour(Record):
 class WhatIfResult(Record):
     """An allocation on changed hardware.
 
-    value: the objective, in ns, or in steps where the hardware gives no time; lower_bound (of the objective
-    in its own unit), proof, status: of a search, None where there was none; the others as in an allocation.
+    value: the objective, in ns, or in steps where the hardware gives no time; lower_bound, in the same unit,
+    proof, status: of a search, None where there was none; the others as in an allocation.
     """
 
     arrays: PositiveCount

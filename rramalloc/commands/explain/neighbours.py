@@ -14,7 +14,7 @@ from rramalloc.allocation.allocation import kind_words
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
-from rramalloc.commands.explain.explanation import Change, ExplainedPoint, Neighbour
+from rramalloc.commands.explain.explanation import NOT_TRIED, Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import step_layers
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
@@ -108,6 +108,8 @@ class Neighbours:
 
     def cheaper(self) -> Neighbour:
         """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
+        if self.stop.out_of_time:
+            return Neighbour(point=None, proven=False, words=NOT_TRIED)
         try:
             fewer = replace(self.problem, budget=Cost(self.cost - 1))
             point = self._fastest(fewer)
@@ -152,6 +154,8 @@ class Neighbours:
         """Return the point with the fewest arrays that is faster, and as fast as they allow."""
         ns = self.objective.unit == "ns"
         target = self.value * _LESS if ns else self.value - 1
+        if self.stop.out_of_time:
+            return Neighbour(point=None, proven=False, words=NOT_TRIED)
         try:
             first = self._fewest(self.problem, target)
         except TargetError as error:
@@ -175,11 +179,13 @@ class Neighbours:
     def speedup(self, factor: float) -> Neighbour:
         """Return the fewest arrays with which the objective is `factor` times as small, or the reason."""
         target: float = self.value / factor
-        try:
-            point = self._fewest(self.problem, target)
-            made = self._neighbour(point, self._fewest_words(point))
-        except TargetError as error:
-            made = self._refused(target, error)
+        made = Neighbour(point=None, proven=False, words=NOT_TRIED)
+        if not self.stop.out_of_time:
+            try:
+                point = self._fewest(self.problem, target)
+                made = self._neighbour(point, self._fewest_words(point))
+            except TargetError as error:
+                made = self._refused(target, error)
         return made.model_copy(update={"factor": factor, "target": target})
 
     def _neighbour(self, point: ExplainedPoint, words: str) -> Neighbour:

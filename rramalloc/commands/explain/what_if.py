@@ -8,22 +8,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request
-from rramalloc.allocation.optimize import optimize as optimize_case
-from rramalloc.allocation.simulation import Simulation, simulate_network
+from rramalloc.allocation.optimize import Request, checked_answer, solved
+from rramalloc.allocation.simulation import SimulatedSums, simulated_sums
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
-from rramalloc.commands.explain.explanation import HardwareChange, KindUse, WhatIf, WhatIfResult
+from rramalloc.commands.explain.explanation import NOT_TRIED, HardwareChange, KindUse, WhatIf, WhatIfResult
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
+from rramalloc.network.coverage import Coverage
 from rramalloc.rounding import SAME_SUM
+from rramalloc.search.objective import gap_of
 from rramalloc.search.work import Tell, Work
+from rramalloc.status import status_of
+from rramalloc.timing.access import Absolute
+from rramalloc.timing.metrics import EnergyArea, Metrics
+from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import area, plain_quantity, share
 
 ChangesLike = Sequence[str | MappingOf[str, object]] | MappingOf[str, object]
@@ -83,6 +87,11 @@ class WhatIfs:
         return tuple(sorted(found, key=_order))
 
     @cached_property
+    def coverage(self) -> Coverage:
+        """The part of the network that allocations are of."""
+        return Coverage.of(self.case.network, self.case.stages.names)
+
+    @cached_property
     def now(self) -> WhatIfResult:
         """The allocation on the hardware that there is."""
         return self._as_it_is({})
@@ -100,8 +109,13 @@ class WhatIfs:
         if not self._kinds:
             return None
         by_change = {each.change: each for each in found}
-        layers = simulate_network(self.case.network, self._timed({}), handoff="next").layers
-        used = {kind.name: sum(own.arrays for own in layers if own.kind == kind.name) for kind in self._kinds}
+        sums = self._sums({})
+        each = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
+        numbers = [(mode.kind, arrays) for mode, arrays in each]
+        used = {
+            kind.name: sum(arrays for own, arrays in numbers if own == place)
+            for place, kind in enumerate(self._kinds)
+        }
         uses = list[KindUse]()
         for kind in self._kinds:
             more, saves = _more(kind.arrays or 0), None
@@ -129,7 +143,7 @@ class WhatIfs:
         fields = {name for name, _ in better_values(self.case.hardware, 2)}
         for times in _TIMES:
             for name, value in better_values(self.case.hardware, times):
-                if name not in fields:
+                if name not in fields or self.stop.out_of_time:
                     continue
                 try:
                     result = self._as_it_is({name: value})
@@ -146,7 +160,8 @@ class WhatIfs:
             if each.searched is not None and each.searched.value <= target and each.have is not None
         ]
         if not ways:
-            return HardwareChange(change=None, result=None, words="no single change of the hardware does")
+            words = NOT_TRIED if self.stop.out_of_time else "no single change of the hardware does"
+            return HardwareChange(change=None, result=None, words=words)
         # of equal ones the first, which is the allocation as it is
         more_um2, _, change, result, how = min(ways, key=lambda way: way[:3])
         words = f"{change}: {plain_quantity(result.value, self._unit)} {how}"
@@ -169,6 +184,8 @@ class WhatIfs:
             if is_given:
                 raise
             return WhatIf(change=change, have=have, words=f"{change}: {error}")
+        if self.stop.out_of_time:
+            return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
         as_it_is = None
         try:
             as_it_is = self._as_it_is(values)
@@ -187,6 +204,8 @@ class WhatIfs:
         """Return what more arrays gain, on another row of chips if need be."""
         added, hardware = _more(self.now.arrays), self.case.hardware
         more, change = self.now.arrays + added, f"{added} more arrays"
+        if self.stop.out_of_time:
+            return WhatIf(change=change, words=f"{change}: {NOT_TRIED}")
         try:
             if hardware.chip is not None and more > hardware.chip.arrays:
                 rows, columns = hardware.chip.chips
@@ -226,8 +245,12 @@ class WhatIfs:
 
     def _as_it_is(self, values: HardwareValues) -> WhatIfResult:
         """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
-        result = simulate_network(self.case.network, self._timed(values), handoff="next")
-        return self._result(result, result.arrays)
+        sums = self._sums(values)
+        return self._result(sums.timing, sums.arrays, sums.absolute, sums.metrics)
+
+    def _sums(self, values: HardwareValues) -> SimulatedSums:
+        own, network = self._timed(values), self.case.network
+        return simulated_sums(network, own, own.graph(network, self.case.stages), "next")
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
         """Return the allocation on the changed hardware."""
@@ -242,10 +265,16 @@ class WhatIfs:
             case, arrays = self._within_kinds(case, arrays)
         what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"
         stop = self.stop.nested(self.stop.work).told(self.tell, f"what if {what}")
-        found = optimize_case(case, arrays, request, stop)
-        result = self._result(found, found.arrays.used)
+        objective, answer = solved(case, arrays, request, stop)
+        found = checked_answer(objective, answer, arrays, request.method)
+        result = self._result(found.checked.timing, found.checked.used, found.absolute, found.metrics)
+        bound, in_ns = found.lower_bound, self._unit == "ns" and objective.unit != "ns"
         return result.model_copy(
-            update={name: getattr(found, name) for name in ("lower_bound", "proof", "status")}
+            update={
+                "lower_bound": bound * (found.absolute.unit_ns or 1) if in_ns else bound,
+                "proof": self.coverage.qualified(answer.proof),
+                "status": status_of(gap_of(found.value, bound), bound),
+            }
         )
 
     def _within_kinds(self, case: Case, arrays: int) -> tuple[Case, int]:
@@ -260,16 +289,19 @@ class WhatIfs:
             return case, arrays
         return replace(case, at_most={"area_um2": area_um2}).with_stages(case.stages), MAX_ARRAYS
 
-    def _result(self, result: Simulation | Allocation, arrays: int) -> WhatIfResult:
-        steps = result.interval if self.objective == "interval" else result.makespan
+    def _result(
+        self, timing: ExactTiming, arrays: int, absolute: Absolute, metrics: Metrics | None
+    ) -> WhatIfResult:
+        steps = timing.interval if self.objective == "interval" else timing.makespan
+        sums = EnergyArea() if metrics is None else metrics.total
         return WhatIfResult(
             arrays=arrays,
-            makespan=result.makespan,
-            interval=result.interval,
-            latency_ns=result.latency_ns,
-            value=steps * (result.unit_ns or 1),
-            energy_pj=result.energy_pj,
-            area_um2=result.area_um2,
+            makespan=timing.makespan,
+            interval=timing.interval,
+            latency_ns=absolute.latency_ns,
+            value=steps * (absolute.unit_ns or 1),
+            energy_pj=sums.energy_pj,
+            area_um2=sums.area_um2,
         )
 
 

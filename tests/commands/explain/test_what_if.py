@@ -10,9 +10,11 @@ from commands.explain.test_explain import chain, machine
 from program import run
 
 import rramalloc
+from rramalloc.commands.explain.explanation import NOT_TRIED
 from rramalloc.commands.explain.what_if import better_values
 from rramalloc.errors import SpecError
 from rramalloc.hardware.values import texts_of
+from rramalloc.search.work import Work
 
 pytestmark = pytest.mark.quick
 
@@ -166,3 +168,33 @@ def test_no_what_if_on_a_terminal() -> None:
     both = run(*call, "--what-if", "crossbar.cell_bits=4")
     assert both.code == 1
     assert "leave one out" in both.err
+
+
+def test_a_bound_is_in_the_unit_of_its_value(tmp_path: Path) -> None:
+    """With own clocks, too: 4 windows of 8 slots of max(4, 16 * 0.5) ns are 256 ns, which is proven."""
+    own = ADC.replace("read_ns = 4.0", 'read_ns = 4.0\nclock = "own"\ntick_ns = 0.5')
+    for text in (ADC, own):
+        made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, text), what_if=["timing.adc_ns=0.5"])
+        (found,) = made.what_if
+        assert found.searched is not None
+        assert (found.searched.value, found.searched.lower_bound) == (256.0, 256.0)
+        assert found.searched.status == "optimal"
+
+
+def test_what_ifs_measure_no_buffers_and_end_with_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change is timed as `simulate` times it, without what nobody shows; none is tried late."""
+
+    def unwanted(*_: Any) -> Any:
+        raise AssertionError("nobody shows it")
+
+    for name in ("buffers", "critical_path", "layers_in_result"):
+        monkeypatch.setattr(f"rramalloc.allocation.simulation.{name}", unwanted)
+    allocation = {"copies": {"conv1": 1}}
+    asked: dict[str, Any] = {"hardware": machine(tmp_path, ADC), "allocation": allocation, "speedup": 2.0}
+    assert rramalloc.explain(ONE, **asked).what_if[0].gain == 0.5
+    late = rramalloc.explain(ONE, **asked, stop=Work(time_limit_s=0.0))
+    every = [*late.what_if, late.cheaper, late.faster, late.speedup, late.speedup_change]
+    assert all(each is not None and each.words.endswith(NOT_TRIED) for each in every)
+    assert late.latency_ns == 512.0
