@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from rramalloc.network.geometry import Pair, Shape
@@ -19,6 +20,8 @@ INNER = 10**6
 """A level within all others."""
 MAX_TAKEN = 2**16
 """Longest axis of a grid of which single places are taken; longer ones are waited for whole."""
+
+_MOST_CACHED = 4096  # different layouts; networks of 200,000 operators have some hundred
 
 
 class Atom(NamedTuple):
@@ -54,6 +57,11 @@ def canonical(dims: Sequence[int], layout: Sequence[Role]) -> AxisRoles:
 
     An axis whose length is not that of its factors is taken as one factor, where its first one was.
     """
+    return _canonical(tuple(dims), tuple(layout))
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def _canonical(dims: Dims, layout: AxisRoles) -> AxisRoles:
     roles: list[list[Atom]] = []
     for size, role in zip(dims, layout, strict=True):
         fits = math.prod(atom.size for atom in role) == size
@@ -86,6 +94,11 @@ def grid_of(layout: Sequence[Role]) -> Pair:
 
 def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
     """Return the channels, height and width of a tensor with these axes."""
+    return _shape_of(tuple(dims), tuple(layout))
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def _shape_of(dims: Dims, layout: AxisRoles) -> Shape:
     high, wide = grid_of(layout)
     return Shape(math.prod(dims) // (high * wide), high, wide)
 

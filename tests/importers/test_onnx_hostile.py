@@ -14,7 +14,7 @@ import pytest
 from importers.onnx_parts import FLOAT, info, ints
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model, read
 
 
@@ -173,6 +173,85 @@ def test_deep_chain() -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     assert len(from_model(model, "deep.onnx", {}).nodes) == 20_002
+
+
+def unfolding(kind: str, depth: int) -> Any:
+    """One convolution behind functions that call each other twice, or loops in loops, some kB of them."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    constants = [ints("trip", 10), numpy_helper.from_array(np.array(True), "go"), weight("w", 4, 3, 1, 1)]
+    constants[0].ClearField("dims")
+    nodes, functions = [helper.make_node("Relu", ["x0"], ["y0"])], list[Any]()
+    if "function" in kind:
+        large = numpy_helper.from_array(np.zeros(2**20, np.uint8), "large")
+        first = {
+            "functions": nodes,
+            "empty functions": [],
+            "functions of many bytes": [helper.make_node("Constant", [], ["k"], value=large), *nodes],
+        }[kind]
+        names = ["x0", "x0" if kind == "empty functions" else "y0"]
+        functions = [helper.make_function("f", "F0", names[:1], names[1:], first, opsets)]
+        for level in range(1, depth):
+            calls = [helper.make_node(f"F{level - 1}", [a], [b], domain="f") for a, b in ("am", "mb")]
+            functions.append(helper.make_function("f", f"F{level}", ["a"], ["b"], calls, opsets))
+        nodes = [helper.make_node(f"F{depth - 1}", ["x"], ["z"], domain="f")]
+    for level in range(depth if "function" not in kind else 0):
+        outer = f"x{level + 1}" if level < depth - 1 else "x"
+        made = f"y{level + 1}" if level < depth - 1 else "z"
+        state = [info(f"x{level}", 1, 3, 8, 8)]
+        ends = [helper.make_empty_tensor_value_info(f"y{level}")]
+        if kind == "scans":
+            state = [*state, helper.make_tensor_value_info(f"n{level}", TensorProto.INT64, [])]
+            ends.append(helper.make_empty_tensor_value_info(f"m{level}"))
+            steps = [helper.make_node("Identity", [f"n{level}"], [f"m{level}"])]
+            body = helper.make_graph([*nodes, *steps], f"b{level}", state, ends)
+            nodes = [
+                helper.make_node("Scan", [outer, "row"], [made, f"o{level}"], body=body, num_scan_inputs=1)
+            ]
+        elif kind == "branches in loops" and level % 2:
+            branch = helper.make_graph(nodes, f"b{level}", [], ends)
+            nodes = [
+                helper.make_node("Identity", [outer], [f"x{level}"]),
+                helper.make_node("If", ["go"], [made], then_branch=branch, else_branch=branch),
+            ]
+        else:
+            begin = [
+                helper.make_tensor_value_info(f"i{level}", TensorProto.INT64, []),
+                helper.make_tensor_value_info(f"c{level}", TensorProto.BOOL, []),
+            ]
+            going = [helper.make_node("Identity", [f"c{level}"], [f"d{level}"])]
+            ends = [helper.make_empty_tensor_value_info(f"d{level}"), *ends]
+            body = helper.make_graph([*going, *nodes], f"b{level}", [*begin, *state], ends)
+            nodes = [helper.make_node("Loop", ["trip", "go", outer], [made], body=body)]
+    nodes = [*nodes, helper.make_node("Conv", ["z", "w"], ["y"])]
+    constants.append(ints("row", *range(10)))
+    graph = helper.make_graph(
+        nodes, "g", [info("x", 1, 3, 8, 8)], [helper.make_empty_tensor_value_info("y")], constants
+    )
+    return helper.make_model(graph, opset_imports=opsets, functions=functions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth"),
+    [
+        ("functions", 17),
+        ("functions", 40),
+        ("empty functions", 30),
+        ("functions of many bytes", 10),
+        ("loops", 4),
+        ("loops", 16),
+        ("branches in loops", 9),
+    ],
+)
+def test_files_that_unfold_are_refused_by_a_count(kind: str, depth: int) -> None:
+    model = unfolding(kind, depth)
+    with pytest.raises(UnsupportedError, match=r"operators.*export the model"):
+        from_model(model, "unfolds.onnx", {})
+
+
+@pytest.mark.parametrize(("kind", "depth"), [("functions", 8), ("loops", 2), ("loops", 3), ("scans", 9)])
+def test_files_that_unfold_a_little_are_read(kind: str, depth: int) -> None:
+    """128 calls; 100 and 1,000 rounds; a scan is followed a few times, whatever its length."""
+    assert len(from_model(unfolding(kind, depth), "unfolds.onnx", {}).stages) == 1
 
 
 def test_files(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def stored_in(step: OnnxOperator, made: Constant, name: str) -> Stored:
 
 def chosen_in(step: OnnxOperator, out: Tensor) -> Chosen | None:
     """Return the stored weights in a result of an operator that reads data."""
+    if not any(x.stored if isinstance(x, Constant) else x and x.chosen for x in step.values):
+        return out.chosen
     if "Sequence" in step.op:  # it hands its parts on as they are
         return out.chosen
     first = step.value(0)
@@ -87,6 +89,8 @@ def leave_out_chosen(step: OnnxOperator, results: Sequence[Value], *, is_known: 
     Weights that values of their size were added to count where two computed tensors are multiplied of which
     one has them: else they are data with positions. is_known: False of an operator without a rule.
     """
+    if not any(isinstance(value, Tensor) and value.chosen for value in step.values):
+        return
     places, kernels = factors_of(step.proto) if is_known else (range(len(step.values)), ())
     operands = [(at, step.values[at]) for at in places if at < len(step.values)]
     is_dynamic = is_known and not any(isinstance(value, Constant) for _, value in operands)

@@ -19,7 +19,7 @@ from rramalloc.errors import RramallocError, UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.builder import LoopWork
 from rramalloc.importers.onnx.graph import Graph, all_nodes, place_of, read_by
-from rramalloc.importers.onnx.step import OnnxOperator
+from rramalloc.importers.onnx.step import OnnxGraphBuilder, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
     Constant,
     Tensor,
@@ -194,6 +194,7 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
     size = _ROUND + sum(1 for _ in all_nodes(body.node))
     if going and most is not None and most * size > MAX_FOLLOWED:
         return _alike(step, run, body, states, most)
+    begun, before = states, step.builder.rounds_left[0]
     parts: list[list[Value]] = [[] for _ in range(collects)]
     work, turn = LoopWork(), 0
     while going and (most is None or turn < most):
@@ -211,7 +212,24 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
             part.append(value)
         work = work.followed_by(done)
         turn += 1
+        size = (before - step.builder.rounds_left[0]) // turn  # with the rounds of loops in it
+        if going and most is not None and most * size > MAX_FOLLOWED:
+            return _alike(step, run, body, begun, most)
     return Rounds(states=states, collected=[_stacked(step, part) for part in parts], work=work)
+
+
+def charge_rounds(builder: OnnxGraphBuilder, place: str, body: Any) -> None:
+    """Count the operators of a branch or a round, without those within them.
+
+    Raises UnsupportedError if they are more than a file of this size may unfold to.
+    """
+    builder.rounds_left[0] -= _ROUND + len(body.node)
+    if builder.rounds_left[0] < 0:
+        raise UnsupportedError(
+            place,
+            "control flow: its rounds, with those of the loops in it, have more operators than a file of its "
+            "size may unfold to: export the model with fewer rounds, or with the loop unrolled",
+        )
 
 
 def _most_rounds(step: OnnxOperator, graph: Graph) -> int | None:
@@ -230,6 +248,7 @@ def _alike(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], ro
     made: list[Value] = []
     with contextlib.suppress(RramallocError):
         made, work = _any_round(lambda begun: run(body, [Constant(dims=()), _TRUE, *begun]), states, 1)
+    charge_rounds(step.builder, step.place, body)
     ends = made[1 : 1 + len(states)]
     if not made or not _flag(made[0]) or [x.dims for x in ends] != [x.dims for x in states]:
         raise step.unsupported(

@@ -35,6 +35,10 @@ _QUANTISER = re.compile(
 )
 """Quantisers of other domains (TensorRT, Vitis AI, Quark, ONNX Runtime) that compute what ONNX's own do."""
 MAX_GRAPH_NODES = 200_000  # operators of a graph
+_UNFOLDED, _UNFOLDED_EACH = 4096, 32
+"""Operators that functions and loops may unfold to: some, and for each in the file as many as the longest
+function has that torch.onnx writes for an operator."""
+_MOST_UNFOLDED_BYTES = 2**28
 _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
 _WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -196,25 +200,36 @@ def inlined(model: Any, where: str) -> Any:
     calls = {
         _key(function): [_key(node) for node in all_nodes(function.node)] for function in model.functions
     }
-    sizes: dict[tuple[str, str, str], int] = {}
+    own_bytes = {_key(function): function.ByteSize() for function in model.functions}
+    sizes, sizes_bytes = dict[tuple[str, str, str], int](), Counter[tuple[str, str, str]]()
     try:
         for key in graphlib.TopologicalSorter(calls).static_order():
-            sizes[key] = sum(sizes[call] for call in calls[key]) if key in calls else 1
+            sizes[key] = 1 + sum(sizes[call] for call in calls.get(key, ()))
+            sizes_bytes[key] = own_bytes.get(key, 0) + sum(sizes_bytes[call] for call in calls.get(key, ()))
     except graphlib.CycleError as error:
         name = error.args[1][0][1]
         reason = f"functions: {name[:60]!r} calls itself; a network has no cycles"
         raise NetworkError(where, reason) from None
-    total = sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph.node))
-    if total > MAX_GRAPH_NODES:
-        raise UnsupportedError(
-            where,
-            f"functions: with their bodies in place it has {total} operators, the limit is {MAX_GRAPH_NODES}",
+    called = [_key(node) for node in all_nodes(model.graph.node)]
+    total, total_bytes = sum(sizes.get(key, 1) for key in called), sum(sizes_bytes[key] for key in called)
+    limit = min(most_unfolded(len(called) + sum(map(len, calls.values()))), MAX_GRAPH_NODES)
+    if total > limit or total_bytes > _MOST_UNFOLDED_BYTES:
+        reason = (
+            f"with their bodies in place it has {total:,} operators of {total_bytes:,} bytes, the limits are"
         )
+        remedy = "export the model without functions, or with fewer calls within functions"
+        limits = f"{limit:,} for a file of this size and {_MOST_UNFOLDED_BYTES:,}"
+        raise UnsupportedError(where, f"functions: {reason} {limits}: {remedy}")
     try:
         return onnx.inliner.inline_local_functions(_without_weights(model))
     except _FAILURES as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UnsupportedError(where, f"functions: cannot be replaced by their bodies: {reason}") from None
+
+
+def most_unfolded(stated: int) -> int:
+    """Return how many operators a file may unfold to that states this many."""
+    return _UNFOLDED + _UNFOLDED_EACH * stated
 
 
 def _key(item: Any) -> tuple[str, str, str]:
@@ -411,6 +426,8 @@ def _module(node: Any) -> str:
 
     Its metadata list the modules from the outside in, and at last the operator.
     """
+    if not node.metadata_props:
+        return ""
     noted = {entry.key: entry.value for entry in node.metadata_props if len(entry.value) <= _LONGEST_NOTE}
     try:
         paths = ast.literal_eval(noted.get("pkg.torch.onnx.name_scopes", "[]"))

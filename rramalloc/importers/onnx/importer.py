@@ -20,11 +20,13 @@ from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.importers.axes import AxisRoles, Dims, shape_of
 from rramalloc.importers.builder import LoopWork, needed
 from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
-from rramalloc.importers.onnx.control import branch_of, check_decided, repeated
+from rramalloc.importers.onnx.control import branch_of, charge_rounds, check_decided, repeated
 from rramalloc.importers.onnx.graph import (
     Graph,
+    all_nodes,
     decode,
     graph_of,
+    most_unfolded,
     part_of,
     place_of,
     read_by,
@@ -184,6 +186,7 @@ def _import(
     }
     builder = OnnxGraphBuilder(graph.where, inputs.batch, graph.uses, graph.names, external)
     builder.batch_places = inputs.batch_places
+    builder.rounds_left = [most_unfolded(sum(1 for _ in all_nodes(graph.proto.node)))]
     values: dict[str, Value] = _stored(
         [proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where
     )
@@ -263,7 +266,7 @@ class Visitor:
         )
         step = broadcast_from_axis(step) if step.is_standard else step
         if step.is_standard and step.op == "If":
-            made = self.visit_part(branch_of(step, self.graph), ChainMap({}, values))
+            made = self.visit_part(step.place, branch_of(step, self.graph), ChainMap({}, values))
             values.update(zip(proto.output, made, strict=True))
             return
         if self.axes is not None:
@@ -304,9 +307,10 @@ class Visitor:
         base, before = self.builder.offsets.get(name, (name, 0))
         self.builder.offsets[step.proto.output[0]] = base, before + shift
 
-    def visit_part(self, body: Any, values: MutableMapping[str, Value]) -> list[Value]:
+    def visit_part(self, place: str, body: Any, values: MutableMapping[str, Value]) -> list[Value]:
         """Return the outputs of a branch or a body; values: of its inputs, and around it."""
         builder = self.builder
+        charge_rounds(builder, place, body)
         part = part_of(
             self.graph, body, values, lambda name: isinstance(values[name], Tensor), builder.is_taken
         )
@@ -325,6 +329,7 @@ class Visitor:
         builder = OnnxGraphBuilder(self.builder.where, self.builder.batch, {}, (), self.builder.external)
         builder.shapes = ChainMap({}, self.builder.shapes)
         builder.room = self.builder.room
+        builder.rounds_left = self.builder.rounds_left
         own: dict[str, Value] = {}
         for info, value in zip(body.input, given, strict=True):
             if isinstance(value, Tensor):
@@ -333,7 +338,7 @@ class Visitor:
                 builder.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
                 value = replace(tensor(node, value.dims, layout), bits=value.bits, chosen=value.chosen)
             own[info.name] = value
-        made = replace(self, builder=builder, axes=None).visit_part(body, ChainMap(own, values))
+        made = replace(self, builder=builder, axes=None).visit_part(step.place, body, ChainMap(own, values))
         self.builder.room = builder.room
         return made, builder.work()
 
@@ -357,11 +362,12 @@ def _outputs(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     bits = _bits(step, results)
     outputs: list[Value] = []
     for index, name in enumerate(step.proto.output):
-        value = replace(results[min(index, len(results) - 1)], bits=bits)
+        value = results[min(index, len(results) - 1)]
         if isinstance(value, Constant):
-            outputs.append(replace(value, origin=kept or name, stored=stored_in(step, value, name)))
+            stored = stored_in(step, value, name)
+            outputs.append(replace(value, origin=kept or name, bits=bits, stored=stored))
         else:
-            outputs.append(replace(value, chosen=chosen_in(step, value)))
+            outputs.append(replace(value, bits=bits, chosen=chosen_in(step, value)))
     is_known = step.is_standard or _handler(step) is not None
     leave_out_chosen(step, outputs, is_known=is_known)
     return outputs

@@ -60,6 +60,7 @@ class OnnxGraphBuilder(GraphBuilder):
         super().__init__(where, taken)
         self.batch, self.uses, self.external = batch, uses, external
         self.batch_places: Mapping[str, int] = {}
+        self.rounds_left = [0]
         self.offsets: dict[str, tuple[str, int]] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
 
@@ -270,7 +271,7 @@ class OnnxOperator:
 
     def pixelwise(self, x: Tensor, op: str) -> Tensor:
         """Return a pixelwise node: one pixel in, one pixel out, same shape."""
-        return tensor(self.emit(op, [x.node]), x.dims, x.layout)
+        return Tensor(node=self.emit(op, [x.node]), dims=x.dims, layout=x.layout)
 
     def select(self, x: Tensor, dims: Dims, layout: Sequence[Role], suffix: str = "") -> Tensor:
         """Select other channels on the same grid."""

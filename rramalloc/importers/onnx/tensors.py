@@ -118,6 +118,8 @@ class Tensor:
     def aligned(self, rank: int) -> Tensor:
         """Return the same tensor with leading axes of length 1, as broadcasting sees it."""
         more = rank - len(self.dims)
+        if not more:
+            return self
         return replace(self, dims=(1,) * more + self.dims, layout=((),) * more + self.layout)
 
 
