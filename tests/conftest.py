@@ -86,6 +86,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("what compiles ahead of the tests has failed")
 
 
+@pytest.fixture
+def no_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave small problems to searches and provers, too, instead of timing all of their allocations."""
+    from rramalloc.search import enumeration
+
+    monkeypatch.setattr(enumeration, "MOST_STAGES", 0)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files without a quick test where those alone are asked for: to import all takes 5 s."""
     if config.getoption("markexpr") != QUICK or collection_path.suffix != ".py":

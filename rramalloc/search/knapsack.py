@@ -25,6 +25,8 @@ _ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after th
 _LOOKS_PER_OPTION = 60  # charged for prices: most of the halvings of an order of magnitude see few options
 _MOST_COMBINATIONS = 2**24
 """Limit of the combinations of kept sums with the options of one stage: it bounds the memory."""
+MOST_SUMS_OF_SEVERAL = 2**9
+"""Sums kept of a stage where several axes are limited: to compare them takes the square."""
 
 
 class Options(NamedTuple):
@@ -119,18 +121,20 @@ class LeastSum(NamedTuple):
 def least_sum(options: Options, stop: Work) -> LeastSum:
     """Return one option of every stage, least in the sum of costs; of equal sums the one that takes least.
 
-    options: under one limit, of each stage with rising amounts and falling costs. Of whole costs every sum is
-    exact.
+    options: under one limit of each stage with rising amounts and falling costs; under several the first is
+    that of arrays, and some choice keeps to all. Of whole costs every sum is exact.
     """
+    several = len(options.room) > 1
     prices, least = dual(options)
     stop.charge(cost.OPTION * len(options.costs) * _LOOKS_PER_OPTION)
-    greedy = _greedy(options, options.beyond(prices))
+    greedy = _frugal(options) if several else _greedy(options, options.beyond(prices))
     most = float(options.costs[greedy].sum())
     slack = SAME_SUM * most
     bound = max(0.0, least - slack)
     if options.costs.dtype == np.int64:
         bound = math.ceil(bound)
-    chosen, exact = cheapest(options, stop=stop, prices=prices, window=most - least + 2 * slack)
+    kept = MOST_SUMS_OF_SEVERAL if several else _MOST_COMBINATIONS
+    chosen, exact = cheapest(options, kept, stop, prices, most - least + 2 * slack)
     if not len(chosen):
         return LeastSum(greedy, bound, False)
     return LeastSum(chosen, max(bound, float(options.costs[chosen].sum())) if exact else bound, exact)
@@ -153,6 +157,15 @@ def _greedy(options: Options, beyond: Floats) -> Ints:
             return chosen
         saving = (costs[following] - costs[chosen[stages]]) / more
         chosen[stages[np.argmin(np.where(fits, saving, 0.0))]] += 1
+
+
+def _frugal(options: Options) -> Ints:
+    """Return options within several limits: of the sums that are kept the cheapest, or the fewest arrays."""
+    for costs in (options.costs, options.amounts[:, 0]):
+        chosen, _ = cheapest(options._replace(costs=costs), MOST_SUMS_OF_SEVERAL)
+        if len(chosen):
+            return chosen
+    raise AssertionError("a problem is refused where no choice keeps to its limits")
 
 
 def cheapest(
@@ -196,8 +209,10 @@ def cheapest(
         costs = costs[kept]
         taken = taken[kept]
         excess = excess[kept]
-    # Costs rise and what is taken of a limit falls: the last of equals takes least.
-    at = int(np.flatnonzero(costs <= costs[0] * (1 + options.rounding))[-1]) if options.rounding else 0
+    at = 0
+    if options.rounding:  # of equal costs the one that takes least of the first limit
+        equal = np.flatnonzero(costs <= costs[0] * (1 + options.rounding))
+        at = int(equal[taken[equal, 0].argmin()])
     chosen = list[int]()
     for parent, option in reversed(history):
         chosen.append(int(option[at]))

@@ -149,6 +149,10 @@ class StageModes:
         own = self.each
         return axis.amounts(own.kind, self.arrays // own.weight, own.sensitivity)
 
+    def taken(self, axes: Sequence[Axis]) -> Ints:
+        """Return the cost of every entry and what it takes of every axis, shape (entries, 1 + axes)."""
+        return np.stack([self.arrays, *(self.amounts(axis) for axis in axes)], axis=1)
+
     def priced(self, axes: Sequence[Axis], prices: Prices) -> Ints:
         """Return the cost of every entry and of what it takes of each axis."""
         cost = self.arrays
@@ -157,16 +161,15 @@ class StageModes:
                 cost = cost + whole_price(price, self.amounts(axis))
         return cost
 
-    def alike(self) -> list[StageModes]:
+    def alike(self) -> list[Ints]:
         """Return the entries of the same kind of arrays and the same sensitivity, of each such pair."""
         pairs = np.stack([self.each.kind, self.each.sensitivity], axis=1)
         distinct, number = np.unique(pairs, axis=0, return_inverse=True)
-        return [self.take(number.ravel() == at) for at in range(len(distinct))]
+        return [np.flatnonzero(number.ravel() == at) for at in range(len(distinct))]
 
     def option(self, entry: int, axes: Sequence[Axis]) -> Option:
         """Return the cost of an entry and what it takes of every axis."""
-        one = self.take(np.array([entry]))
-        return int(one.arrays[0]), *(int(one.amounts(axis)[0]) for axis in axes)
+        return tuple(self.take(np.array([entry])).taken(axes)[0].tolist())
 
     def clock_by(self, ticks: Callable[[Mode], BatchTicks]) -> Clock:
         """Return the clock of batches that last `ticks` by their mode."""
@@ -451,7 +454,9 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
     if problem.alternatives is None:
         raise AssertionError("there are several kinds")
     alternatives, limits = problem.alternatives.of_kind(kind), problem.resources
-    if problem.chooses_blocks or not problem.storage.is_chosen_freely or max(map(len, alternatives.each)) > 1:
+    # A graph has the bits of its layers: where a table gives others, even one choice is one of modes.
+    by_bits = any(len(some) > 1 or any(own.weight_bits for own in some) for some in alternatives.each)
+    if problem.chooses_blocks or not problem.storage.is_chosen_freely or by_bits:
         return with_least_cost(replace(problem, alternatives=alternatives, start=None))
     each = zip(problem.graph.modes, alternatives.each, strict=True)
     alone = problem.in_modes(tuple(own[0].mode.in_block(mode.block) if own else mode for mode, own in each))
@@ -576,7 +581,7 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
     needs, axes = [int(each.arrays.min(initial=2**60)) for each in stages], problem.resources.axes
     if axes and sum(needs) <= problem.budget:
         options = [
-            [own.option(int(own.arrays.argmin()), axes) for own in each.alike() if len(own)]
+            [each.option(int(own[each.arrays[own].argmin()]), axes) for own in each.alike()]
             for each in stages
         ]
         chosen, _ = cheapest_options(options, axes)
@@ -869,7 +874,7 @@ class _Kept(NamedTuple):
         """Return the staircases, and the modes that are on them or nearly as cheap; prices: of the axes."""
         priced = each.priced(axes, prices)
         rows, low = each.fewest(priced), each.fewest(priced, low=True)
-        alike = [own.take(own.fewest()) for own in each.alike()]
+        alike = [own.take(own.fewest()) for own in map(each.take, each.alike())]
         on_stairs = np.concatenate([each.row[rows], each.row[low], *(own.row for own in alike)])
         kept = _kept_modes(each, np.unique(on_stairs), rows, priced)
         number = np.full(each.table.rows, -1, dtype=np.int64)

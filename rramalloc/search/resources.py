@@ -27,7 +27,7 @@ from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import Options, cheapest, dual
+from rramalloc.search.knapsack import MOST_SUMS_OF_SEVERAL, Options, cheapest, dual
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit, area, number_of
 
@@ -40,8 +40,6 @@ MOST_PARTS = PARTS + 2**15
 """Parts that a sum may have: 2e-9 above the limit, for the rounding of every stage and of sums."""
 _MOST_SUMS = 2**14
 """Sums kept of a stage; where there are more the least sum is bounded by prices, not known."""
-_MOST_SUMS_OF_SEVERAL = 2**9
-"""The same where several axes are limited: to compare them takes the square."""
 _EXCESS = 2.0  # factor of the price for what is above the limit: at the price itself nothing is gained
 _LEAST_EXCESS = 0.1  # least price of the excess, in budgets for the limit
 
@@ -191,7 +189,7 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     if not all(options):
         return [], 2**60
     table = _table(options, axes)
-    chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else _MOST_SUMS_OF_SEVERAL)
+    chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else MOST_SUMS_OF_SEVERAL)
     if not len(chosen):
         return [], 2**60
     least = int(table.costs[chosen].sum())

@@ -81,14 +81,14 @@ def _time(problem: Problem, by_step: StepTime | None, stage: int, listed: StageM
 def _least(
     problem: Problem, stop: Work, stages: Sequence[StageModes], costs_of: CostsOf
 ) -> tuple[Answer, float, bool]:
-    """Return the modes with the least sum of costs within the budget, that sum, and whether it is proven."""
+    """Return the modes with the least sum of costs within all limits, that sum, and whether it is proven."""
+    axes = problem.resources.axes
     costs = [costs_of(stage, listed) for stage, listed in enumerate(stages)]
-    # Of the entries of a stage those with the fewest arrays for some cost; of equal costs the lowest block.
-    kept = [_undominated(listed, own) for listed, own in zip(stages, costs, strict=True)]
+    kept = [_undominated(listed, own, by_kind=bool(axes)) for listed, own in zip(stages, costs, strict=True)]
     options = Options.of(
         [own[entries] for own, entries in zip(costs, kept, strict=True)],
-        [listed.arrays[entries, None] for listed, entries in zip(stages, kept, strict=True)],
-        [problem.budget],
+        [listed.take(entries).taken(axes) for listed, entries in zip(stages, kept, strict=True)],
+        [problem.budget, *(axis.limit for axis in axes)],
         SAME_SUM,
     )
     found = least_sum(options, stop)
@@ -100,9 +100,15 @@ def _least(
     return Answer(problem.choice(copies, modes), found.bound, ""), total, found.proven
 
 
-def _undominated(listed: StageModes, costs: Ints | Floats) -> Ints:
-    """Return the entries of a stage with the fewest arrays for some cost; of equal costs the lowest block."""
-    order = np.lexsort((listed.each.tall, listed.each.total, costs, listed.arrays))
-    best = np.minimum.accumulate(costs[order])
-    kept: Ints = order[np.concatenate(([True], best[1:] < best[:-1]))]
-    return kept
+def _undominated(listed: StageModes, costs: Ints | Floats, *, by_kind: bool) -> Ints:
+    """Return the entries of a stage with the fewest arrays for some cost; of equal costs the lowest block.
+
+    by_kind: those of every kind of arrays and sensitivity, where more than arrays is limited.
+    """
+    kept = list[Ints]()
+    for among in listed.alike() if by_kind else [np.arange(len(listed))]:
+        own = listed.take(among)
+        order = np.lexsort((own.each.tall, own.each.total, costs[among], own.arrays))
+        best = np.minimum.accumulate(costs[among[order]])
+        kept.append(among[order[np.concatenate(([True], best[1:] < best[:-1]))]])
+    return np.concatenate(kept)

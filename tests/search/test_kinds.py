@@ -15,6 +15,7 @@ from laws.kinds import HAND, hardware
 
 import rramalloc
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
@@ -155,7 +156,7 @@ def test_a_kind_that_holds_a_layer_in_no_mode(divide: Any) -> None:
 def test_a_precision_that_fits_in_no_mode(divide: Any, tmp_path: Path) -> None:
     """Cells of 8 bits: b takes 4 arrays with 16 bits, of which a leaves 3, and 2 with 8 bits."""
     path = tmp_path / "bits.csv"
-    path.write_text("layer,weight_bits,input_bits,sensitivity\na,8,16,0\nb,16,16,0\nb,8,16,0\n")
+    path.write_text("layer,weight_bits,input_bits,sensitivity\na,8,16,0\nb,16,16,0\nb,8,16,1\n")
     machine = hardware(None, None, kinds=None, areas=False)
     machine = machine.with_values({"crossbar.cell_bits": 8})
     found = rramalloc.optimize(HAND, 4, hardware=machine, mapping="sdk", bits=path, copies_divide=divide)
@@ -177,3 +178,23 @@ def test_copies_that_are_held_share_the_arrays_of_every_kind() -> None:
     assert (found.makespan, found.lower_bound) == (6, 6)
     front = rramalloc.pareto(network, **held)
     assert [(point.arrays, point.value) for point in front.points] == [(5, 7), (12, 6)]
+
+
+def test_the_least_sum_of_layer_times_keeps_to_every_kind() -> None:
+    """docs/sources/model.md 18: 4 small arrays and a large one: a four times takes 1 step, b once 4.
+
+    In all 5 arrays allow 4 steps, a and b twice, of which b would take 2 large ones.
+    """
+    found = rramalloc.optimize(HAND, hardware=hardware(4, 1, areas=False), objective="sequential")
+    assert (found.objective_value, found.lower_bound, found.copies) == (5, 5, {"a": 4, "b": 1})
+
+
+def test_bits_without_a_choice_stay_on_each_kind_alone() -> None:
+    """Each kind alone holds the layers with the bits of the table, not with their own 16."""
+    table = BitTable({"a": (BitChoice(8, 8, 0.0),), "b": (BitChoice(8, 4, 0.0),)})
+    case = Case(HAND, hardware(9, 9)).choosing(table.with_limit(1.0))
+    alone = dict(on_each_kind(case.problem(MAX_ARRAYS)))
+    assert list(alone) == [0, 1]
+    for kind, problem in alone.items():
+        modes = auto.solve(problem, Work(work=LITTLE), 0).choice.modes
+        assert [mode[-3:] for mode in modes] == [(8, 8, kind), (8, 4, kind)]
