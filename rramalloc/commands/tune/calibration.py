@@ -6,19 +6,17 @@ linear in them: the makespan is the sum over the batches of its critical path, t
 turn likewise. So least squares that is linear in the batches of the path, repeated as the path moves, fits
 all of them at once.
 
-A Gaussian process predicts figures from the clocks of all forms, with a trend that it learns, from copies
-and from exact steps; it interpolates between allocations and says how sure it is (Kennedy and
-O'Hagan, J. R. Stat. Soc. B 63, 425-464, 2001, doi:10.1111/1467-9868.00294; Rasmussen and Williams, Gaussian
-Processes for Machine Learning, 2006, algorithm 2.1). Where clocks explain a simulator the trend carries the
-prediction, where they mislead it is flat.
+Radial basis functions interpolate between the answers, in copies, exact steps and what clocks predict. Where
+that predicts left-out answers better, the clocks of the best form are a trend, and what they leave is
+interpolated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,17 +36,9 @@ _LEAST = 1e-6
 """Least figure, as a share of the median: smaller ones, as 0, count as this, since models are of logarithms.
 """
 _STIFFNESS = 1e-2  # weight of the ridge that draws all stages to a common clock
-_LENGTHS = (0.3, 1.0, 3.0, 10.0)
-"""Length scales of the Gaussian process, in standard deviations of a coordinate."""
-_SHARES = (0.2, 0.5, 0.8)  # shares of the variance that coordinates explain one by one
-_NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.3)  # variances of the noise, relative to the variance
-_TRENDS = (0.0, 0.3, 3.0, 30.0)  # variances of slopes by what clocks predict, relative to the variance
-_TILTS = (0.0, 0.3, 3.0)  # variances of slopes by all coordinates, relative to the variance
-_PASSES = 2  # passes over all fields of the shape
-_FITTED = 200  # answers at most that choose the shape
-_DOUBT = 0.7
-"""Factor e^0.7 from their first values by which lengths are a standard deviation less likely: with few
-answers the likelihood alone chooses extremes."""
+_SMOOTHING = 0.1  # of the interpolation, in standard deviations: 1 explained less in three of four tools
+_PARTS = 10  # parts of the answers that are left out in turn
+_FITTED = 200  # answers at most that say whether clocks are a trend
 
 
 class PhaseClocks(NamedTuple):
@@ -107,14 +97,20 @@ class Calibration:
     """Predicts a simulator's figures.
 
     form: whose clocks leave least; clocks: of every form; residual: root mean square of the logarithm of
-    figure by prediction of the clocks of that form alone; process: of figures.
+    figure by prediction of the clocks of that form alone; has_trend: whether these are taken off before
+    interpolating; between: interpolates the rest; answers: points of the answers; scale: of coordinates;
+    left_out: root mean square of the errors of answers that are left out.
     """
 
     graph: StageGraph
     form: Form
     clocks: dict[Form, PhaseClocks]
     residual: float
-    process: GaussianProcess
+    has_trend: bool
+    between: Callable[[Floats], Floats]
+    answers: Floats
+    scale: Floats
+    left_out: float
 
     @classmethod
     def fit(cls, graph: StageGraph, copies: Sequence[Copies], figures: Sequence[float]) -> Calibration:
@@ -125,29 +121,47 @@ class Calibration:
         timed = _timed(graph, copies, clocks)
         values = np.log(given)
         left = values[:, None] - timed
-        form = FORMS[int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())]
-        residual = float(np.sqrt((left[:, FORMS.index(form)] ** 2).mean()))
-        process = GaussianProcess.fit(_description(graph, copies), timed, values)
-        return cls(graph, form, clocks, residual, process)
+        best = int(((left * importance(given)[:, None]) ** 2).sum(axis=0).argmin())
+        residual = float(np.sqrt((left[:, best] ** 2).mean()))
+        at = _description(graph, copies, timed)
+        spread = at.std(axis=0)
+        scale = np.where(spread > 1e-9, spread, 1.0)
+        at = at / scale
+        few = slice(_FITTED)
+        errors = [_left_out(at[few], each[few]) for each in (values, left[:, best])]
+        has_trend = errors[1] < errors[0]
+        between = _between(at, left[:, best] if has_trend else values)
+        return cls(graph, FORMS[best], clocks, residual, has_trend, between, at, scale, min(errors))
 
     def expect(self, copies: Sequence[Copies]) -> tuple[Floats, Floats]:
-        """Return the mean and standard deviation of the logarithm of every figure."""
+        """Return the mean and standard deviation of the logarithm of every figure.
+
+        A prediction is as sure as those of answers that are left out, and less so the further away.
+        """
+        from scipy.spatial import KDTree  # type: ignore[import-untyped]
+
         timed = _timed(self.graph, copies, self.clocks)
-        return self.process.expect(_description(self.graph, copies), timed)
+        at = _description(self.graph, copies, timed) / self.scale
+        trend = timed[:, FORMS.index(self.form)] if self.has_trend else 0.0
+        near = KDTree(self.answers)
+        spacing = float(np.median(near.query(self.answers, k=2)[0][:, 1]))
+        return trend + self.between(at), self.left_out * np.sqrt(near.query(at)[0] / spacing)
 
     def predict(self, copies: Sequence[Copies]) -> Floats:
         """Return the figure of every allocation."""
         return np.exp(self.expect(copies)[0])
 
 
-def _description(graph: StageGraph, copies: Sequence[Copies]) -> Floats:
-    """Return the logarithms of the copies of every stage and of all, and of steps: in all, in sum, of the
-    slowest."""
+def _description(graph: StageGraph, copies: Sequence[Copies], timed: Floats) -> Floats:
+    """Return the logarithms of the copies of every stage and of all, of steps and of what clocks predict.
+
+    Steps: in all, in sum, of the slowest stage.
+    """
     given = np.array(copies)
     batches = -(-graph.windows // given)
     makespans = [makespan_of(graph, each) for each in copies]
     whole = np.c_[given.sum(axis=1), makespans, batches.sum(axis=1), batches.max(axis=1)]
-    described: Floats = np.log(np.c_[given, whole].astype(np.float64))
+    described: Floats = np.c_[np.log(np.c_[given, whole].astype(np.float64)), timed]
     return described
 
 
@@ -199,133 +213,23 @@ def importance(figures: Floats) -> Floats:
     return weights
 
 
-class KernelShape(NamedTuple):
-    """Assumptions of a Gaussian process about the values.
+def _between(at: Floats, values: Floats) -> Callable[[Floats], Floats]:
+    """Return the function that interpolates values between points."""
+    from scipy.interpolate import RBFInterpolator  # type: ignore[import-untyped]
 
-    together, single: lengths over which coordinates matter together and one by one; share: of the variance
-    that they explain one by one; trend, tilt: variances of slopes by what clocks predict and by all
-    coordinates, and noise, relative to the variance; smooth: Matern 5/2 rather than the exponential kernel,
-    which is for values with jumps, as of tools that round, place and take turns.
-    """
-
-    together: float = 1.0
-    single: float = 1.0
-    share: float = 0.5
-    trend: float = 3.0
-    tilt: float = 0.0
-    noise: float = 1e-2
-    smooth: bool = False
-
-    @property
-    def doubt(self) -> float:
-        """Negative logarithm of how likely it is before any answer."""
-        return 0.5 * ((math.log(self.together) / _DOUBT) ** 2 + (math.log(self.single) / _DOUBT) ** 2)
-
-    def kernel(self, first: _Points, second: _Points) -> Floats:
-        """Return the covariance between points, relative to the variance."""
-        squares, single = np.zeros((2, len(first.at), len(second.at)))
-        for one, other in zip(first.at.T, second.at.T, strict=True):
-            distance = np.abs(one[:, None] - other)
-            squares += distance**2
-            single += self._fall(distance / self.single)
-        count = first.at.shape[1]
-        together = self._fall(np.sqrt(squares / count) / self.together)
-        slope = first.timed @ second.timed.T / first.timed.shape[1]
-        kernel: Floats = self.share * single / count + (1 - self.share) * together + self.trend * slope
-        kernel += self.tilt * (first.at @ second.at.T) / count
-        return kernel
-
-    def _fall(self, distance: Floats) -> Floats:
-        """Return the correlation at a distance."""
-        if not self.smooth:
-            return np.exp(-distance)
-        scaled = math.sqrt(5) * distance
-        correlation: Floats = (1 + scaled + scaled**2 / 3) * np.exp(-scaled)
-        return correlation
+    function: Callable[[Floats], Floats] = RBFInterpolator(
+        at, values, smoothing=_SMOOTHING, kernel="linear", degree=0
+    )
+    return function
 
 
-_SHAPES: dict[str, tuple[Any, ...]] = {
-    "together": _LENGTHS, "single": _LENGTHS, "share": _SHARES, "trend": _TRENDS, "tilt": _TILTS,
-    "noise": _NOISES, "smooth": (False, True),
-}  # fmt: skip
-"""Values tried for each field of the shape, one after the other."""
-
-
-class _Points(NamedTuple):
-    """Scaled coordinates of allocations, and what clocks predict of them."""
-
-    at: Floats
-    timed: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianProcess:
-    """A Gaussian process whose kernel is partly a sum over coordinates.
-
-    The sum learns what a stage does by itself from answers that differ in other stages: with as many stages
-    as answers nothing else can be learnt (Duvenaud and others, Additive Gaussian Processes, NeurIPS 2011).
-
-    points: of the answers; centre, scale: of coordinates and predictions; level: median of the values;
-    variance: of the values; root: Cholesky factor of the covariance with the noise, relative to the variance;
-    weights: of the points in the mean; likelihood: logarithm of how likely the values are.
-    """
-
-    points: _Points
-    centre: _Points
-    scale: _Points
-    shape: KernelShape
-    level: float
-    variance: float
-    root: Floats
-    weights: Floats
-    likelihood: float
-
-    @classmethod
-    def fit(cls, at: Floats, timed: Floats, values: Floats) -> GaussianProcess:
-        """Fit a process with the most likely shape, one of its numbers after the other.
-
-        at: coordinates of the answers; timed: what clocks predict of them, a column for each form.
-        """
-        few = slice(_FITTED)
-        best = cls.of(at[few], timed[few], values[few], KernelShape())
-        for _ in range(_PASSES):
-            for name, tried in _SHAPES.items():
-                shapes = [best.shape._replace(**{name: each}) for each in tried]
-                others = [cls.of(at[few], timed[few], values[few], shape) for shape in shapes]
-                best = max(best, *others, key=lambda process: process.likelihood - process.shape.doubt)
-        return cls.of(at, timed, values, best.shape)
-
-    @classmethod
-    def of(cls, at: Floats, timed: Floats, values: Floats, shape: KernelShape) -> GaussianProcess:
-        """Return the process of this shape, with the variance that fits it."""
-        spread = at.std(axis=0)
-        # one scale for all forms: what moves little beside the others explains little
-        widest = np.full(timed.shape[1], max(float(timed.std(axis=0).max()), 1e-9))
-        scale = _Points(np.where(spread > 1e-9, spread, 1.0), widest)
-        centre, level = _Points(at.mean(axis=0), timed.mean(axis=0)), float(np.median(values))
-        points = _scaled(at, timed, centre, scale)
-        left = values - level
-        covariance = shape.kernel(points, points) + (shape.noise + 1e-9) * np.eye(len(at))
-        root = np.linalg.cholesky(covariance).astype(np.float64)
-        weights = np.linalg.solve(root.T, np.linalg.solve(root, left))
-        variance = max(float(left @ weights) / len(left), 1e-12)
-        likelihood = -0.5 * len(left) * math.log(variance) - float(np.log(np.diag(root)).sum())
-        return cls(points, centre, scale, shape, level, variance, root, weights, likelihood)
-
-    def expect(self, at: Floats, timed: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and standard deviation at every point."""
-        points = _scaled(at, timed, self.centre, self.scale)
-        kernel = self.shape.kernel(points, self.points)
-        explained = np.linalg.solve(self.root, kernel.T)
-        tilted = self.shape.tilt * (points.at**2).mean(axis=1)
-        spread = 1 + self.shape.trend * (points.timed**2).mean(axis=1) + tilted - (explained**2).sum(axis=0)
-        return self.level + kernel @ self.weights, np.sqrt(self.variance * np.maximum(spread, 1e-9))
-
-
-def _scaled(at: Floats, timed: Floats, centre: _Points, scale: _Points) -> _Points:
-    """Return the coordinates, what clocks predict among them, in standard deviations."""
-    predicted = (timed - centre.timed) / scale.timed
-    return _Points(np.c_[(at - centre.at) / scale.at, predicted], predicted)
+def _left_out(at: Floats, values: Floats) -> float:
+    """Return the root mean square of the errors of values that are left out, a part of them at a time."""
+    part = np.arange(len(at)) % _PARTS
+    errors = np.zeros(len(at))
+    for out in (part == number for number in range(min(_PARTS, len(at)))):
+        errors[out] = _between(at[~out], values[~out])(at[out]) - values[out]
+    return float(np.sqrt((errors**2).mean()))
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
