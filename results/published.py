@@ -186,9 +186,9 @@ ABOUT = {
     "TODAES": """\
 ACM TODAES 29(1):21, steps of its recurrence ([the model, 9](../docs/sources/model.md)). Its AlexNet is the
 ungrouped one, `alexnet_todaes`, not `alexnet` (82 steps on 1024 arrays); exactly timed, with the hand-over in
-the next step, the best allocation takes 111 steps on 1024 arrays and none takes fewer. Ours are the fewest
-steps of the recurrence that are possible, in most rows fewer than its method finds. VGG-A with 4096 arrays:
-164 are proven the fewest as the recurrence is stated; 162 take 4231 arrays. ResNet-18 is no chain: it is
+the next step, the best allocation takes 111 steps on 1024 arrays and none takes fewer. Ours are by steepest
+descent, in most rows fewer steps than its method finds. VGG-A with 4096 arrays: 164 are the fewest as the
+recurrence is stated, by a search through all; 162 take 4231 arrays. ResNet-18 is no chain: it is
 counted without its shortcuts, as its figures need. Copies in proportion differ in how the rest is spent.
 Copies alike: the published bars have a digit more than a recurrence of whole steps.""",
     "VW-SDK": "Rhe, Moon, Ko, DATE 2022, arXiv 2112.11282: cycles of one array that is used again and again.",

@@ -60,8 +60,6 @@ OPTION = 20.0 * _NS  # an option of a stage at one price
 # Other methods
 SOLVER_ENTRY = 50.0 * _NS  # an entry of the matrix in an iteration of HiGHS
 SOLVER_ROW = 20.0 * _NS  # a row of the root relaxation in one: of thousands of rows most stay as they are
-DEMAND_LAYER = 16.0 * _NS  # a layer of one demand of the published recurrence
-STATE = 1000.0 * _NS  # a new state of its dynamic program
 STEP_PIECE = 1e6 * _NS  # setting up one range of step times
 RECURRENCE_EDGE = 2e4 * _NS  # an edge in one round of the tight recurrence, in Python
 INDIVIDUAL = 2e4 * _NS  # making and sorting an individual of the genetic search
