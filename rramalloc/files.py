@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import threading
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
@@ -119,6 +121,16 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
         raise FileError(os.fspath(path), f"is not TOML: {error}") from None
+
+
+@cache
+def code_sha256() -> str:
+    """Return a hash of the code of this package: another version or commit may compute other results."""
+    root = Path(__file__).parent
+    code = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        code.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return code.hexdigest()
 
 
 class Closing(ABC):
@@ -406,7 +418,7 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def _refuse_folder(shown: str) -> None:
-    if os.path.isdir(shown):
+    if os.path.isdir(shown) or shown.endswith(os.sep):
         raise FileError(shown, "is a folder, name a file")
 
 

@@ -62,6 +62,7 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 _PERIODS: Mapping[str, float] = {"ghz": 1.0, "mhz": 1e3, "gsps": 1.0, "msps": 1e3}
 """Period in ns of one of a unit of frequency."""
 
+_MOST = 1e300  # no value of a hardware is as large, and floats hold it in any unit
 _UNIT_WORDS: Mapping[str, str] = {"ghz": "GHz", "mhz": "MHz", "gsps": "GS/s", "msps": "MS/s"}
 
 
@@ -101,7 +102,7 @@ def meant_by(name: str, value: object, bitlines: object, known: frozenset[str]) 
     plain = name.lower().replace("-", "_")
     if plain in SAME:
         return Meant(SAME[plain], value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST:
         return None
     if plain in _ADCS and isinstance(bitlines, int) and not isinstance(bitlines, bool) and bitlines > 0:
         words = f"{value:g} ADCs for {bitlines} bitlines of an array are {bitlines}/{value:g} columns each: "

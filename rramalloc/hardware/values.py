@@ -76,7 +76,7 @@ def _of_toml(text: str) -> object:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # too many digits or too deep, too: what it is for refuses a text
         return text
 
 

@@ -168,3 +168,16 @@ def test_values_and_units_apart(network: Path) -> None:
     outcome = run("chiplet", "optimize", network, "--set", "timing.step_ns=7")
     assert outcome.code == 1
     assert "hardware: " in outcome.err
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 3000 + "]" * 3000, "{a=" * 500 + "1" + "}" * 500, "9" * 5000, "-" + "9" * 5000, "0x" + "f" * 5000],
+    ids=["deep lists", "deep tables", "digits", "negative", "hexadecimal"],
+)
+@pytest.mark.parametrize(
+    "name", ["timing.step_ns", "crossbar", "chip.tiles", "digital.ns_per_pixel.add", "x"]
+)
+def test_values_that_are_too_deep_or_too_long_are_refused(name: str, value: str) -> None:
+    with pytest.raises(SpecError):
+        as_hardware("plain", set_values=[f"{name}={value}"])

@@ -110,6 +110,7 @@ def size(
                 store=store,
                 scheduler=scheduler,
                 jobs=jobs,
+                time_limit_s=time_limit_s,
                 stop=stop,
                 on_progress=lambda *state: line.show(progress_words(*state)),
             )

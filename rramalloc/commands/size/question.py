@@ -19,6 +19,7 @@ from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
 from rramalloc.hardware.values import values_of
+from rramalloc.network.network import Network
 from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, listed, parse
 from rramalloc.search.fewest import Target
 
@@ -33,6 +34,22 @@ _GOALS = ("target", "target_ns", "target_interval", "target_throughput")
 _Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
+def _network(value: Any) -> Any:
+    if not isinstance(value, str | os.PathLike | Network):
+        raise fault("must be a file or the name of a shipped network")
+    return value
+
+
+_SOURCES = (str, os.PathLike, Mapping, Hardware)
+_NO_HARDWARE = "must be a file, the name of a preset, or a table of a file's form"
+
+
+def _hardware(value: Any) -> Any:
+    if not isinstance(value, _SOURCES):
+        raise fault(_NO_HARDWARE)
+    return value
+
+
 class SizedNetwork(Record):
     """A network and what it must reach: one of the targets of `optimize`.
 
@@ -41,7 +58,7 @@ class SizedNetwork(Record):
     others are options of `optimize`.
     """
 
-    network: Any
+    network: Annotated[Any, BeforeValidator(_network)]
     target: int | None = None
     target_ns: float | None = None
     target_interval: int | str | None = None
@@ -96,7 +113,7 @@ class SizeQuestion(Record):
 
     minimise: Minimised = "area_um2"
     stored: Stored = "one"
-    hardware: Any = DEFAULT_PRESET
+    hardware: Annotated[Any, BeforeValidator(_hardware)] = DEFAULT_PRESET
     networks: Annotated[tuple[SizedNetwork, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     set_values: _Texts = ()
     choose: dict[str, Annotated[tuple[Any, ...], BeforeValidator(listed), Field(min_length=1)]] = Field(
@@ -113,6 +130,9 @@ class SizeQuestion(Record):
         if unknown:
             known = ", ".join(self.choose)
             raise fault(f"zip: {brief(unknown[0])} is not in choose; known: {known}")
+        for value in self.choose.get(_HARDWARE, ()):
+            if not isinstance(value, _SOURCES):
+                raise fault(f"choose.hardware: {_NO_HARDWARE}, got {brief(value)}")
         try:
             self.axes.check(self.choose, self.choose)
         except SpecError as error:

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from rramalloc.commands.size.task import Result, SizeTask, result_of
-from rramalloc.errors import WorkerError
+from rramalloc.errors import FileError, WorkerError
 from rramalloc.files import Closing, check_writable
+from rramalloc.records import Record, parse
 from rramalloc.search.work import Work
 from rramalloc.store import Store
 
 if TYPE_CHECKING:
     from rramalloc.commands.sweep.workers import Workers
+
+
+_DELETE = "delete the file, or name another"
+
+
+class _Kept(Record):
+    """A `Result` as a store keeps it."""
+
+    found: dict[str, Any] | None
+    least: Annotated[int, Field(ge=0)]
+    impossible: str
+    miss: Annotated[float, Field(gt=0)] | None
+    work_s: Annotated[float, Field(ge=0)]
+
+
+_KEPT: TypeAdapter[_Kept] = TypeAdapter(_Kept)
 
 
 class Results(Closing):
@@ -40,7 +61,7 @@ class Results(Closing):
         """
         known = dict[SizeTask, Result]()
         if self._store is not None:
-            kept = {task: self._store.get(task.key) for task in tasks}
+            kept = {task: self._kept(self._store, task) for task in tasks}
             known = {task: result for task, result in kept.items() if result is not None}
         missing = [task for task in dict.fromkeys(tasks) if task not in known]
         if self._workers is None:
@@ -73,4 +94,22 @@ class Results(Closing):
 
     def _keep(self, task: SizeTask, result: Result) -> None:
         if self._store is not None:
-            self._store.keep([(task.key, result)])
+            row = {"result": result, "sha256": _sha256(task, result)}
+            self._store.keep([(task.key, row)])
+
+    @staticmethod
+    def _kept(store: Store, task: SizeTask) -> Result | None:
+        """Return the result that a store keeps, None for none. Raises FileError, SpecError."""
+        row = store.get(task.key)
+        if row is None:
+            return None
+        if not isinstance(row, dict) or row.keys() != {"result", "sha256"}:
+            raise FileError(store.path, f"row {task.key[:12]} is no search of `size`: {_DELETE}")
+        if row["sha256"] != _sha256(task, row["result"]):
+            raise FileError(store.path, f"row {task.key[:12]} was changed after it was kept: {_DELETE}")
+        return parse(_KEPT, row["result"], f"{store.path}: row {task.key[:12]}").model_dump()
+
+
+def _sha256(task: SizeTask, result: Any) -> str:
+    """Return a hash of what a store keeps of a task, which tells a row that was changed."""
+    return hashlib.sha256(json.dumps([task.key, result], sort_keys=True).encode()).hexdigest()

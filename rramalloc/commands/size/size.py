@@ -46,7 +46,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
 from rramalloc.hardware.tables import MAX_LINES, mesh_of
 from rramalloc.progress import followed
-from rramalloc.records import parse
+from rramalloc.records import check_effort, parse
 from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
 from rramalloc.search.resources import Cost
@@ -122,6 +122,7 @@ def size(
 
     question, folder = read_question(spec)
     check_jobs(jobs, scheduler)
+    check_effort(question.seed, question.work, time_limit_s, most_seed=2**63 - 1)
     ending = stop or Work(time_limit_s=time_limit_s)
     with (
         _workers(question, scheduler, jobs) as workers,

@@ -21,6 +21,7 @@ from rramalloc.allocation.optimize import Request, checked_allocation, objective
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.commands.size.question import SizedNetwork
 from rramalloc.errors import LimitError, RramallocError, TargetError, WorkerError
+from rramalloc.files import code_sha256
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import parse
@@ -55,8 +56,8 @@ class SizeTask(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Hash of all that the result depends on."""
-        return hashlib.sha256(json.dumps([__version__, *self]).encode()).hexdigest()
+        """Hash of all that the result depends on, the code included."""
+        return hashlib.sha256(json.dumps([code_sha256(), *self]).encode()).hexdigest()
 
     @property
     def call(self) -> tuple[Any, ...]:
