@@ -128,7 +128,7 @@ def _whole(text: str) -> tuple[int, ...]:
 SECONDS = Value("S", unit="s")
 _PANELS: Mapping[Panel, Help] = {
     "Problem": {
-        "network": ("NETWORK", "A .json, .onnx, .csv or .pt2 file, or a shipped network's name."),
+        "network": ("NETWORK", "A .json, .onnx or .csv file, or a shipped network's name."),
         "allocation": ("FILE", 'Allocation, or {"copies": {...}, "block": {...}}.'),
         "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
         "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),

@@ -53,7 +53,7 @@ def load(
     Parameters
     ----------
     network
-        A .json, .onnx, .csv or .pt2 file, or a name such as "vgg16". A file that exists wins over a shipped
+        A .json, .onnx or .csv file, or a name such as "vgg16". A file that exists wins over a shipped
         network of the same name.
     input_shapes
         Shape with batch of every input of an ONNX file that has open axes.
@@ -116,10 +116,6 @@ def _read(
             from rramalloc.importers import layer_table
 
             return layer_table.read_layer_table(path)
-        case ".pt2":
-            from rramalloc.importers import torch
-
-            return torch.read(path, allow_partial=allow_partial)
     reason = f"its ending is none of {', '.join(READ)}: write it as ONNX, which most tools can"
     raise FileError(os.fspath(path), f"{reason}, or in Python give the module to rramalloc.from_torch")
 

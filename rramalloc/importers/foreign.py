@@ -13,11 +13,11 @@ import shlex
 from pathlib import Path
 
 from rramalloc.errors import FileError
-from rramalloc.files import open_to_read
+from rramalloc.files import file_errors, folder_names, open_to_read
 
-TORCH_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
+_TORCH_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
 """Names of the JSON of a graph in archives of torch.export.save, the second in those of torch 2.6."""
-READ = (".json", ".onnx", ".csv", ".pt2")
+READ = (".json", ".onnx", ".csv")
 """Endings of the files that are read."""
 _HEAD_BYTES = 512  # as far as the mark of a tar archive
 _TAR_MARK = slice(257, 262)
@@ -48,8 +48,8 @@ _FLAT = {b"TFL3": "TensorFlow Lite", b"ORTM": "ONNX Runtime"}
 _TF2ONNX = "write it as ONNX with `python -m tf2onnx.convert --{option} {file} --output {onnx}`"
 _TRACED = (
     "in Python build the module (its weights do not matter) and give it to rramalloc.from_torch, or write it "
-    "with `torch.export.save(torch.export.export(module.eval(), (torch.zeros(1, 3, 224, 224),)), {pt2!r})` "
-    "and an example of every input"
+    "as ONNX with `torch.onnx.export(module.eval(), (torch.zeros(1, 3, 224, 224),), {onnx_path!r}, "
+    "dynamo=True)` and an example of every input"
 )
 _SCRIPTED = (
     "in Python write it as ONNX with `torch.onnx.export(torch.jit.load({path!r}), "
@@ -66,7 +66,9 @@ _REASONS = {
     "PyTorch pickle": "is a pickle of PyTorch (torch.save), of weights or of a module without its code, and "
     f"never opened: {_TRACED}",
     "TorchScript": f"is TorchScript (torch.jit.save): {_SCRIPTED}",
-    "torch.export": "is an archive of torch.export.save, whose ending is .pt2: `mv {file} {pt2_file}`",
+    "torch.export": "is an archive of torch.export.save, which torch alone reads, and may run code of it: if "
+    "you trust it, `import rramalloc, torch.export` and `rramalloc.convert(rramalloc.from_torch("
+    "torch.export.load({path!r})), {json!r})` in Python write a file that is read",
     "safetensors": f"holds {_ALONE} (safetensors): {_TRACED}",
     "GGUF": f"holds {_ALONE} (GGUF): {_TRACED}",
     "arrays": f"holds {_ALONE} (NumPy): give the network that they belong to, for example as ONNX",
@@ -105,8 +107,11 @@ def refuse(path: Path) -> None:
         kind = "SavedModel"
     elif os.path.isdir(name):
         raise FileError(name, f"is a folder, a file is needed: {_files_in(name)}")
-    is_left = kind in ("torch.export", "zip") and path.suffix.lower() == ".pt2"
-    is_left |= kind == "empty" and path.suffix.lower() in (".json", ".csv")
+    if path.suffix.lower() == ".pt2" and kind in ("", "zip"):
+        with file_errors(name):
+            os.stat(name)
+        kind = "torch.export"
+    is_left = kind == "empty" and path.suffix.lower() in (".json", ".csv")
     if kind and not is_left:
         raise FileError(name, _REASONS[kind].format_map(_words(path if path.name else path.absolute(), kind)))
 
@@ -114,7 +119,7 @@ def refuse(path: Path) -> None:
 def _words(path: Path, kind: str) -> dict[str, str]:
     """Return the words of remedies: the file, and names of what they make of it."""
     name = os.fspath(path)
-    onnx, pt2 = (os.fspath(path.with_suffix(ending)) for ending in (".onnx", ".pt2"))
+    onnx = os.fspath(path.with_suffix(".onnx"))
     if onnx == name:
         onnx = name.removesuffix(".onnx") + "-written.onnx"
     inner = path.with_suffix("") if path.suffix.lower() in _PACKED_ENDINGS else path
@@ -128,8 +133,7 @@ def _words(path: Path, kind: str) -> dict[str, str]:
         "kind": kind,
         "onnx": shlex.quote(onnx),
         "onnx_path": onnx,
-        "pt2": pt2,
-        "pt2_file": shlex.quote(pt2),
+        "json": os.fspath(path.with_suffix(".json")),
         "unpacked": shlex.quote(os.fspath(unpacked)),
         "folder": shlex.quote(os.fspath(folder)),
         "script": shlex.quote(f"import onnx; onnx.save(onnx.load({read}), {json.dumps(onnx)})"),
@@ -139,9 +143,9 @@ def _words(path: Path, kind: str) -> dict[str, str]:
 
 def _files_in(folder: str) -> str:
     """Return which file may be meant instead of a folder."""
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(folder)):
-            if name.endswith((".onnx", ".pt2")):
+    with contextlib.suppress(FileError):
+        for name in folder_names(folder):
+            if name.endswith(".onnx"):
                 return f"such as {os.path.join(folder, name)}"
     return f"one that ends in {', '.join(READ)}"
 
@@ -177,7 +181,7 @@ def _kind_of_archive(path: str) -> str:
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):  # for its reader to say
         return ""
     files = {name.rpartition("/")[2] for name in names}
-    if any(TORCH_GRAPH.search(name) for name in names):
+    if any(_TORCH_GRAPH.search(name) for name in names):
         return "torch.export"
     if "data.pkl" in files:
         return "TorchScript" if "constants.pkl" in files else "PyTorch pickle"

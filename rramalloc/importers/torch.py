@@ -1,37 +1,24 @@
 """PyTorch programs: torch.onnx writes them as ONNX, which the ONNX importer reads.
 
-No weight is copied or computed with. Of a `.pt2` archive only the graph, checked, and small whole numbers are
-handed to torch.export.load: no pickle in it is opened, and no text of it is evaluated. torch writes Python
-code with the names of a graph and evaluates its sizes, so all of its text must be what the field holds: a
-name, the path of a module, an operator, plain arithmetic, words.
+No weight is copied or computed with. No archive of torch.export.save is read here: torch runs code of it.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import copy
 import io
-import json
-import keyword
 import logging
-import lzma
-import math
 import os
 import re
 import threading
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
-from rramalloc.files import JSON_LIMIT_BYTES, open_to_read, parse_json
+from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims
-from rramalloc.importers.foreign import TORCH_GRAPH
 from rramalloc.lazy import how_to_install
 from rramalloc.network.geometry import MAX_EXTENT
 from rramalloc.network.network import Network
@@ -43,46 +30,6 @@ if TYPE_CHECKING:
 OPSET = 23  # the first with the operator Attention
 MOST_RULES = 40  # operators without a translation of torch.onnx: each takes another export, of seconds
 _LOCK = threading.RLock()
-SCHEMA_MAJOR = 8  # of torch.export.save, torch 2.6 on
-LONGEST_EXPRESSION = 2000  # characters of a dynamic dimension; those of real programs have below 500
-MOST_POWER = 8  # of a size: strides of images that are as high as wide have the fourth
-MOST_TERMS = 64  # of a size: those of real programs have below 20; torch divides by 4096 terms in 6 s
-MOST_EXPRESSIONS = 200_000  # characters of all that differ: torch needs some 25 us for each
-MAX_STORED_BYTES = 2**19  # of the whole numbers of one tensor: 2**16 of 8 bytes, as many as are evaluated
-WIDEST_ELEMENT = 16  # bytes, of complex128
-_WHOLE = {4: 4, 5: 8}  # bytes of torch's types int32 and int64
-_BROKEN = (
-    RuntimeError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""Errors of zipfile, and of what it decompresses with, for a damaged archive; of JSON of another form."""
-
-
-def read(path: str | os.PathLike[str], *, allow_partial: bool = False) -> Network:
-    """Return the network in a `.pt2` archive of torch.export.save.
-
-    allow_partial: take operators whose weights cannot be modelled as barriers.
-    Raises FileError, SpecError, NetworkError, UnsupportedError.
-    """
-    where = os.fspath(path)
-    archive, unknown = _checked_archive(path, where)
-    torch = _torch(where)
-    try:
-        with _alone():
-            program = torch.export.load(archive)
-    except Exception as error:  # torch fails in every way on a damaged graph
-        reason = (
-            f"torch.export.load cannot read its graph ({_first_line(error)}): save it again with this torch"
-        )
-        raise FileError(where, reason) from error
-    name = Path(path).stem or "network"
-    return _network(torch, program, where, name, allow_partial=allow_partial, unknown=unknown)
 
 
 def from_torch(
@@ -286,20 +233,18 @@ def _copy(torch: Any, module: Any) -> Any:
 def _first_line(error: BaseException) -> str:
     text = str(error).strip().split("\n", 1)[0][:300]
     kind = type(error).__name__
-    return text if kind == "error" else f"{kind}: {text}"  # zlib calls its own exception so
+    return f"{kind}: {text}"
 
 
 # --- through torch.onnx
 
 
-def _network(
-    torch: Any, program: Any, where: str, name: str, *, allow_partial: bool, unknown: Collection[str] = ()
-) -> Network:
-    """Return the network of a program; unknown: constants whose values torch was not given."""
+def _network(torch: Any, program: Any, where: str, name: str, *, allow_partial: bool) -> Network:
+    """Return the network of a program."""
     from rramalloc.importers.onnx import from_model
 
     inputs = _input_shapes(program, where)
-    model = _onnx_model(torch, program, where, unknown)
+    model = _onnx_model(torch, program, where)
     return from_model(model, where, inputs, allow_partial=allow_partial, name=name, source="torch.export")
 
 
@@ -326,7 +271,7 @@ def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
     return shapes
 
 
-def _onnx_model(torch: Any, program: Any, where: str, unknown: Collection[str]) -> Any:
+def _onnx_model(torch: Any, program: Any, where: str) -> Any:
     """Return the program as an onnx.ModelProto whose large tensors have a shape and no values.
 
     An operator that torch.onnx cannot translate becomes one of the same name that ONNX does not know.
@@ -350,7 +295,7 @@ def _onnx_model(torch: Any, program: Any, where: str, unknown: Collection[str]) 
                     input_names=names,
                     custom_translation_table={op: _translation(op, rule) for op, rule in rules.items()},
                 )
-            return _light_model(torch, made.model, unknown)
+            return _light_model(torch, made.model)
         except Exception as error:  # torch.onnx raises errors of its own, and those of what it calls
             failed = re.search(r"target=torch\.ops\.(\w+)\.(\w+)\.(\w+)\]", str(error))
             target = torch.ops if failed else None
@@ -368,7 +313,7 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-def _light_model(torch: Any, model: Any, unknown: Collection[str]) -> Any:
+def _light_model(torch: Any, model: Any) -> Any:
     import onnx
     import onnx_ir
 
@@ -378,7 +323,7 @@ def _light_model(torch: Any, model: Any, unknown: Collection[str]) -> Any:
     for name, value in list(model.graph.initializers.items()):
         tensor = value.const_value
         raw: Any = getattr(tensor, "raw", None)
-        stored = type(raw) in (torch.Tensor, torch.nn.Parameter) and not (raw.is_meta or name in unknown)
+        stored = type(raw) in (torch.Tensor, torch.nn.Parameter) and not raw.is_meta
         if not stored or not foldable(raw.numel(), tensor.dtype.numpy()):
             dims = [int(size) for size in tensor.shape]
             empty.append(onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=dims))
@@ -509,322 +454,3 @@ _FAMILIES: Mapping[Callable[..., Any], str] = {
 _RULES: Mapping[str, Callable[..., Any]] = {
     name: rule for rule, names in _FAMILIES.items() for name in names.split()
 }
-
-
-# --- archives
-
-
-def _checked_archive(path: str | os.PathLike[str], where: str) -> tuple[io.BytesIO, set[str]]:
-    """Return an archive of the checked graph and of the small whole numbers that say what places are taken.
-
-    torch looks up, imports or evaluates what a graph names: names that no network needs are refused.
-    """
-    try:
-        with open_to_read(path) as stream:
-            if not stream.seekable():
-                raise FileError(where, "is a pipe; a .pt2 archive must be a file")
-            with zipfile.ZipFile(stream) as archive:
-                graphs = [entry for entry in archive.infolist() if TORCH_GRAPH.search(entry.filename)]
-                if len(graphs) != 1:
-                    what = f"{len(graphs)} graphs" if graphs else "no graph"
-                    raise FileError(where, f"holds {what}; save one program with torch.export.save")
-                entries = _Entries(archive, where)
-                try:
-                    graph = parse_json(entries.read(graphs[0]).decode("utf-8"), where)
-                except UnicodeDecodeError as error:  # `open_to_read` would take it for a fault of the file
-                    raise FileError(where, f"its graph is not UTF-8 text (byte {error.start})") from None
-                _check_version(graph, where)
-                known = dict(_whole_numbers(entries))
-                program = _checked(graph, "program", where)
-                length = sum(map(len, set(_expressions(program))))
-                if length > MOST_EXPRESSIONS:
-                    what = f"its sizes are {length:,} characters of different expressions, the limit is"
-                    reason = f"{what} {MOST_EXPRESSIONS:,}: export the module with fewer open dimensions"
-                    raise FileError(where, reason)
-                return _light_archive(program, known)
-    except RramallocError:
-        raise
-    except (*_BROKEN, TypeError, AttributeError, RecursionError) as error:
-        reason = (
-            f"is not a readable .pt2 archive ({_first_line(error)}): save it again with torch.export.save"
-        )
-        raise FileError(where, reason) from None
-
-
-class _Entries:
-    """Entries of an archive: those that are read have one limit together."""
-
-    def __init__(self, archive: zipfile.ZipFile, where: str) -> None:
-        self.by_name = {entry.filename: entry for entry in archive.infolist()}
-        self._archive = archive
-        self._where = where
-        self._left_bytes = JSON_LIMIT_BYTES
-
-    def read(self, entry: zipfile.ZipInfo) -> bytes:
-        """Return the content of an entry. Raises FileError beyond the limit."""
-        with self._archive.open(entry) as stream:
-            content = stream.read(self._left_bytes + 1)
-        self._left_bytes -= len(content)
-        if self._left_bytes < 0:
-            what = "its graph, with the tables and whole numbers of its tensors,"
-            raise FileError(self._where, f"{what} is larger than the limit of {JSON_LIMIT_BYTES} bytes")
-        return content
-
-
-def _check_version(document: Any, where: str) -> None:
-    version = document.get("schema_version", {}).get("major") if isinstance(document, dict) else None
-    if version != SCHEMA_MAJOR:
-        raise FileError(
-            where,
-            f"has the torch.export schema version {brief(version)}, this program reads {SCHEMA_MAJOR} "
-            f"(torch 2.6 on): export again with such a torch",
-        )
-
-
-def _light_archive(document: Any, known: Mapping[tuple[str, str], bytes]) -> tuple[io.BytesIO, set[str]]:
-    """Return the archive that torch reads, and the tensors in it that store one element for all.
-
-    known: whole numbers of constants, by name with type and shape.
-    """
-    module = document["graph_module"]
-    specs, tensors = module["signature"]["input_specs"], module["graph"]["tensor_values"]
-    stores: dict[str, dict[str, Any]] = {"weights": {}, "constants": {}}
-    files, unknown = dict[str, bytes | str](), set[str]()
-    for number, (kind, fields) in enumerate(pair for spec in specs for pair in spec.items()):
-        name = fields.get(f"{kind}_name") if kind in ("parameter", "buffer", "tensor_constant") else None
-        if name is None:
-            continue
-        meta = tensors[fields["arg"]["name"]]
-        store = "constants" if kind == "tensor_constant" or fields.get("persistent") is False else "weights"
-        content = known.get((name, json.dumps([meta["dtype"], meta["sizes"]])))
-        if content is None:
-            unknown.add(name)
-            content = bytes(WIDEST_ELEMENT)
-            meta = meta | {"strides": [{"as_int": 0} for _ in meta["sizes"]], "storage_offset": {"as_int": 0}}
-        entry = {"path_name": f"tensor_{number}", "is_param": kind == "parameter", "use_pickle": False}
-        stores[store][name] = entry | {"tensor_meta": meta}
-        files[f"data/{store}/tensor_{number}"] = content
-
-    def pytree(kind: str, children: list[Any], context: str = "null") -> dict[str, Any]:
-        return {"type": kind, "context": context, "children_spec": children}
-
-    leaf = {"type": None, "context": None, "children_spec": list[Any]()}
-    inputs = [leaf for spec in specs for kind in spec if kind in ("user_input", "constant_input")]
-    outputs = [leaf for spec in module["signature"]["output_specs"] for kind in spec if kind == "user_output"]
-    made, keywords = pytree("builtins.tuple", outputs), pytree("builtins.dict", [], "[]")
-    called = pytree("builtins.tuple", [pytree("builtins.tuple", inputs), keywords])
-    signature: dict[str, Any] = {"inputs": [], "outputs": [], "forward_arg_names": None}
-    signature |= {"in_spec": json.dumps([1, called]), "out_spec": json.dumps([1, made])}
-    module |= {"module_call_graph": [{"fqn": "", "signature": signature}], "treespec_namedtuple_fields": {}}
-    document["guards_code"] = []
-    files |= {"models/model.json": json.dumps(document), "archive_format": "pt2", "archive_version": "0"}
-    for store, listed in stores.items():
-        files[f"data/{store}/model_{store}_config.json"] = json.dumps({"config": listed})
-    files |= {"data/sample_inputs/model.pt": "", "byteorder": "little", ".data/version": "3\n"}
-    light = io.BytesIO()
-    with zipfile.ZipFile(light, "w") as target:
-        for path, text in files.items():
-            target.writestr(f"program/{path}", text)
-    light.seek(0)
-    return light, unknown
-
-
-def _whole_numbers(entries: _Entries) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """Yield the small constants of whole numbers, by name with type and shape, but for damaged ones."""
-    for config in entries.by_name.values():
-        if not config.filename.endswith(("model_weights_config.json", "model_constants_config.json")):
-            continue
-        with contextlib.suppress(*_BROKEN, AttributeError, TypeError):
-            for name, fields in _listed_tensors(entries.read(config), config.filename):
-                meta, folder = fields["tensor_meta"], config.filename.rpartition("/")[0]
-                bytes_each = _WHOLE.get(meta["dtype"]) if fields["use_pickle"] is False else None
-                dims = [size["as_int"] for size in meta["sizes"]]
-                packed = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-                if bytes_each is None or [stride["as_int"] for stride in meta["strides"]] != packed:
-                    continue
-                stored = entries.by_name[f"{folder}/{fields['path_name']}"]
-                if stored.file_size == math.prod(dims) * bytes_each <= MAX_STORED_BYTES:
-                    yield (_path(name), json.dumps([meta["dtype"], meta["sizes"]])), entries.read(stored)
-
-
-def _listed_tensors(content: bytes, where: str) -> Collection[tuple[str, Any]]:
-    """Return the tensors of a table, none if it is damaged."""
-    try:
-        listed: dict[str, Any] = parse_json(content.decode("utf-8"), where)["config"]
-        return listed.items()
-    except (*_BROKEN, RramallocError, AttributeError, TypeError):
-        return ()
-
-
-# --- text of archives
-
-_KEYWORDS = "|".join(keyword.kwlist)
-_NAME = rf"(?!(?:{_KEYWORDS})\Z)[A-Za-z_][A-Za-z0-9_]*"
-_OPERATOR = (  # those that write or read files are none of a network, nor is what Python objects have besides
-    r"torch\.ops\.(?:aten|prims|quantized_decomposed|torchao|torchvision)"
-    r"\.(?!from_file|save|load|open|read_|write|_dir\.|name\.)"
-    r"(?!__(?!i?(?:and|or|xor|[lr]shift)__\.))\w+\.(?!op\Z|overloads\Z)[A-Za-z]\w*"
-    r"|torch\.ops\.higher_order\.(?:wrap_with_\w+|cond|while_loop|scan|map_impl)"
-    r"|torch\.sym_\w+|math\.(?:ceil|floor|trunc)"
-    r"|_operator\.(?:add|sub|mul|floordiv|truediv|mod|neg|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_)"
-)
-_TEXTS = {
-    field: re.compile(pattern, re.ASCII)
-    for fields, pattern in {
-        "name as_name user_input_name verifiers": _NAME,
-        "argument": rf"(?:{_NAME})?",
-        "target as_operator": _OPERATOR,
-        "symbol": r"[a-z_]+\d{1,6}",  # torch counts up to the numbers of some symbols
-        "as_float as_floats as_float_lists real imag": "-?Infinity|NaN",
-        "as_string as_strings": r"[\w ,.>+-]*",  # "bchw,cd->bdhw" of einsum
-        "torch_version": r"[\w.+<=-]*",
-        "nn_module_stack": r"[^\"'()\[\]\\\x00-\x1f]*",
-    }.items()
-    for field in fields.split()
-}
-"""What the text of a field may be."""
-_PATHS = frozenset("parameter_name buffer_name tensor_constant_name custom_obj_name class_fqn".split())
-_MISREAD = re.compile(rf"(?<![^.])(?:(?:{_KEYWORDS})(?![^.])|__)|[^A-Za-z0-9_.-]")
-"""Parts of the path of a module that Python would not take for a name, nor for plain text, or take for one of
-its own: torch sets what a path leads to, `__class__.x` too."""
-_BY_NAME = frozenset(
-    "tensor_values sym_int_values sym_float_values sym_bool_values custom_obj_values as_string_to_argument "
-    "opset_version".split()
-)
-"""Fields of values by name."""
-_FIELDS = _PATHS.union(
-    _TEXTS,
-    _BY_NAME,
-    "graph_module signature graph schema_version major minor range_constraints min_val max_val metadata "
-    "inputs outputs nodes is_single_tensor_return is_hop_single_tensor_return input_specs output_specs "
-    "user_input parameter buffer tensor_constant custom_obj token constant_input user_output loss_output "
-    "buffer_mutation parameter_mutation gradient_to_parameter gradient_to_user_input user_input_mutation "
-    "arg persistent kind value dtype sizes requires_grad device strides storage_offset layout expr_str hint "
-    "as_expr as_none as_tensor as_tensors as_nested_tensors as_optional_tensor as_optional_tensors as_int "
-    "as_ints as_int_lists as_sym_int as_sym_ints as_sym_float as_sym_floats as_sym_bool as_sym_bools "
-    "as_scalar_type as_memory_format as_layout as_device as_bool as_bools as_graph as_custom_obj "
-    "as_complex".split(),
-)
-"""Fields of a program that say what a network is: torch is not given any other."""
-_SYMBOL = re.compile(r"\bSymbol\('[A-Za-z_][A-Za-z0-9_]*'(?:, [a-z]+=(?:True|False))*\)")
-_SYMBOL_ALONE = re.compile("[a-z]+[0-9]+|true|false")
-_FUNCTIONS = frozenset(
-    "Integer Add Mul Pow FloorDiv CeilDiv CleanDiv Mod PythonMod Max Min Eq Ne Lt Le Gt Ge Equality "
-    "Unequality GreaterThan LessThan StrictGreaterThan StrictLessThan".split()
-)
-_PRODUCTS = frozenset("Mul FloorDiv CeilDiv CleanDiv Mod PythonMod".split())
-_ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.cmpop, ast.Load, ast.UAdd, ast.USub)
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
-
-
-def _checked(value: Any, field: str, where: str) -> Any:
-    """Return the value of a field with what a network needs of it.
-
-    Raises RramallocError for text that is not what its field holds.
-    """
-    if isinstance(value, list):
-        return [_checked(item, field, where) for item in value]
-    if isinstance(value, str):
-        return _checked_text(value, field, where)
-    if not isinstance(value, dict):
-        return value
-    if field in ("device", "as_device"):  # perhaps one that is absent here
-        return {"type": "cpu", "index": None}
-    if field == "metadata":
-        modules = value.get("nn_module_stack")
-        is_kept = isinstance(modules, str) and _TEXTS["nn_module_stack"].fullmatch(modules)
-        return {"nn_module_stack": modules} if is_kept else {}
-    if field == "range_constraints":
-        symbols = [symbol for symbol in value if symbol.isidentifier()]
-        return {_checked_text(key, "symbol", where): _checked(value[key], "", where) for key in symbols}
-    if field in _BY_NAME:
-        return {_checked_text(key, "name", where): _checked(item, "", where) for key, item in value.items()}
-    fields = {key: key for key in value if key in _FIELDS}
-    if "name" in fields and "arg" in fields:
-        fields["name"] = "argument"  # of an operator, perhaps without a name
-    return {key: _checked(value[key], rule, where) for key, rule in fields.items()}
-
-
-def _checked_text(text: str, field: str, where: str) -> str:
-    if field in _PATHS:
-        return _path(text)
-    if field == "expr_str" and not _is_plain(text):
-        limit = f"of at most {MOST_TERMS} terms"
-        raise SpecError(where, f"the dimension {brief(text)} is no plain arithmetic {limit}")
-    if field == "expr_str" or (field in _TEXTS and _TEXTS[field].fullmatch(text)):
-        return text
-    if field in ("as_string", "as_strings"):  # the message of an assertion
-        return ""
-    if field in ("target", "as_operator"):
-        reason = "is no operator of PyTorch's own libraries: give the module itself to from_torch"
-        raise UnsupportedError(f"{where}: operator {brief(text)}", reason)
-    what = f"its graph has {brief(text)} as {field or 'a value'}, which torch.export does not write"
-    raise SpecError(where, f"{what}: save it again with torch.export.save")
-
-
-def _expressions(value: Any) -> Iterator[str]:
-    """Yield the expression of every size of a program."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if isinstance(value, dict) and "expr_str" in value:
-        yield value["expr_str"]
-    for each in inner:
-        yield from _expressions(each)
-
-
-def _path(text: str) -> str:
-    """Return the path of a module or parameter with other parts where Python would not read a name."""
-    return _MISREAD.sub(_spelled, text)
-
-
-def _spelled(misread: re.Match[str]) -> str:
-    part = misread[0]
-    if len(part) == 1:
-        return f"_u{ord(part):04x}_"
-    return "u__" if part == "__" else f"{part}_"
-
-
-def _is_plain(expression: str) -> bool:
-    """Return True if a text is arithmetic on symbols: sympy evaluates it as Python code."""
-    rest = _SYMBOL.sub("(0)", expression)
-    if len(expression) > LONGEST_EXPRESSION or not re.fullmatch(r"[\w +\-*/%(),<>=!]*", rest, re.ASCII):
-        return False
-    try:
-        tree = ast.parse(rest, mode="eval")
-        return all(map(_is_arithmetic, ast.walk(tree))) and _terms(tree.body) <= MOST_TERMS
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-
-
-def _terms(node: ast.AST) -> int:
-    """Return the most terms that plain arithmetic has once its products are expanded, as sympy does it."""
-    match node:
-        case ast.UnaryOp(operand=operand):
-            return _terms(operand)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            return _terms(left) + _terms(right)
-        case ast.BinOp(left=left, right=right):
-            return _terms(left) * _terms(right)
-        case ast.Compare(left=left, comparators=rest):
-            return _terms(left) + sum(map(_terms, rest))
-        case ast.Call(func=ast.Name(id="Pow"), args=[base, ast.Call(args=[ast.Constant(value=int(power))])]):
-            return math.comb(_terms(base) + power - 1, power)
-        case ast.Call(func=ast.Name(id=function), args=parts) if function in _PRODUCTS:
-            return math.prod(map(_terms, parts))
-        case ast.Call(args=parts):
-            return sum(map(_terms, parts))
-    return 1
-
-
-def _is_arithmetic(node: ast.AST) -> bool:
-    match node:
-        case ast.Constant(value=value):
-            return isinstance(value, int)
-        case ast.Name(id=name):
-            return name in _FUNCTIONS or bool(_SYMBOL_ALONE.fullmatch(name))
-        case ast.Call(func=ast.Name(id="Pow"), args=[base, ast.Call(args=[ast.Constant(value=int(power))])]):
-            return power <= MOST_POWER and not any(
-                isinstance(inner, ast.Name) and inner.id == "Pow" for inner in ast.walk(base)
-            )
-        case ast.Call(func=ast.Name(id=function)):
-            return function in _FUNCTIONS and function != "Pow"
-    return isinstance(node, (*_ARITHMETIC, *_OPERATORS))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import tomllib
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -163,54 +160,6 @@ def onnx_bytes() -> bytes:
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     return bytes(model.SerializeToString())
-
-
-def _tensor(name: str) -> dict[str, Any]:
-    return {"as_tensor": {"name": name}}
-
-
-def _operation(target: str, output: str, **arguments: Any) -> dict[str, Any]:
-    inputs = [
-        {"name": name, "arg": value, "kind": 2 - ("as_tensor" in value)} for name, value in arguments.items()
-    ]
-    outputs = [_tensor(output)]
-    told = {"target": f"torch.ops.aten.{target}", "inputs": inputs, "outputs": outputs, "metadata": {}}
-    return told | {"name": output}
-
-
-def _sizes(*dims: int) -> dict[str, Any]:
-    strides = [{"as_int": math.prod(dims[axis + 1 :])} for axis in range(len(dims))]
-    sizes = {"sizes": [{"as_int": size} for size in dims], "strides": strides, "dtype": 7, "layout": 7}
-    device = {"type": "cpu", "index": None}
-    return sizes | {"requires_grad": False, "device": device, "storage_offset": {"as_int": 0}}
-
-
-def torch_program() -> dict[str, Any]:
-    """A convolution, its relu and the sum of both, as torch.export writes them."""
-    pair = {"stride": {"as_ints": [1, 1]}, "padding": {"as_ints": [1, 1]}}
-    nodes = [
-        _operation("conv2d.default", "a", input=_tensor("x"), weight=_tensor("w"), **pair),
-        _operation("relu.default", "b", self=_tensor("a")),
-        _operation("add.Tensor", "c", self=_tensor("a"), other=_tensor("b")),
-    ]
-    values = {name: _sizes(1, 4, 8, 8) for name in "abc"} | {"x": _sizes(1, 3, 8, 8), "w": _sizes(4, 3, 3, 3)}
-    ends = {"inputs": [_tensor("w"), _tensor("x")], "outputs": [_tensor("c")]}
-    symbols: dict[str, Any] = {"sym_int_values": {}, "sym_bool_values": {}}
-    graph = ends | symbols | {"nodes": nodes, "tensor_values": values, "is_single_tensor_return": False}
-    parameter = {"parameter": {"arg": {"name": "w"}, "parameter_name": "conv.weight"}}
-    outputs = [{"user_output": {"arg": _tensor("c")}}]
-    signature = {"input_specs": [parameter, {"user_input": {"arg": _tensor("x")}}], "output_specs": outputs}
-    versions = {"schema_version": {"major": 8, "minor": 0}, "opset_version": {"aten": 10}}
-    versions |= {"torch_version": "2.13.0", "verifiers": ["TRAINING"], "range_constraints": {}}
-    return {"graph_module": {"graph": graph, "signature": signature, "module_call_graph": []}} | versions
-
-
-def archive(document: Any) -> bytes:
-    """A `.pt2` archive of a program."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as target:
-        target.writestr("model/models/model.json", json.dumps(document))
-    return content.getvalue()
 
 
 def toml_of(values: dict[str, Any]) -> str:

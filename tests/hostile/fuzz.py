@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import onnx
 import program
-from hostile.documents import DOCUMENTS, HARDWARE, archive, onnx_bytes, toml_of, torch_program
+from hostile.documents import DOCUMENTS, HARDWARE, onnx_bytes, toml_of
 
 LIMIT_S, HANG_S = 10, 120
 """Most seconds of the processor, and of the clock on a busy machine."""
@@ -132,8 +132,6 @@ pimcomp.json: optimize pimcomp.json --arrays x2 --work 1
 m.onnx: inspect m.onnx
 m.onnx: convert m.onnx
 m.onnx: verify m.onnx --allocation none.json
-m.pt2: inspect m.pt2
-m.pt2: convert m.pt2
 s.toml: sweep s.toml --jobs 1
 swept: report swept
 swept: sweep s.toml --jobs 1 -o swept
@@ -206,7 +204,6 @@ def prepare(folder: Path) -> None:
     for name, text in DOCUMENTS.items():
         (folder / name).write_text(text)
     (folder / "m.onnx").write_bytes(onnx_bytes())
-    (folder / "m.pt2").write_bytes(archive(torch_program()))
     with contextlib.chdir(folder):
         for name, command in RESULTS.items():
             code, said = run((*shlex.split(command), "-o", name, "-q"))
@@ -372,8 +369,6 @@ def damage(path: Path, seed: int) -> None:
             model = onnx.load_from_string(content)
             changed_message(model, chance)
             path.write_bytes(model.SerializeToString())
-        case ".pt2":
-            path.write_bytes(archive(changed(torch_program(), chance)))
 
 
 def command_of(seed: int, folder: Path) -> tuple[str, ...]:

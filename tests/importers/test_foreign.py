@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import bz2
 import gzip
 import io
@@ -50,14 +51,24 @@ CONVERT = "`python -m tf2onnx.convert"
 @pytest.mark.parametrize(
     ("name", "content", "what", "remedy"),
     [
-        ("net.pth", archive("net/data.pkl", "net/data/0"), "is a pickle of PyTorch", "'net.pt2')`"),
+        (
+            "net.pth",
+            archive("net/data.pkl", "net/data/0"),
+            "is a pickle of PyTorch",
+            "'net.onnx', dynamo=True)`",
+        ),
         ("net.pt", OLD_TORCH, "is a pickle of PyTorch", "rramalloc.from_torch"),
         ("net.pkl", pickle.dumps(Bomb()), "is a pickle of Python", "never opened"),
         ("net.pt", SCRIPT, "is TorchScript", "`torch.onnx.export(torch.jit.load('net.pt')"),
         ("net.tflite", b"\x1c\0\0\0TFL3\x14\0", "TensorFlow Lite", f"{CONVERT} --tflite net.tflite --output"),
         ("net.h5", b"\x89HDF\r\n\x1a\n\0\0", "is HDF5", f"{CONVERT} --keras net.h5 --output net.onnx`"),
         ("net.keras", KERAS, "is a model of Keras", f"{CONVERT} --keras net.keras --output net.onnx`"),
-        ("net.safetensors", len(TABLE).to_bytes(8, "little") + TABLE, "holds weights alone", "'net.pt2')`"),
+        (
+            "net.safetensors",
+            len(TABLE).to_bytes(8, "little") + TABLE,
+            "holds weights alone",
+            "'net.onnx', dynamo=True)`",
+        ),
         ("net.gguf", b"GGUF\3\0\0\0", "holds weights alone", "rramalloc.from_torch"),
         ("net.npz", archive("a.npy", "b.npy"), "holds weights alone", "as ONNX"),
         ("net.ort", b"\x18\0\0\0ORTM\0\0", "ONNX Runtime", "give the .onnx file"),
@@ -82,12 +93,28 @@ def test_a_known_format_says_what_helps(
             load(other)
 
 
-def test_an_archive_of_torch_with_another_ending_is_renamed(tmp_path: Path) -> None:
-    path = tmp_path / "net.zip"
-    path.write_bytes(archive("net/models/model.json", "net/data/weights/x"))
-    with pytest.raises(FileError, match=r"ending is .pt2: `mv .*/net.zip .*/net.pt2`"):
+@pytest.mark.parametrize("name", ["it's.pt2", "net.zip", "net.onnx"])
+@pytest.mark.parametrize("inside", ["net/models/model.json", "serialized_exported_program.json"])
+def test_an_archive_of_torch_is_left_to_torch(
+    name: str, inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not opened; the two lines that read it are Python, whatever its name."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(archive(inside, "net/data/weights/x"))
+    outcome = run("inspect", name)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"error: {name}: is an archive of torch.export.save")
+    _, first, _, second, _ = outcome.err.split("`")
+    ast.parse(f"{first}\n{second}")
+    assert second.startswith("rramalloc.convert(rramalloc.from_torch(torch.export.load(")
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 is no archive", b"x", archive("aot/model.so")])
+def test_what_is_called_as_an_archive_of_torch_is_left_to_torch(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "net.pt2"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=r"torch.export.load\('.*net.pt2'\)\), '.*net.json'\)`"):
         load(path)
-    refuse(path.rename(tmp_path / "net.pt2"))
 
 
 def test_a_folder_of_tensorflow(tmp_path: Path) -> None:

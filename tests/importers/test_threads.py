@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hostile.documents import archive, onnx_bytes, torch_program
+from hostile.documents import onnx_bytes
 
 TWO_THREADS = """
 import sys, threading, time
@@ -23,7 +23,13 @@ start, faults = threading.Barrier(2), []
 def call(path):
     start.wait()
     try:
-        rramalloc.optimize(path, 60, work=0) if sys.argv[1] == "optimize" else rramalloc.load(path)
+        if path == "module":
+            import torch
+            rramalloc.from_torch(torch.nn.Conv2d(3, 4, 3), (1, 3, 8, 8))
+        elif sys.argv[1] == "optimize":
+            rramalloc.optimize(path, 60, work=0)
+        else:
+            rramalloc.load(path)
     except Exception as error:
         faults.append(error)
 threads = [threading.Thread(target=call, args=(path,)) for path in sys.argv[2:]]
@@ -34,22 +40,21 @@ for thread in threads:
 sys.exit(repr(faults) if faults else 0)
 """
 
-WITH_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="reads .pt2 by torch")
+WITH_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="reads a module of torch")
 
 
 @pytest.mark.parametrize(
     ("call", "names"),
     [
         ("load", "m.onnx m.onnx"),
-        pytest.param("load", "m.onnx m.pt2", marks=WITH_TORCH),
-        pytest.param("load", "m.pt2 m.pt2", marks=WITH_TORCH),
-        pytest.param("optimize", "m.onnx m.pt2", marks=WITH_TORCH),
+        pytest.param("load", "m.onnx module", marks=WITH_TORCH),
+        pytest.param("load", "module module", marks=WITH_TORCH),
+        pytest.param("optimize", "m.onnx module", marks=WITH_TORCH),
     ],
 )
 def test_two_threads_read_their_first_models(call: str, names: str, tmp_path: Path) -> None:
     """Some imports are slowed by milliseconds, other ones in every run, so that threads meet in them."""
     (tmp_path / "m.onnx").write_bytes(onnx_bytes())
-    (tmp_path / "m.pt2").write_bytes(archive(torch_program()))
     for seed in "12":
         done = subprocess.run(
             [sys.executable, "-c", TWO_THREADS, call, *names.split()],
