@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import hashlib
 import itertools
@@ -116,11 +117,18 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     if any(_dots_of_keys(line) > _TOML_DEPTH for line in text.split("\n")):
         raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except RecursionError:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
         raise FileError(os.fspath(path), f"is not TOML: {error}") from None
+    values: list[Any] = [document]
+    while values:
+        value = values.pop()
+        if isinstance(value, datetime.date | datetime.time):  # JSON, in which values are kept, has none
+            raise FileError(os.fspath(path), f"holds the date or time {value}: write it as a text in quotes")
+        values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return document
 
 
 @cache

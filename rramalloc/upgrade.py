@@ -63,8 +63,9 @@ def upgraded_row(row: Any) -> Any:
     Rows that a folder keeps have no format of their own.
     """
     row = _renamed(row, _WORK)
-    if isinstance(row, dict) and row.get("gap") is not None:
-        row.setdefault("status", status_of(row["gap"], row.get("lower_bound")))
+    if isinstance(row, dict) and isinstance(gap := row.get("gap"), int | float):
+        bound = row.get("lower_bound")
+        row.setdefault("status", status_of(gap, bound if isinstance(bound, int | float) else None))
     return row
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import rramalloc
 from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.files import read_toml
 from rramalloc.schemas import record_of, schema_names
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
@@ -116,3 +117,14 @@ def test_what_cannot_be_read(name: str, content: bytes, tmp_path: Path) -> None:
             rramalloc.read(path)
     with pytest.raises(FileError, match="no such file"):
         rramalloc.read(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    "text", ["a = 1979-05-27", "a = [[{b = 07:32:00}]]", "[c]\nd = 1979-05-27T07:32:00Z"]
+)
+def test_a_date_of_toml_is_refused(tmp_path: Path, text: str) -> None:
+    """No field takes one, and JSON, in which results and sweeps keep values, has none."""
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(FileError, match="holds the date or time"):
+        read_toml(path)

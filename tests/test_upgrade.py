@@ -17,7 +17,7 @@ from rramalloc.commands.sweep.sweep import DATABASE
 from rramalloc.errors import SpecError
 from rramalloc.records import parse
 from rramalloc.schemas import record_of
-from rramalloc.upgrade import upgraded
+from rramalloc.upgrade import upgraded, upgraded_row
 
 OLD: dict[str, Any] = json.loads(Path(__file__).with_name("old").joinpath("results.json").read_text())
 OLD_NAMES = {"demand", "replication", "seconds", "demand_before", "demand_after"}
@@ -134,3 +134,9 @@ def test_a_sweep_that_the_first_version_began_resumes(old: dict[str, Path], tmp_
     assert resumed.computed == 1
     assert (begun / "rows.csv").read_bytes() == (whole / "rows.csv").read_bytes()
     assert resumed.document.format == "rramalloc-sweep/2"
+
+
+@pytest.mark.parametrize("gap", ["x", [], {}, None])
+def test_a_row_that_is_none_is_left_to_its_record(gap: Any) -> None:
+    assert upgraded_row({"gap": gap, "lower_bound": 1}) == {"gap": gap, "lower_bound": 1}
+    assert upgraded_row({"gap": 0.5, "lower_bound": "x"})["status"] == "feasible"
