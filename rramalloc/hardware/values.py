@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from rramalloc.errors import SpecError, suggestion
@@ -24,6 +25,7 @@ _OF_KINDS = "kinds"
 _TABLES_OF_KINDS = ("crossbar", "timing", "energy")
 
 
+@cache
 def dotted_names() -> tuple[str, ...]:
     """Return the names of all values that a hardware file may give, in the order of the format."""
     names = list[str]()

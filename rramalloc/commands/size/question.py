@@ -152,17 +152,27 @@ class SizeQuestion(Record):
         """Candidates, by multiplication."""
         return self.axes.size
 
-    def choices(self) -> Iterator[dict[str, Any]]:
-        """Yield the values of every candidate by name, in the order of the choices."""
-        return (self.axes.values(self.axes.places(number)) for number in range(self.size))
+    def candidates(self, folder: str) -> Iterator[tuple[dict[str, Any], Hardware]]:
+        """Yield the values of every candidate by name and its hardware, in the order of the choices.
 
-    def hardware_of(self, choices: Mapping[str, Any], folder: str) -> Hardware:
-        """Return the hardware of a candidate. Raises RramallocError, naming the choices."""
-        base = found_from(folder, choices.get(_HARDWARE, self.hardware))
+        Raises RramallocError, naming the choices.
+        """
+        loaded = dict[int, Hardware]()  # by the place of its choice: files are read once
+        for number in range(self.size):
+            places = self.axes.places(number)
+            choices = self.axes.values(places)
+            yield choices, self._hardware_of(choices, folder, loaded, places.get(_HARDWARE, 0))
+
+    def _hardware_of(
+        self, choices: dict[str, Any], folder: str, loaded: dict[int, Hardware], place: int
+    ) -> Hardware:
         values = {name: value for name, value in choices.items() if name != _HARDWARE}
         remedy = "tie lists of {fields} to those of crossbar with zip"
         try:
-            return chosen_hardware(as_hardware(base, None, self.set_values), values, remedy)
+            if place not in loaded:
+                base = found_from(folder, choices.get(_HARDWARE, self.hardware))
+                loaded[place] = as_hardware(base, None, self.set_values)
+            return chosen_hardware(loaded[place], values, remedy)
         except SpecError as error:
             if not choices:
                 raise

@@ -222,12 +222,11 @@ class _Search:
     ) -> None:
         self.question, self.folder, self.stop, self.on_progress = question, folder, stop, on_progress
         self.results, self.work_s = results, 0.0
-        self.candidates = [
-            _Candidate(number, choices, question.hardware_of(choices, folder))
-            for number, choices in enumerate(question.choices())
-        ]
-        for candidate in self.candidates:
-            self._check(candidate.hardware)
+        self.candidates = list[_Candidate]()
+        for number, (choices, hardware) in enumerate(question.candidates(folder)):
+            self._check(hardware)
+            self.candidates.append(_Candidate(number, choices, hardware))
+            self._check_time(question.size)
         first = self.candidates[0].hardware
         self.cases = [self._case(network, first) for network in question.networks]
         self.texts = [
@@ -240,6 +239,19 @@ class _Search:
         for candidate in self.candidates:
             candidate.networks = [self._first(own, candidate.hardware) for own in bounds]
             self._bound(candidate)
+            self._check_time(question.size)
+
+    def _check_time(self, candidates: int) -> None:
+        """Raise InfeasibleError if the search was ended before all candidates have a bound."""
+        if self.stop.out_of_time:
+            raise InfeasibleError(f"no chip was found of {candidates:,} candidates: {self._more}", ())
+
+    @property
+    def _more(self) -> str:
+        """What would let the search go on, in words."""
+        if not self.stop.out_of_time:
+            return "raise work"
+        return "it was interrupted" if self.stop.interrupted else "the limit of time ended it: raise that"
 
     def _case(self, network: SizedNetwork, hardware: Hardware) -> Case:
         source = found_from(self.folder, network.network)
@@ -380,7 +392,8 @@ class _Search:
         unknown = [each for each in self.candidates if not each.impossible]
         if unknown:
             words = f"{len(unknown):,} of {len(self.candidates):,} candidates are not decided"
-            return InfeasibleError(f"no chip was found within the work allowed, {words}: raise work", ())
+            within = "in time" if self.stop.out_of_time else "within the work allowed"
+            return InfeasibleError(f"no chip was found {within}, {words}: {self._more}", ())
         reasons = dict[str, list[_Candidate]]()
         for each in self.candidates:
             reasons.setdefault(each.impossible.partition(":")[0], []).append(each)

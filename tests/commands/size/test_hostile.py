@@ -12,8 +12,8 @@ from commands.size.test_search import MANY
 from program import run
 
 import rramalloc
-from rramalloc.commands.size import results, task
-from rramalloc.errors import FileError, RramallocError, SpecError
+from rramalloc.commands.size import question, results, task
+from rramalloc.errors import FileError, InfeasibleError, RramallocError, SpecError
 from rramalloc.store import Store
 
 pytestmark = pytest.mark.quick
@@ -97,3 +97,18 @@ def test_options_out_of_range(words: str, said: str, tmp_path: Path, monkeypatch
     assert refused.code == 1
     assert said in refused.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_of_time_holds_while_candidates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is read once, however many candidates it has, and no more of them when the time is over."""
+    read, whole = list[Any](), question.as_hardware
+    monkeypatch.setattr(question, "as_hardware", lambda *given: read.append(given) or whole(*given))
+    asked: dict[str, Any] = {
+        "networks": [{"network": "alexnet", "target": 4000}],
+        "choose": {"hardware": ["isaac", "puma"], "precision.output_bits": list(range(1, 9))},
+        "minimise": "arrays",
+    }
+    rramalloc.size(asked)
+    assert len(read) == 2
+    with pytest.raises(InfeasibleError, match="of 16 candidates: the limit of time ended it: raise that"):
+        rramalloc.size(asked, time_limit_s=0.0)
