@@ -207,6 +207,7 @@ COMMON: Mapping[str, str] = {
     "stall_steps": "steps between start and finish in which it waits",
     "start": "first step, or where a link begins",
     "status": "optimal, bounded (a gap is left) or feasible (there is no bound)",
+    "stopped": "why the search ended: proof, gap, exhausted, work, time or interrupted",
     "step_ns": "length of one step",
     "storage": "units that store",
     "storage_units": "units that store",

@@ -1,11 +1,32 @@
-"""Status: what a result's bound says of it (docs/sources/model.md 14)."""
+"""What a result's bound says of it, and why its search ended (docs/sources/model.md 14)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
-Status = Literal["optimal", "bounded", "feasible"]
-"""optimal: nothing better exists; bounded: by how much at most it could be better; feasible: no bound."""
+
+class Status(StrEnum):
+    """What a bound says: nothing better exists, by how much at most it could be better, or nothing."""
+
+    OPTIMAL = "optimal"
+    BOUNDED = "bounded"
+    FEASIBLE = "feasible"
+
+
+class Stopped(StrEnum):
+    """Why a search ended.
+
+    PROOF: value and bound meet; GAP: they are as close as was asked for; EXHAUSTED: it can do no more, as a
+    baseline that ran through; WORK, TIME: what was allowed is used up; INTERRUPTED: the user ended it.
+    """
+
+    PROOF = "proof"
+    GAP = "gap"
+    EXHAUSTED = "exhausted"
+    WORK = "work"
+    TIME = "time"
+    INTERRUPTED = "interrupted"
 
 
 def status_of(gap: float | None, lower_bound: float | None) -> Status:
@@ -14,10 +35,10 @@ def status_of(gap: float | None, lower_bound: float | None) -> Status:
     A bound of 0 says nothing of a value above it.
     """
     if gap is None or lower_bound is None:
-        return "feasible"
+        return Status.FEASIBLE
     if gap <= 0:
-        return "optimal"
-    return "bounded" if lower_bound > 0 else "feasible"
+        return Status.OPTIMAL
+    return Status.BOUNDED if lower_bound > 0 else Status.FEASIBLE
 
 
 def of_fields(fields: dict[str, Any]) -> Status:

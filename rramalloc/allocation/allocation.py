@@ -20,7 +20,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
-from rramalloc.status import Status, of_fields
+from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.critical_path import Steps as Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyArea
@@ -319,8 +319,9 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
     lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no allocation
     within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value; proof:
-    what shows the bound, in words; work_s: work of the search in seconds of a reference core, counted and
-    not measured, so that equal runs give equal files (None for methods that do not count it); step_ns,
+    what shows the bound, in words; stopped: why the search ended (None in files of older versions); work_s:
+    work of the search in seconds of a reference core, counted and not measured, so that equal runs give equal
+    files (None for methods that do not count it); step_ns,
     latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
     own clocks; energy and area as in EnergyArea; history: how best and bound met; host: weight layers left
     to the host, untimed; warnings:
@@ -353,6 +354,7 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     latency_ns: float | None
     throughput_per_s: float | None
     status: Status = Field(default_factory=of_fields)
+    stopped: Stopped | None = Field(None, exclude_if=absent)
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()

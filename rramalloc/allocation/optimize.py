@@ -64,6 +64,7 @@ from rramalloc.search.objective import (
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
+from rramalloc.status import Stopped
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics, totals
 from rramalloc.timing.recurrence import recurrence
@@ -232,7 +233,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
 
     def alone() -> Answer:
         words = "the start as it is, against a bound that takes no search"
-        return Answer(start, objective.bound(1, stop.nested(1)), words)
+        return ended(objective, Answer(start, objective.bound(1, stop.nested(1)), words), stop)
 
     if stop.work == 0:
         if not met:
@@ -251,7 +252,9 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
         tie = found.makespan * value / problem.interval(found.copies, found.modes)
         return value, tie if request.objective == "interval" else 0.0, found.arrays
 
-    return replace(answer, choice=start) if met and rank(start) < rank(answer.choice) else answer
+    if met and rank(start) < rank(answer.choice):
+        return ended(objective, replace(answer, choice=start), stop)
+    return answer
 
 
 def start_choice(problem: Problem, given: AllocationInput) -> Choice:
@@ -340,7 +343,7 @@ def propose(objective: Objective, request: Request, stop: Work) -> Answer:
     """
     problem = objective.problem
     if request.method == "auto" or not objective.by_methods:
-        return objective.solve(stop, request.seed)
+        return ended(objective, objective.solve(stop, request.seed), stop)
     method, hardware = request.own or method_named(request.method), problem.storage.hardware
     if method.kinds == "one" and hardware is not None and hardware.kinds is not None:
         raise one_kind_only(hardware, f"method {request.method!r}")
@@ -364,7 +367,22 @@ def propose(objective: Objective, request: Request, stop: Work) -> Answer:
     if problem.excess(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
-    return replace(answer, lower_bound=objective.bound(known, stop))
+    answer = replace(answer, lower_bound=objective.bound(known, stop))
+    stopped = answer.stopped or Stopped.EXHAUSTED
+    if stopped is Stopped.PROOF and (far := distance(objective, answer)) > 0:  # in a model of its own
+        stopped = Stopped.GAP if far <= stop.gap else Stopped.EXHAUSTED
+    return replace(answer, stopped=stopped)
+
+
+def distance(objective: Objective, answer: Answer) -> float:
+    """Return the relative distance of an answer from its bound."""
+    value = objective.value(answer.choice)
+    return gap_of(value, capped_bound(value, answer.lower_bound))
+
+
+def ended(objective: Objective, answer: Answer, stop: Work) -> Answer:
+    """Return the answer of a search that is over, with the reason why it ended."""
+    return replace(answer, stopped=stop.stopped(distance(objective, answer)))
 
 
 def check_inputs(inputs: int, objective: ObjectiveName) -> None:
@@ -459,6 +477,7 @@ def checked_allocation(
         lower_bound=bound,
         gap=gap_of(value, bound),
         proof=coverage.qualified(answer.proof),
+        stopped=answer.stopped,
         **absolute._asdict(),
         **totals(metrics, absolute, graph),
         layers=layers_in_result(

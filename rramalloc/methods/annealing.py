@@ -169,7 +169,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
         stop.charge(each_s)
     best = np.lexsort((rows @ problem.demand, values))[0]
     words = f"heuristic: annealing, deviation of batches {values[best]:.6g}"
-    return Answer(problem.choice(clipped(problem, rows[best])), 1, words)
+    stopped = stop.cut if value > 0 and heat > hot / RANGE else None
+    return Answer(problem.choice(clipped(problem, rows[best])), 1, words, stopped=stopped)
 
 
 ANNEALING = Method(

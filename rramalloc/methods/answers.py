@@ -12,6 +12,7 @@ from rramalloc.mapping.modes import BlockGrid
 from rramalloc.ndarrays import Ints
 from rramalloc.records import brief
 from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.status import Stopped
 
 
 def whole_answer(found: object, problem: Problem, what: str, *, repaired: bool) -> Answer:
@@ -77,9 +78,11 @@ def _copies(given: object, modes: ModeOfEach, problem: Problem) -> Ints:
 
 
 def _check_claims(found: Answer) -> None:
-    """Raise unless bound and proof are of their types."""
+    """Raise unless bound, proof and what stopped it are of their types."""
     bound = found.lower_bound
     if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
         raise TypeError(f"its lower_bound must be a whole number of steps, got {brief(bound)}")
     if not isinstance(found.proof, str):
         raise TypeError(f"its proof must be a text, got {brief(found.proof)}")
+    if found.stopped is not None and not isinstance(found.stopped, Stopped):
+        raise TypeError(f"its stopped must be a Stopped or None, got {brief(found.stopped)}")

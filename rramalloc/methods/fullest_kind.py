@@ -21,6 +21,7 @@ from rramalloc.network.node import Stage
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
+from rramalloc.status import Stopped
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -36,7 +37,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         words = "every layer once on the kind that it uses best takes more than there is"
         raise SolverError(f"{words}: {each}: give these kinds more arrays")
     words = "heuristic: the kind whose cells a layer uses best, copies for the slowest layer"
-    return Answer(problem.choice(_fed(problem, modes, copies, stop), modes), 1, words)
+    stopped = _feed(problem, modes, copies, stop)
+    return Answer(problem.choice(copies, modes), 1, words, stopped=stopped)
 
 
 FULLEST_KIND = Method(
@@ -75,10 +77,11 @@ def _utilisation(problem: Problem, stage: int, mode: Mode) -> float:
     return WeightMatrix.of(network, node, own).cells / cells
 
 
-def _fed(
-    problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], stop: Work
-) -> npt.NDArray[np.int64]:
-    """Give one copy after the other to the slowest stage as long as it fits; of equals to the first."""
+def _feed(problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], stop: Work) -> Stopped | None:
+    """Give one copy after the other to the slowest stage as long as it fits; of equals to the first.
+
+    Return what ended it before that.
+    """
 
     def length(stage: int) -> int:
         """Return the steps or ticks of all batches of a stage."""
@@ -91,8 +94,11 @@ def _fed(
     left = [axis.limit - int(axis.amounts(kinds, stored, nothing).sum()) for axis in axes]
     queue = [(-length(stage), stage) for stage in np.flatnonzero(problem.graph.most_copies > 1).tolist()]
     heapq.heapify(queue)
-    given = 0
-    while queue and not stop.out_of_time:
+    given, stopped = 0, None
+    while queue:
+        if stop.out_of_time:
+            stopped = stop.cut
+            break
         stage = queue[0][1]
         mode, count = modes[stage], int(copies[stage])
         more = problem.arrays_of_stage(stage, mode, count + 1)
@@ -108,4 +114,4 @@ def _fed(
         given += 1
         heapq.heapreplace(queue, (-length(stage), stage))
     stop.charge(cost.QUEUE_TURN * given)
-    return copies
+    return stopped

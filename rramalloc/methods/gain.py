@@ -18,7 +18,7 @@ import numpy as np
 from rramalloc.methods.method import Method
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.work import Work
+from rramalloc.search.work import REASONS, Work
 from rramalloc.timing.critical_path import chain_of
 from rramalloc.timing.simulate import Copies, makespan_of
 
@@ -36,12 +36,11 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
             saved = path[-1].makespan - makespan_of(problem.graph, copies)
             best = max(best, (saved / arrays, copies), key=itemgetter(0))
         path.append(problem.choice(best[1]))
-    words = "heuristic: largest drop of the exact makespan per array"
-    if stop.out_of_time:
-        words += ", stopped by the time limit (depends on the machine)"
-    elif stop.is_used_up:
-        words += ", stopped after the work allowed"
-    return Answer(min(path, key=lambda found: found.makespan), 1, words)
+    words, stopped = "heuristic: largest drop of the exact makespan per array", None
+    if stop.is_used_up:
+        stopped = stop.cut
+        words += REASONS[stopped].removeprefix("bounded")
+    return Answer(min(path, key=lambda found: found.makespan), 1, words, stopped=stopped)
 
 
 def _moves(problem: Problem, current: Choice) -> list[tuple[float, int, Copies]]:

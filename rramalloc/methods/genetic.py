@@ -44,7 +44,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
         best = search.by_fitness(np.concatenate((best, search.evolved(founders, size)[:1])))[:1]
     words = f"heuristic: genetic search, populations of 100 and 200, {ITERATIONS} iterations"
     words += ", stopped before its end" if search.stopped else ""
-    return Answer(problem.choice(best[0].copy()), 1, words)
+    stopped = stop.cut if search.stopped else None
+    return Answer(problem.choice(best[0].copy()), 1, words, stopped=stopped)
 
 
 GENETIC = Method(

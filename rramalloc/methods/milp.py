@@ -28,6 +28,7 @@ from rramalloc.search import cost
 from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import SECONDS_PER_WORK, Work
+from rramalloc.status import Stopped
 from rramalloc.timing.dependencies import Edge
 
 _ENTRIES_PER_WORK = 100_000
@@ -232,7 +233,9 @@ def solve(
     bound = max(1, math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))))
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
     words = f"separable MILP by {answer.solver}, {what}"
-    return Answer(choice, bound, f"{words}: no allocation takes less than {bound} steps in its model")
+    words += f": no allocation takes less than {bound} steps in its model"
+    cut = Stopped.TIME if "time" in answer.status else stop.cut
+    return Answer(choice, bound, words, stopped=Stopped.PROOF if answer.optimal else cut)
 
 
 MILP = Method(

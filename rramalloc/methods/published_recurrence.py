@@ -61,7 +61,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         descent.improve(found, incumbent, stop.work_s - stop.spent_s)
     answer = incumbent.answer("", 1)
     words = f"heuristic: {steps(answer.choice)} steps by the published recurrence, by steepest descent"
-    return Answer(answer.choice, 1, words)
+    return Answer(answer.choice, 1, words, stopped=stop.cut if stop.is_used_up else None)
 
 
 PUBLISHED = Method(

@@ -80,11 +80,12 @@ def with_windows(
     modes, copies = list(problem.graph.modes), problem.smallest.copy()
     (network, _), chosen_of = storage.laid_out, dict[str, Pair]()
     taken = problem.arrays_of_stages(copies).tolist()
-    left, kept = problem.budget - sum(taken), 0
+    left, kept, stopped = problem.budget - sum(taken), 0, None
     for stage in sorted(range(len(modes)), key=lambda stage: -int(problem.graph.windows[stage])):
         kind = network.kinds[storage.stages[stage].name]
         if kind not in chosen_of:  # equal stages have equal windows
             if stop.out_of_time:
+                stopped = stop.cut
                 break
             chosen_of[kind] = window(storage, stage)
         wider = modes[stage].in_block(chosen_of[kind])
@@ -99,7 +100,10 @@ def with_windows(
     heap = [(-count // int(copies[stage]), stage) for stage, count in enumerate(total)]  # -batches
     heapq.heapify(heap)
     steps = len(heap)
-    while heap[0][0] < -1 and not stop.out_of_time:
+    while heap[0][0] < -1:
+        if stop.out_of_time:
+            stopped = stop.cut
+            break
         batches, stage = -heap[0][0], heap[0][1]
         more = -(-total[stage] // (batches - 1))
         arrays = storage.count(stage, chosen[stage]).arrays(more)
@@ -111,4 +115,4 @@ def with_windows(
         steps += 1
     words += f"; the windows of {kept} layers do not fit" if kept else ""
     stop.charge(cost.WINDOW * steps)
-    return Answer(problem.choice(copies, chosen), 1, words)
+    return Answer(problem.choice(copies, chosen), 1, words, stopped=stopped)

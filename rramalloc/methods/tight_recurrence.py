@@ -34,7 +34,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         else:
             best, high = copies, recurrence(problem.graph, copies).steps
     stop.charge(cost.RECURRENCE_EDGE * looks * _ROUNDS * max(1, len(problem.graph.edges)))
-    return Answer(problem.choice(best), 1, "heuristic: no proof of its own")
+    stopped = stop.cut if low < high else None
+    return Answer(problem.choice(best), 1, "heuristic: no proof of its own", stopped=stopped)
 
 
 RECURRENCE = Method(

@@ -25,7 +25,8 @@ from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
-from rramalloc.search.work import Work
+from rramalloc.search.work import REASONS, Work
+from rramalloc.status import Stopped
 from rramalloc.timing.simulate import Copies
 
 _FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
@@ -311,11 +312,9 @@ class AutoSearch:
 
     def words(self) -> str:
         """Return the proof of the bound and the reason why the search ended, in words."""
-        why = self.stop.reason(self.best.makespan, self.bound) or (
-            "bounded, stopped when more work brought hardly more"
-            if self._stalled
-            else "bounded, stopped after the work allowed"
-        )
+        why = self.stop.reason(self.best.makespan, self.bound)
+        if why == REASONS[Stopped.WORK] and self._stalled:
+            why = "bounded, stopped when more work brought hardly more"
         nodes = 0 if self.prover is None else self.prover.nodes
         return f"{why}: branch and bound over {self.course.over}, {nodes} nodes"
 

@@ -16,6 +16,7 @@ from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.kernels.limits import Limits
 from rramalloc.search.resources import ONE_KIND, Alternatives, Cost, Resources
+from rramalloc.status import Stopped
 from rramalloc.timing.access import StepTime, access_ns
 from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.metrics import EnergyModel, Metrics
@@ -396,10 +397,12 @@ class Answer:
 
     lower_bound: value that no allocation within the budget undercuts: of an objective in its unit, of a
     method in steps of the makespan, 1 if it proves nothing; proof: what shows that, in words; repaired:
-    whether copies were taken away because what the method asked for did not fit.
+    whether copies were taken away because what the method asked for did not fit; stopped: why it ended, None
+    of a method that ran through, and of a search until it is over.
     """
 
     choice: Choice
     lower_bound: float
     proof: str
     repaired: bool = False
+    stopped: Stopped | None = None

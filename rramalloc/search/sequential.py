@@ -54,7 +54,7 @@ def _solve(problem: Problem, stop: Work, by_step: StepTime | None, stages: Seque
     least = f"{round(total)} batches" if by_step is None else duration(total)
     how = "the fewest there are" if by_step is None else "the least there is"
     words = f"{least} in sum, {how if proven else 'not proven the fewest: stopped after the work allowed'}"
-    return replace(answer, proof=words)
+    return replace(answer, proof=words, stopped=None if proven else stop.cut)
 
 
 def least_access(problem: Problem, stop: Work) -> Answer:

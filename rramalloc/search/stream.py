@@ -95,6 +95,6 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
         bound = close_ranges(pieces, search.parts, incumbent, share)
     stop.charge(share.taken())
     least = math.ceil(min(bound, incumbent.value))
-    why = stop.reason(round(incumbent.value), least) or "bounded, stopped after the work allowed"
+    why = stop.reason(round(incumbent.value), least)
     words = f"{why}: branch and bound over ranges of intervals, for {inputs} inputs"
     return incumbent.answer(words, least)

@@ -10,10 +10,19 @@ from functools import partial
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import clock
 from rramalloc.rounding import SAME_SUM
+from rramalloc.status import Stopped
 
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core."""
 
+REASONS = {
+    Stopped.PROOF: "proven optimal",
+    Stopped.GAP: "bounded, within the gap asked for",
+    Stopped.WORK: "bounded, stopped after the work allowed",
+    Stopped.TIME: "bounded, stopped by the time limit (depends on the machine)",
+    Stopped.INTERRUPTED: "bounded, interrupted",
+}
+"""Why a search ended, in words."""
 Tell = Callable[[str, int, int], None]
 """Called with (what is searched, best, bound) whenever one of them improves."""
 Progress = Callable[[int, int], None]
@@ -144,17 +153,22 @@ class Work:
             or spent_s >= self.work_s
         )
 
-    def reason(self, best: int, bound: int) -> str | None:
-        """Return why a search ended, in words; None if it was the work allowed or another reason."""
-        if bound >= best:
-            return "proven optimal"
+    @property
+    def cut(self) -> Stopped:
+        """What ends a search that could do more: the user, the wall clock, or the work allowed."""
         if self.interrupted:
-            return "bounded, interrupted"
-        if self.out_of_time:
-            return "bounded, stopped by the time limit (depends on the machine)"
-        if self.close_enough(best, bound):
-            return "bounded, within the gap asked for"
-        return None
+            return Stopped.INTERRUPTED
+        return Stopped.TIME if self.out_of_time else Stopped.WORK
+
+    def stopped(self, gap: float) -> Stopped:
+        """Return why a search ended; gap: the relative distance of its best from the bound."""
+        if gap <= 0:
+            return Stopped.PROOF
+        return Stopped.GAP if gap <= self.gap else self.cut
+
+    def reason(self, best: float, bound: float) -> str:
+        """Return why a search ended, in words."""
+        return REASONS[self.stopped((best - bound) / best if best else 0.0)]
 
     def report(self, seconds: float, best: int, bound: int) -> None:
         """Keep an improvement, with the seconds of work until it, and report it to the caller once."""

@@ -14,7 +14,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
-from rramalloc.status import Status, of_fields
+from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import ENERGY_AREA, RATES
 from rramalloc.units import Unit, counted
@@ -82,6 +82,7 @@ class Row(LayerModes):
     worst: Steps
     proof: str
     status: Status = Field(default_factory=of_fields)
+    stopped: Stopped | None = Field(None, exclude_if=absent)
 
 
 SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA, *RATES)

@@ -120,9 +120,9 @@ def _of_neighbour(fields: dict[str, Any]) -> Status:
     """Return the status of a neighbour: optimal where it is proven, also that there is none."""
     point = fields.get("point")
     if fields.get("proven"):
-        return "optimal"
+        return Status.OPTIMAL
     is_bounded = point is not None and (point.arrays_bound is not None or point.value_bound is not None)
-    return "bounded" if is_bounded else "feasible"
+    return Status.BOUNDED if is_bounded else Status.FEASIBLE
 
 
 NOT_TRIED = "not tried, the search was ended before"

@@ -39,12 +39,13 @@ class ParetoOptions(MappingOptions):
 
 def _of_point(fields: dict[str, Any]) -> Status:
     """Return the status of a point, which is optimal where both of its values are proven of the pair."""
-    return "optimal" if fields.get("proven") else "bounded"
+    return Status.OPTIMAL if fields.get("proven") else Status.BOUNDED
 
 
 def _of_points(fields: dict[str, Any]) -> Status:
     """Return the status of a front: optimal where all points are."""
-    return "optimal" if all(point.proven for point in fields.get("points", ())) else "bounded"
+    is_proven = all(point.proven for point in fields.get("points", ()))
+    return Status.OPTIMAL if is_proven else Status.BOUNDED
 
 
 class FrontPoint(LayerModes):

@@ -28,7 +28,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed, left_uncounted
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
+from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of, propose
 from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange
 from rramalloc.commands.place.place import StoredNetwork, assembled
 from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, transfer
@@ -42,6 +42,7 @@ from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
+from rramalloc.status import Stopped
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import BatchTicks, Clocks, StageGraph
 from rramalloc.units import Unit, plain_quantity
@@ -121,8 +122,17 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     words = plain_quantity(bound, unit)
     proof = f"latency bound {words} without transfer: {rounds[0].answer.proof}"
     # Steps of a later round are bounded for the transfers that its search began with, not for its own.
+    objective = objective_of(best.problem, request)
     found = replace(best.answer, lower_bound=bound, proof=proof)
-    allocation = checked_allocation(case, arrays, objective_of(best.problem, request), request, stop, found)
+    stopped = rounds[0].answer.stopped
+    if distance(objective, found) <= 0:
+        stopped = Stopped.PROOF
+    elif stop.out_of_time:
+        stopped = stop.cut
+    elif stopped is Stopped.PROOF:  # of the time without transfer
+        stopped = Stopped.EXHAUSTED
+    found = replace(found, stopped=stopped)
+    allocation = checked_allocation(case, arrays, objective, request, stop, found)
     graph = problem.graph
     transfer_ns = {
         graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
@@ -156,7 +166,7 @@ def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work)
             return rounds, True
         if len(rounds) == MOST_PLACED or stop.out_of_time:
             return [], False
-        answer = Answer(every[at], least, words)
+        answer = Answer(every[at], least, words, stopped=Stopped.PROOF)
         rounds.append(_placed(case, problem, answer, seed, stop))
         best_ns = min(best_ns, rounds[-1].latency_ns)
     return rounds, True

@@ -13,7 +13,7 @@ from rramalloc.network.network import Network, NetworkDocument
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
-from rramalloc.status import Status, of_fields
+from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.units import counted, duration, share
 
 FORMAT: Literal["rramalloc-reload/2"] = "rramalloc-reload/2"
@@ -63,7 +63,8 @@ class ReloadPlan(ResultRecord):
     inputs: that run through every segment each time it is written; total_ns: time of all of them;
     per_input_ns: of one in the mean; throughput_per_s: inputs per second; segments: in the order in which
     they run; lower_bound: ns that no cuts of the layers in this order and no allocations undercut; gap:
-    (total_ns - lower_bound) / total_ns; proof: what shows the bound, in words; write_ns: in total; arrays:
+    (total_ns - lower_bound) / total_ns; proof: what shows the bound, in words; stopped: why the search ended,
+    as in an allocation; write_ns: in total; arrays:
     allowed, most of any segment, and what the whole network needs; cut_layers: parts of layers that alone
     exceed the arrays; other_cuts: plain ways to cut, for comparison; dynamic_pj, write_pj, static_pj,
     energy_pj: for one input in the mean, None, and left out of files, where the hardware does not give them;
@@ -89,6 +90,7 @@ class ReloadPlan(ResultRecord):
     gap: float
     proof: str
     status: Status = Field(default_factory=of_fields)
+    stopped: Stopped | None = Field(None, exclude_if=absent)
     write_ns: DurationNs
     segments: tuple[Segment, ...]
     cut_layers: dict[Name, PositiveCount] = Field(default_factory=dict)

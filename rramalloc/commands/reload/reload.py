@@ -12,7 +12,7 @@ from rramalloc.allocation.allocation import Arrays, NetworkId, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
+from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
@@ -27,7 +27,8 @@ from rramalloc.network.network import NetworkDocument
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_range
 from rramalloc.search.objective import gap_of
-from rramalloc.search.work import Progress, Work
+from rramalloc.search.work import REASONS, Progress, Work
+from rramalloc.status import Stopped
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.version import __version__
 
@@ -147,17 +148,17 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     """
     network, hardware, graph = case.network, case.hardware, case.graph
     segments, rows = [], 0
-    best = shortest(search.values)
+    best, bound_ns = shortest(search.values), shortest(search.bounds).ns
+    is_proven = best.ns - bound_ns <= _EQUAL * best.ns
+    stopped = search.stop.stopped(0.0 if is_proven else gap_of(best.ns, bound_ns))
     for cut in best.cuts:
-        segment, written = _segment(search, cut)
+        segment, written = _segment(search, cut, stopped)
         segments.append(segment)
         rows += written
     total_ns = sum(segment.time_ns for segment in segments)
     if abs(total_ns - best.ns) > _EQUAL * total_ns:
         raise SolverError(f"the search counts {best.ns} ns, the plan takes {total_ns}; please report")
-    bound_ns = shortest(search.bounds).ns
-    if total_ns - bound_ns <= _EQUAL * total_ns:
-        bound_ns = total_ns
+    bound_ns = total_ns if is_proven else bound_ns
     coverage = Coverage.of(network, graph.names)
     need = least_arrays(network, graph.stages, hardware, case.mapping)
     others: list[tuple[Literal["greedy", "layers"], list[SegmentBounds]]] = [
@@ -177,7 +178,8 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         throughput_per_s=1e9 * search.inputs / total_ns,
         lower_bound=bound_ns,
         gap=gap_of(total_ns, bound_ns),
-        proof=coverage.qualified(_proof(search, total_ns, bound_ns, parts)),
+        proof=coverage.qualified(_proof(search, stopped, parts)),
+        stopped=stopped,
         write_ns=sum(segment.write_ns for segment in segments),
         segments=tuple(segments),
         cut_layers=parts,
@@ -200,8 +202,8 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     )  # fmt: skip
 
 
-def _segment(search: CutSearch, cut: SegmentBounds) -> tuple[Segment, int]:
-    """Return a segment of the plan, and the wordlines that it writes."""
+def _segment(search: CutSearch, cut: SegmentBounds, stopped: Stopped) -> tuple[Segment, int]:
+    """Return a segment of the plan, and the wordlines that it writes; stopped: why the search ended."""
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
     part = problem.graph.network
@@ -213,6 +215,11 @@ def _segment(search: CutSearch, cut: SegmentBounds) -> tuple[Segment, int]:
         lower_bound=latency.bound(1, own_stop),
         proof="bounded: chosen for the time of writing and running, not for its latency",
     )
+    if distance(latency, plain) <= 0:
+        stopped = Stopped.PROOF
+    elif stopped is Stopped.PROOF:  # of the whole plan
+        stopped = Stopped.EXHAUSTED
+    plain = replace(plain, stopped=stopped)
     allocation = checked_allocation(own, search.arrays, latency, search.request, own_stop, plain)
     timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
@@ -239,15 +246,12 @@ def _segment(search: CutSearch, cut: SegmentBounds) -> tuple[Segment, int]:
     return segment, written_rows(written)
 
 
-def _proof(search: CutSearch, total_ns: float, bound_ns: float, parts: dict[str, int]) -> str:
+def _proof(search: CutSearch, stopped: Stopped, parts: dict[str, int]) -> str:
     """Return what proves the bound, and why the search ended."""
-    why = search.stop.reason(math.ceil(total_ns) + 1, math.floor(bound_ns))
-    if bound_ns == total_ns:
-        why = "proven optimal"
     fixed = ", with the parts of cut layers as they are" if parts else ""
     searched, every = len(search.searched), sum(map(len, search.bounds))
     return (
-        f"{why or 'bounded, stopped after the work allowed'}: dynamic programming over all cuts of the "
+        f"{REASONS[stopped]}: dynamic programming over all cuts of the "
         f"layers in this order{fixed}, {searched} of {every} segments searched"
     )
 

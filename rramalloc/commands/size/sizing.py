@@ -127,7 +127,7 @@ class Sizing(ResultRecord):
         """Proof in words."""
         less = "area" if self.minimise == "area_um2" else "arrays"
         many = counted(len(self.candidates), "candidate")
-        if self.status == "optimal":
+        if self.status is Status.OPTIMAL:
             return f"proven: no chip of these {many} with less {less} reaches the goals"
         return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
 

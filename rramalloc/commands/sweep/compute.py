@@ -32,7 +32,7 @@ from rramalloc.version import __version__
 
 _RESULTS = (
     *("makespan", "interval", "objective_value", "objective_unit", "lower_bound", "gap", "proof"),
-    *("status", "step_ns", "latency_ns", "throughput_per_s", *ENERGY_AREA, *RATES, "work_s"),
+    *("status", "stopped", "step_ns", "latency_ns", "throughput_per_s", *ENERGY_AREA, *RATES, "work_s"),
 )
 
 

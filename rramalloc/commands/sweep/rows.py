@@ -72,6 +72,7 @@ class SweepRow:
     gap: float | None = None
     proof: str | None = None
     status: str | None = None
+    stopped: str | None = None
     repaired: bool | None = None
     step_ns: float | None = None
     latency_ns: float | None = None

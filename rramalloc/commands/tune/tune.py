@@ -444,7 +444,7 @@ class Tuner:
         request = Request(method=_METHOD, seed=self.options.seed)
         objective = objective_of(self.problem, request)
         bound, choice = objective.bound(1, stop), self.problem.choice(copies)
-        proposal = Proposal(choice, bound, "none: chosen by a simulator")
+        proposal = Proposal(choice, bound, "none: chosen by a simulator", stopped=stop.cut)
         return checked_allocation(self.case, self.arrays, objective, request, stop, proposal)
 
     def _result(self, own: OwnChoice | None) -> Tuning:
