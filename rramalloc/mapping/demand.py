@@ -249,15 +249,19 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
     Raises SpecError if a kernel has more positions than wordlines under `whole_kernel`.
     Source: docs/sources/model.md 3; grouped `kernel_split` and `whole_kernel` follow the rule of `im2col`.
     """
-    match mapping:
-        case "im2col" | "sdk":
-            return weights.on(crossbar).arrays(1)
-        case "kernel_split":
-            position = replace(weights, positions=1)
-            return weights.positions * position.on(crossbar).arrays(1)
-        case "whole_kernel":
-            return _whole_kernel(weights, crossbar, where)
-    raise UnknownNameError("mapping", mapping, MAPPINGS)
+    if mapping not in MAPPINGS:
+        raise UnknownNameError("mapping", mapping, MAPPINGS)
+    if mapping == "whole_kernel":
+        return _whole_kernel(weights, crossbar, where)
+    parts, part = parts_apart(weights, mapping)
+    return parts * part.on(crossbar).arrays(1)
+
+
+def parts_apart(weights: WeightMatrix, mapping: Mapping) -> tuple[int, WeightMatrix]:
+    """Return in how many parts a mapping cuts the rows, each on arrays of its own, and the weights of one."""
+    if mapping == "kernel_split":
+        return weights.positions, replace(weights, positions=1)
+    return 1, weights
 
 
 def demands(
@@ -295,8 +299,7 @@ def active_lines(
     "kernel_split" and "whole_kernel" the rows of one array.
     """
     crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
-    if options.mapping == "kernel_split":
-        weights = replace(weights, positions=1)
+    _, weights = parts_apart(weights, options.mapping)
     together = weights.groups * (copies if options.mapping == "sdk" else 1)
     # The first array is the fullest: it holds as many of the groups as share it.
     if shared := min(weights.on(crossbar).sharing, together):
@@ -326,9 +329,7 @@ def lines_of_copy(
     docs/sources/model.md 12.
     """
     crossbar, weights = hardware.crossbar, _mapped_weights(network, stage, hardware, options, block)
-    parts = 1  # kernel positions on arrays of their own
-    if options.mapping == "kernel_split":
-        parts, weights = weights.positions, replace(weights, positions=1)
+    parts, weights = parts_apart(weights, options.mapping)
     high, wide = -(-weights.rows // crossbar.wordlines), -(-weights.columns // crossbar.bitlines)
     if options.mapping == "whole_kernel" and high > 1:
         # Cuts between channels: every array but the last holds whole kernels of as many channels as fit.

@@ -85,9 +85,14 @@ class Quantity(ABC):
 
 
 class Objective(Quantity):
-    """A quantity that is minimised. by_methods: whether methods other than `auto` are judged by it."""
+    """A quantity that is minimised.
+
+    by_methods: whether methods other than `auto` are judged by it; words: what a result says behind its
+    value, "" if the result shows that value among its other figures.
+    """
 
     by_methods = False
+    words = ""
 
     @property
     def most_at_once(self) -> int:
@@ -581,6 +586,7 @@ class Sequential(TimeObjective):
     """
 
     name, label = "sequential", "sum of layer times"
+    words = "in sum"
 
     @override
     def value(self, found: Choice) -> float:

@@ -15,6 +15,7 @@ from rramalloc.allocation.layers import (
 )
 from rramalloc.allocation.timed import Timed
 from rramalloc.commands.optimize.convergence import convergence_chart
+from rramalloc.search.objective import OBJECTIVES
 from rramalloc.timing.buffers import NO_BUFFERS
 from rramalloc.units import area, counted, duration, energy, number_of, rounded, share, steps
 from rramalloc.view.view import Fact, View
@@ -55,8 +56,8 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
     value, of_value = allocation.objective_value, allocation.objective_unit
     if allocation.options.inputs is not None:
         yield Fact("inputs", value, of_value, f"for {allocation.options.inputs} inputs that stream")
-    if allocation.objective == "sequential":
-        yield Fact("sequential", value, of_value, "in sum")
+    if words := OBJECTIVES[allocation.objective].words:
+        yield Fact(allocation.objective, value, of_value, words)
     yield Fact("lower bound", allocation.lower_bound, of_value)
     yield Fact("gap", allocation.gap, "share", "from optimal at most")
     yield Fact("proof", allocation.proof)
