@@ -163,6 +163,7 @@ class _Tracer:
             same = _keeps_pixels(node) and shape[1:] == output[1:]
             if same and len(inputs) == 1:
                 return source
+            rule = _rule(node)
             for stage, extents in source.items():
                 self.entries += len(extents)
                 if self.entries > PULL_LIMIT:
@@ -173,7 +174,6 @@ class _Tracer:
                     )
                 pulled = extents
                 if not same:
-                    rule = _rule(node)
                     pulled = tuple(
                         Extent(
                             *(self._pull(node, rule, axis, extent[axis], shape, output) for axis in (0, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +122,7 @@ class StageGraph:
     stages: in canonical order, producers first, the same for every order of nodes in the file; weight layers,
     and with own clocks digital nodes that have a rate: stages without arrays, of one copy;
     grids: how each stage's output is cut into blocks, [1, 1] unless modes say otherwise;
-    edges: every (producer, consumer) pair that exchanges pixels, grouped by consumer;
+    every_edge: traces `edges` when they are first asked for, as networks with many merges have very many;
     binding: the edges that suffice for exact timing, the others follow from them;
     clocks: ticks of a batch of every stage; unit: what times count, ticks where stages have their own clocks;
     lags: ticks of transfer by (producer, consumer), 0 for those left out; array_kinds: number of the kind of
@@ -132,7 +132,7 @@ class StageGraph:
     network: Network
     stages: tuple[TimedNode, ...]
     grids: tuple[BlockGrid, ...]
-    edges: tuple[Edge, ...]
+    every_edge: Callable[[], tuple[Edge, ...]]
     binding: tuple[Edge, ...]
     clocks: Clocks = one_step
     unit: TimeUnit = "steps"
@@ -186,10 +186,9 @@ class StageGraph:
         ordered = tuple(node for node in nodes if node.name in names and not isinstance(node, Input))
         index = {node.name: position for position, node in enumerate(ordered)}
         binding = trace(network, nodes, index, only_binding=True)
-        edges = trace(network, nodes, index, only_binding=False)
+        every_edge = cache(partial(trace, network, nodes, index, only_binding=False))
         grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
-        # `edges` is empty if there are too many: the binding ones then stand for all.
-        return cls(network, ordered, grids, edges or binding, binding)
+        return cls(network, ordered, grids, every_edge, binding)
 
     @cached_property
     def weighted(self) -> npt.NDArray[np.bool_]:
@@ -311,9 +310,17 @@ class StageGraph:
         return self.lags.get((edge.producer, edge.consumer), 0)
 
     @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Every (producer, consumer) pair that exchanges pixels, grouped by consumer.
+
+        The binding ones stand for all where these are too many.
+        """
+        return self.every_edge() or self.binding
+
+    @property
     def lists_all_edges(self) -> bool:
         """Whether `edges` holds all edges; if there are more than EDGE_LIMIT it holds the binding ones."""
-        return not self.binding or self.edges is not self.binding
+        return not self.binding or bool(self.every_edge())
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled_part
+from rramalloc.ndarrays import sparse
 from rramalloc.search.kernels.limits import batches_of
 from rramalloc.search.kernels.schedule import differ, run_apart, two_places
 from rramalloc.timing.kernel import NEVER
@@ -41,7 +42,8 @@ class Deadlines(NamedTuple):
         leave = np.bincount(edges.producer, minlength=n)
         pointer = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(leave, dtype=np.int64)))
         most = edges.height * edges.width
-        finish, moved = np.empty(2 * int(most.sum()), dtype=np.int64), np.empty(n, dtype=np.bool_)
+        finish = sparse(2 * int(most.sum()), np.int64)
+        moved = np.empty(n, dtype=np.bool_)
         return cls(finish, *two_places(most), moved, pointer, edge, edges.consumer[edge])
 
 

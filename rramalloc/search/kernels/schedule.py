@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled_inline, compiled_part
-from rramalloc.ndarrays import Ints
+from rramalloc.ndarrays import Ints, sparse
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Needs, Timeline, run_stage
 from rramalloc.timing.stage_graph import FlatEdges
 
@@ -33,9 +33,9 @@ class Schedule(NamedTuple):
         """Return memory for any blocks and copies."""
         most = edges.height * edges.width
         first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(most[edges.consumer], dtype=np.int64)))
-        needs = Needs(first, np.empty(first[-1], dtype=np.int32))
+        needs = Needs(first, sparse(int(first[-1]), np.int32))
         finish, new_finish = np.empty((2, len(most)), dtype=np.int64)
-        starts = np.empty(2 * int(most.sum()), dtype=np.int64)
+        starts = sparse(2 * int(most.sum()), np.int64)
         moved = np.empty(len(most), dtype=np.bool_)
         return cls(starts, *two_places(most), finish, new_finish, moved, needs)
 
