@@ -42,9 +42,9 @@ def optimize(
     objective: ObjectiveName | None = None,
     method: MethodLike = "auto",
     target: int | None = None,
-    target_ns: float | None = None,
+    target_ns: float | str | None = None,
     target_interval: int | str | None = None,
-    target_throughput: float | None = None,
+    target_throughput: float | str | None = None,
     inputs: int = 1,
     start: AllocationLike | None = None,
     placed: bool = False,
@@ -275,9 +275,11 @@ def convert(
 
 
 def target_of(
-    steps: int | None, ns: float | None, interval: int | str | None, throughput: float | None
+    steps: int | None, ns: float | str | None, interval: int | str | None, throughput: float | str | None
 ) -> Target:
-    """Return what the fewest arrays must reach. Raises SpecError for values out of range."""
+    """Return what the fewest arrays must reach; texts have units. Raises SpecError out of range."""
+    ns = _amount("target_ns", ns, "ns")
+    throughput = _amount("target_throughput", throughput, "inputs/s")
     check_range("target", steps, 1, 2**53)
     check_range("target_ns", ns, 0, 1e300)
     check_range("target_throughput", throughput, 1e-300, 1e300)
@@ -293,3 +295,13 @@ def target_of(
     check_range("target_interval", interval, 1, 2**53)
     check_range("target_interval", interval_ns, 0, 1e300)
     return Target(steps, ns, interval, interval_ns, throughput)
+
+
+def _amount(name: str, value: float | str | None, unit: str) -> float | None:
+    """Return a number in a unit, also that of a text such as "10k". Raises SpecError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return amount(value, unit)
+    except ValueError as error:
+        raise SpecError(name, str(error)) from None

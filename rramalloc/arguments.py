@@ -186,6 +186,8 @@ def _wanted(hint: Any) -> str:
             words.append("a path")
         elif origin in (tuple, Sequence, list):
             words.append("a list")
+        elif getattr(origin, "_is_protocol", False) and (named := _members(origin) - {"__call__"}):
+            words.append(f"an object with {' and '.join(sorted(named))}")
         elif origin is Callable or getattr(origin, "_is_protocol", False):
             words.append("a function")
         elif inspect.isclass(origin) and issubclass(origin, Mapping):

@@ -157,3 +157,23 @@ def test_an_allocation_of_weights_stored_once_is_refused(tmp_path: Path) -> None
         else:
             with pytest.raises(SpecError, match="shared"):
                 rramalloc.simulate("alexnet", path)
+
+
+@pytest.mark.quick
+def test_targets_have_units_in_python_too() -> None:
+    same = {"hardware": "isaac", "progress": False}
+    plain = rramalloc.optimize("alexnet", target_throughput=10_000.0, **same)
+    assert rramalloc.optimize("alexnet", target_throughput="10k", **same) == plain
+    assert rramalloc.optimize("alexnet", target_ns="20ms", **same).options.target_ns == 20e6
+    sized = rramalloc.size(
+        {"networks": [{"network": "alexnet", "target_throughput": "10k"}], "hardware": "isaac"}
+    )
+    assert sized.networks[0].arrays == plain.arrays.used
+    with pytest.raises(SpecError, match="target_throughput: must be a number of inputs/s"):
+        rramalloc.optimize("alexnet", target_throughput="10 parsecs", **same)
+
+
+@pytest.mark.quick
+def test_an_object_that_is_wanted_is_described() -> None:
+    with pytest.raises(SpecError, match=r"simulator: must be a text or an object with .*, got a function"):
+        rramalloc.tune("alexnet", 400, lambda: 1)  # type: ignore[arg-type]

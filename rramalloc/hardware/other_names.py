@@ -38,6 +38,15 @@ SAME: Mapping[str, str] = {
     "xbars_per_tile": "chip.arrays_per_tile",
 }
 """Other names of the same value."""
+_RESULT = "it is a result: give the {0} of a read of an array, {1}; `optimize` gives {2}"
+RESULTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("tops_w", "tops_per_w", "tops_watt", "gops_w", "gops_per_w", "energy_efficiency"),
+        _RESULT.format("energy", "read_pj in [energy]", "tops_per_w"),
+    ),
+    **dict.fromkeys(("tops", "gops", "peak_tops"), _RESULT.format("time", "read_ns in [timing]", "tops")),
+}
+"""What follows from other values, and which these are."""
 _ADCS = ("adcs_per_array", "adcs_per_crossbar", "adcs", "num_adcs", "n_adcs", "adc_count")
 _LEVELS = ("levels", "cell_levels", "conductance_levels", "levels_per_cell")
 _UNITS: Mapping[str, tuple[str, float]] = {
@@ -67,7 +76,7 @@ _UNIT_WORDS: Mapping[str, str] = {"ghz": "GHz", "mhz": "MHz", "gsps": "GS/s", "m
 
 
 class Meant(NamedTuple):
-    """What a value of another name means: a value by its dotted name; words: how it follows."""
+    """What a value of another name means: a value by its dotted name, "" for a result; words: how."""
 
     dotted: str
     value: object
@@ -76,12 +85,16 @@ class Meant(NamedTuple):
     @property
     def in_file(self) -> str:
         """What to write in a hardware file."""
+        if not self.dotted:
+            return self.words
         table, _, field = self.dotted.partition(".")
         return f"{self.words}write {field} = {_text(self.value)} in [{table}]"
 
     @property
     def as_option(self) -> str:
         """What to write in an option."""
+        if not self.dotted:
+            return self.words
         return f"{self.words}write {self.dotted}={_text(self.value)}"
 
 
@@ -100,6 +113,8 @@ def meant_by(name: str, value: object, bitlines: object, known: frozenset[str]) 
         Dotted names that there are.
     """
     plain = name.lower().replace("-", "_")
+    if plain in RESULTS:
+        return Meant("", None, RESULTS[plain])
     if plain in SAME:
         return Meant(SAME[plain], value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,13 @@ def test_a_number_of_tiles_is_a_nearly_square_mesh(tiles: int, mesh: tuple[int, 
 def test_tiles_that_are_no_mesh(tiles: object) -> None:
     with pytest.raises(SpecError, match="tiles"):
         as_hardware({**CHIP, "chip": {"arrays_per_tile": 8, "tiles": tiles}})
+
+
+@pytest.mark.parametrize("name", ["tops_w", "TOPS_per_W", "gops_w", "energy_efficiency"])
+def test_a_result_is_answered_with_what_it_follows_from(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f"[crossbar]\nwordlines = 128\nbitlines = 128\n[energy]\n{name} = 10.0\n")
+    with pytest.raises(SpecError, match=r"it is a result: give the energy of a read of an array, read_pj in"):
+        as_hardware(str(path))
+    with pytest.raises(SpecError, match=r"read_pj in \[energy\]; `optimize` gives tops_per_w"):
+        as_hardware("isaac", set_values=[f"energy.{name.lower()}=10"])

@@ -297,6 +297,13 @@ class Neighbours:
         floor, moved_ns = self.objective.in_unit(least), self._moved_ns()
         target_ns = None if step_time is None else self.objective.in_ns(target)
         changes, proven = list[Change](), True
+
+        def amount(value: float) -> str:
+            """Return a time in words: in steps or ticks also how long they last."""
+            if unit == "ns" or target_ns is None:
+                return plain_quantity(value, unit)
+            return f"{value:.10g} {unit} ({duration(self.objective.in_ns(value))})"
+
         # Which number of the hardware holds several kinds back differs from kind to kind.
         if target_ns is not None and floor > target and self.case.hardware.kinds is None:
             changes += self._changes(chain, least, target_ns)
@@ -309,18 +316,15 @@ class Neighbours:
             held = f"{chain[0]} takes"
             if chain[1:]:
                 held = f"the {len(chain)} layers {chain[0]} ... {chain[-1]}, one after another, take"
-            reason += f"{held} {plain_quantity(floor, unit)} with all copies allowed"
-            if step_time is not None and unit != "ns":
-                reason += f", {duration(self.objective.in_ns(floor))}"
+            reason += f"{held} {amount(floor)} with all copies allowed"
         elif changes:
             reason += f"memory access takes at least {duration(moved_ns)}"
         else:
             proven = error.proven
             reason = reason if proven else "none was found within the work: "
-            reason += f"at least {plain_quantity(error.bound, unit)} is proven"
+            reason += f"at least {amount(error.bound)} is proven"
             changes += [] if memory is None else [Change(number=_BANDWIDTH)]
-        wanted = f"{target:.4g} {unit}" if target_ns is None else duration(target_ns)
-        reason += f", the target is {wanted}"
+        reason += f", the target is {amount(target)}"
         if changes:
             reason += f"; what holds it back: {', '.join(change.words for change in changes)}"
         return Neighbour(point=None, proven=proven, words=reason, changes=tuple(changes))

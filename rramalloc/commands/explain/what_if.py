@@ -81,7 +81,7 @@ class WhatIfs:
         if changes is None:
             fields = better_values(self.case.hardware, 2)
             found = [self._of({name: value}, is_given=False) for name, value in fields]
-            found += self._of_more_kinds() if self._kinds else [self._of_more_arrays()]
+            found += self._of_more_kinds() if self._kinds else self._of_more_arrays()
         else:
             found = [self._of(values) for values in changes_of(changes)]
         return tuple(sorted(found, key=_order))
@@ -200,20 +200,20 @@ class WhatIfs:
         numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
         return [self._of({name: number}, is_given=False) for name, number in numbers.items()]
 
-    def _of_more_arrays(self) -> WhatIf:
-        """Return what more arrays gain, on another row of chips if need be."""
-        added, hardware = _more(self.now.arrays), self.case.hardware
-        more, change = self.now.arrays + added, f"{added} more arrays"
+    def _of_more_arrays(self) -> list[WhatIf]:
+        """Return what more arrays gain, as many as the chips have; nothing where all are in use."""
+        chip, used = self.case.hardware.chip, self.now.arrays
+        added = _more(used) if chip is None else min(_more(used), chip.arrays - used)
+        if added < 1:
+            return []
+        change = f"{added} more arrays"
         if self.stop.out_of_time:
-            return WhatIf(change=change, words=f"{change}: {NOT_TRIED}")
+            return [WhatIf(change=change, words=f"{change}: {NOT_TRIED}")]
         try:
-            if hardware.chip is not None and more > hardware.chip.arrays:
-                rows, columns = hardware.chip.chips
-                hardware = hardware.with_values({"chip.chips": [rows + 1, columns]})
-            searched = self._searched(replace(self.case, hardware=hardware), {}, more)
+            searched = self._searched(self.case, {}, used + added)
         except RramallocError as error:
-            return WhatIf(change=change, words=f"{change}: {error}")
-        return self._compared(change, None, self.now, searched)
+            return [WhatIf(change=change, words=f"{change}: {error}")]
+        return [self._compared(change, None, self.now, searched)]
 
     def _compared(
         self, change: str, have: str | None, as_it_is: WhatIfResult, searched: WhatIfResult

@@ -60,9 +60,9 @@ class SizedNetwork(Record):
 
     network: Annotated[Any, BeforeValidator(_network)]
     target: int | None = None
-    target_ns: float | None = None
+    target_ns: float | str | None = None
     target_interval: int | str | None = None
-    target_throughput: float | None = None
+    target_throughput: float | str | None = None
     mapping: MappingName = "im2col"
     fc: FullyConnected = "host"
     fold: bool = False

@@ -1,7 +1,6 @@
 """Compiled layers of a relaxed decision diagram: one layer for every stage, in canonical order.
 
 A state stands for allocations of the stages so far that may still meet the target. It holds the fewest arrays
-A state stands for allocations of the stages so far that may still meet the target. It holds the fewest arrays
 that any of them takes, and the least finish of chosen windows (`Points`) of every stage that later ones wait
 for. A transition gives the next stage one of its intervals of copies, low ... high. The batch of window w has
 number floor(w / d). So with t the ticks of a batch of `low` copies

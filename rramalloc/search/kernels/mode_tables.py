@@ -351,7 +351,7 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
 def price_labels(
     pairs: Any, waits: Any, size: Any, runs: Any, arrays: Any, array_price: Any, times: Any, kept: Any
 ) -> None:
-    """Remove labels (kept becomes False) that must miss the target at the price of an `Offer`.
+    """Remove labels (kept becomes False) that must miss the target at an `ArrayPrice`.
 
     Every allocation within the budget pays at most price * spare for arrays beyond each stage's fewest. So
     ticks and payments on a path through a label, less that, bound the makespan of all that use it.

@@ -198,3 +198,19 @@ def test_what_ifs_measure_no_buffers_and_end_with_the_clock(
     every = [*late.what_if, late.cheaper, late.faster, late.speedup, late.speedup_change]
     assert all(each is not None and each.words.endswith(NOT_TRIED) for each in every)
     assert late.latency_ns == 512.0
+
+
+def test_more_arrays_are_those_of_the_chip(tmp_path: Path) -> None:
+    """docs/sources/model.md 19: 10 % more within the chip, which has 2 arrays: 1 more, then none."""
+    chip = ADC + "[chip]\narrays_per_tile = 2\ntiles = [1, 1]\n"
+    for used, offered in ((1, ["1 more arrays"]), (2, [])):
+        made = rramalloc.explain(ONE, used, hardware=machine(tmp_path, chip), work=1)
+        assert [each.change for each in made.what_if if "arrays" in each.change] == offered
+
+
+def test_a_target_and_what_is_proven_are_in_one_unit(tmp_path: Path) -> None:
+    """With own clocks: a batch is 8 slots of 16 ns in ticks of 0.5 ns, and no copies are faster than one."""
+    own = ADC.replace("read_ns = 4.0", 'read_ns = 4.0\nclock = "own"\ntick_ns = 0.5')
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, own), work=1, what_if=(), speedup=8)
+    assert made.speedup is not None
+    assert "256 ticks (128 ns) with all copies allowed, the target is 128 ticks (64 ns)" in made.speedup.words
