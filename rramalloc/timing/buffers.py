@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -66,13 +67,15 @@ def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
     walk = _Walk(graph)
     edges = []
     last_read = dict[int, Ints]()  # by producer, when each of its pixels is read last; -1: never
+    computed = cache(partial(_batch_of_each_pixel, timing))
     for consumer, stage in enumerate(graph.stages):
         reads = timing.of_stage(consumer)
         users = walk.last_users(stage)
         for producer in sorted(users):
             last = users[producer].ravel()
-            freed = np.where(last < 0, -1, reads[last // timing.copies[consumer]])
-            changes = _changes(timing, producer, freed)
+            used = last >= 0
+            reading = last // timing.copies[consumer]
+            changes = _changes(timing.of_stage(producer), computed(producer)[used], reads, reading[used])
             pixels = _most(changes)
             size = -(-pixels * graph.channels(producer) * output_bits // BITS_PER_BYTE)
             edges.append(
@@ -84,21 +87,28 @@ def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
                     stream_pixels=_most(changes, timing.interval),
                 )
             )
+            freed = np.where(used, reads[reading], -1)
             last_read[producer] = np.maximum(last_read.get(producer, freed), freed)
-    return Buffers(tuple(edges), _totals(timing, last_read, output_bits))
-
-
-def _totals(timing: ExactTiming, last_read: dict[int, Ints], output_bits: int) -> BufferTotals:
-    """Return the most bytes of all producers together, which may be at another time than that of each."""
-    every = [_changes(timing, producer, freed) for producer, freed in last_read.items()]
-    moments = np.concatenate([own.moments for own in every] or [_NONE])
-    bits = [timing.graph.channels(producer) * output_bits for producer in last_read]
-    each = zip(every, bits, strict=True)
-    changes = _Changes(moments, np.concatenate([own.alive * size for own, size in each] or [_NONE]))
-    return BufferTotals(
-        total_bytes=-(-_most(changes) // BITS_PER_BYTE),
-        stream_total_bytes=-(-_most(changes, timing.interval) // BITS_PER_BYTE),
+    alive = [_NONE]
+    moments = [_NONE]
+    for producer, freed in last_read.items():
+        used = freed >= 0
+        ends, end = np.unique(freed[used], return_inverse=True)
+        own = _changes(timing.of_stage(producer), computed(producer)[used], ends, end)
+        alive.append(own.alive * graph.channels(producer) * output_bits)
+        moments.append(own.moments)
+    together = _Changes(np.concatenate(moments), np.concatenate(alive))
+    totals = BufferTotals(
+        total_bytes=-(-_most(together) // BITS_PER_BYTE),
+        stream_total_bytes=-(-_most(together, timing.interval) // BITS_PER_BYTE),
     )
+    return Buffers(tuple(edges), totals)
+
+
+def _batch_of_each_pixel(timing: ExactTiming, stage: int) -> Ints:
+    """Return the batch that computes each pixel of a stage."""
+    batch: Ints = timing.graph.grids[stage].numbers().ravel() // timing.copies[stage]
+    return batch
 
 
 class _Changes(NamedTuple):
@@ -108,13 +118,14 @@ class _Changes(NamedTuple):
     alive: Ints
 
 
-def _changes(timing: ExactTiming, producer: int, freed: Ints) -> _Changes:
-    """Return how the pixels of a producer that are read come to life and end; freed: of each pixel, or -1."""
-    used = freed >= 0
-    batch = timing.graph.grids[producer].numbers().ravel()[used] // timing.copies[producer]
-    born, computed = np.unique(timing.of_stage(producer)[batch], return_counts=True)
-    ends, read = np.unique(freed[used], return_counts=True)
-    return _Changes(np.concatenate([born, ends]).astype(np.int64), np.concatenate([computed, -read]))
+def _changes(starts: Ints, born: Ints, ends: Ints, end: Ints) -> _Changes:
+    """Return how many pixels come to life and end at each moment.
+
+    starts: of the batches that compute them, born: the batch of each pixel; ends: when pixels end, end: the
+    place of each pixel among these.
+    """
+    alive = np.bincount(born, minlength=len(starts)), -np.bincount(end, minlength=len(ends))
+    return _Changes(np.concatenate([starts, ends]).astype(np.int64), np.concatenate(alive))
 
 
 def _most(changes: _Changes, period: int | None = None) -> int:
@@ -129,10 +140,13 @@ def _most(changes: _Changes, period: int | None = None) -> int:
         begin = -int((alive * -(-moments // period)).sum())
         moments = moments % period
         alive = np.where(moments == 0, 0, alive)
-    _, place = np.unique(moments, return_inverse=True)
-    change = np.zeros(len(moments), dtype=np.int64)
-    np.add.at(change, place, alive)
-    return begin + int(np.cumsum(change).max(initial=0))
+    order = np.argsort(moments, kind="stable")
+    moments = moments[order]
+    level = np.cumsum(alive[order])
+    is_last = np.append(
+        moments[1:] != moments[:-1], True
+    )  # of its moment: others are on the way to its level
+    return begin + int(level[is_last[: len(level)]].max(initial=0))
 
 
 class _Walk:
