@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rramalloc.public import homes
 from rramalloc.room import rooms
+from rramalloc.schemas import record_homes
 
 ROOT = Path(__file__).resolve().parents[1]
 _BEGINNING, _END = "  # written by docs/generate.py:", "  # end"
@@ -28,6 +29,7 @@ class Page(NamedTuple):
 
 _PLUGIN = ("rramalloc", "plugin")
 """The module for methods and exports of others, an attribute that is no name of `__all__`."""
+_READ = "rramalloc.reading:read"
 GUIDES = (
     Page("Allocate", 130, "Parallel windows", "modes.md"),
     Page("Allocate", 140, "Own clocks", "clocks.md"),
@@ -47,12 +49,18 @@ GUIDES = (
 
 
 def stub() -> str:
-    """Return the text of `rramalloc/__init__.pyi`."""
-    pairs = (home.split(":") for home in homes().values())
-    imports = sorted(f"from {module} import {name} as {name}" for module, name in (*pairs, _PLUGIN))
+    """Return the text of `rramalloc/__init__.pyi`; `read` returns what any file of the program may hold."""
+    pairs = [home.split(":") for home in homes().values() if home != _READ]
+    imports = [f"from {module} import {name} as {name}" for module, name in (*pairs, _PLUGIN)]
+    records = {home for name, home in record_homes().items() if name != "network"} | {homes()["Network"]}
+    held = sorted((home.split(":") for home in records), key=lambda pair: pair[1])
+    imports += [f"from {module} import {name} as _{name}" for module, name in held]
     names = "".join(f'    "{name}",\n' for name in homes())
     docstring = '"""Public names of the package, written by docs/generate.py."""'
-    return "\n".join([docstring, "", *imports, "", f"__all__ = [\n{names}]\n"])
+    head = [docstring, "", "import os", "from typing import TypeAlias", "", *sorted(imports), ""]
+    union = "\n    | ".join(f"_{name}" for _, name in held)
+    alias = [f"__all__ = [\n{names}]", "", f"_Readable: TypeAlias = (\n    {union}\n)", ""]
+    return "\n".join([*head, *alias, "def read(path: str | os.PathLike[str]) -> _Readable: ...", ""])
 
 
 def navigation(config: str) -> str:

@@ -65,7 +65,7 @@ ValuesLike = Sequence[str] | MappingOf[str, object]
 
 InputShapes = MappingOf[str, Sequence[int]]
 """Shape of every dynamic input by name, with batch: {"images": (1, 3, 224, 224)}."""
-InputValues = MappingOf[str, "bool | int | float | Sequence[bool | int | float]"]
+InputValues = MappingOf[str, bool | int | float | Sequence[bool | int | float]]
 """Values of inputs that decide what runs, by name: {"use_cache_branch": True, "sr": 16000}."""
 
 

@@ -70,12 +70,15 @@ def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def read_text(path: str | os.PathLike[str], limit_bytes: int) -> str:
     """Return the text of a UTF-8 file (a leading byte-order mark is skipped). Raises FileError."""
+    return text_of(read_bytes(path, limit_bytes), os.fspath(path))
+
+
+def text_of(content: bytes, where: str) -> str:
+    """Return the text that UTF-8 content from `where` is, as of `read_text`. Raises FileError."""
     try:
-        return read_bytes(path, limit_bytes).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(
-            os.fspath(path), f"is not UTF-8 text (byte {error.start}): save it as UTF-8"
-        ) from None
+        raise FileError(where, f"is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = JSON_LIMIT_BYTES) -> Any:

@@ -37,8 +37,9 @@ def read(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Allocation, Comparison, Network, ...
-        The type that the format names, equal to what was saved. Of an `Evaluation` or a sweep it is the
-        document, without the matrices of the one and the folder of the other.
+        The type that the format names, equal to what was saved; type checkers are told of all of them. Of
+        an `Evaluation` or a sweep it is the document, without the matrices of the one and the folder of the
+        other.
 
     Raises
     ------

@@ -25,8 +25,8 @@ _CORE = {
 
 
 @cache
-def _records() -> dict[str, str]:
-    """Return the record of every format, as in `_CORE`."""
+def record_homes() -> dict[str, str]:
+    """Return the record of every format as "module:name"."""
     found = dict(_CORE)
     for room in rooms().values():
         found |= {name: room.full(record) for name, record in room.records.items()}
@@ -35,14 +35,14 @@ def _records() -> dict[str, str]:
 
 def schema_names() -> tuple[str, ...]:
     """Return the names of all file formats."""
-    return tuple(_records())
+    return tuple(record_homes())
 
 
 def record_of(name: str) -> type[Record]:
     """Return the record of a file format. Raises UnknownNameError."""
-    if name not in _records():
+    if name not in record_homes():
         raise UnknownNameError("schema", name, schema_names())
-    kind: type[Record] = resolve_name(_records()[name])
+    kind: type[Record] = resolve_name(record_homes()[name])
     return kind
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rramalloc.choices import NODE_NAMES, InputShapes, InputValues, NetworkArguments, NodeNames
 from rramalloc.errors import FileError, SpecError, UnknownNameError
-from rramalloc.files import names_beside, parse_json, read_json
+from rramalloc.files import names_beside, parse_json, read_json, text_of
 from rramalloc.importers.foreign import READ, refuse
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.records import check_known
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+else:
+    ModelProto = Any  # importing it takes long; what reads it checks it
+
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"  # a byte-order mark and blanks
 NetworkLike = Network | str | os.PathLike[str]
 
 
@@ -41,7 +48,7 @@ def network_of(network: NetworkLike, given: NetworkArguments) -> Network:
 
 
 def load(
-    network: str | os.PathLike[str],
+    network: str | os.PathLike[str] | bytes | ModelProto,
     input_shapes: InputShapes | None = None,
     *,
     input_values: InputValues | None = None,
@@ -54,7 +61,7 @@ def load(
     ----------
     network
         A .json, .onnx or .csv file, or a name such as "vgg16". A file that exists wins over a shipped
-        network of the same name.
+        network of the same name. Or an onnx.ModelProto, or the bytes of an ONNX or JSON file.
     input_shapes
         Shape with batch of every input of an ONNX file that has open axes.
     input_values
@@ -82,6 +89,9 @@ def load(
         If the network cannot be expressed.
     """
     check_known("names", names, NODE_NAMES)
+    if not isinstance(network, str | os.PathLike):
+        shapes, values = input_shapes or {}, input_values or {}
+        return _in_memory(network, shapes, values, allow_partial=allow_partial, names=names)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
     path = Path(network)
@@ -101,13 +111,27 @@ def load(
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
+def _in_memory(
+    content: object, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
+) -> Network:
+    """Return the network of a model, or of the bytes of a file, told by what is in them. Raises as `load`."""
+    where = "network in memory"
+    if isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
+        if values:
+            raise SpecError("input_values", "are for the inputs of an ONNX file, got JSON")
+        return _of_json(parse_json(text_of(content, where), where), where)
+    from rramalloc.importers.onnx import from_memory
+
+    return from_memory(content, where, shapes, input_values=values, allow_partial=allow_partial, names=names)
+
+
 def _read(
     path: Path, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
 ) -> Network:
     refuse(path)
     match path.suffix.lower():
         case ".json":
-            return _read_json(path)
+            return _of_json(read_json(path), os.fspath(path))
         case ".onnx":
             from rramalloc.importers.onnx import read
 
@@ -120,10 +144,9 @@ def _read(
     raise FileError(os.fspath(path), f"{reason}, or in Python give the module to rramalloc.from_torch")
 
 
-def _read_json(path: Path) -> Network:
+def _of_json(document: object, where: str) -> Network:
     from rramalloc.importers import pimcomp_nodes
 
-    document = read_json(path)
     if pimcomp_nodes.recognises(document):
-        return pimcomp_nodes.from_document(document, os.fspath(path))
-    return Network.from_document(document, os.fspath(path))
+        return pimcomp_nodes.from_document(document, where)
+    return Network.from_document(document, where)

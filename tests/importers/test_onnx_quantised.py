@@ -146,3 +146,44 @@ def test_damaged_operators(inputs: list[str]) -> None:
         proto.graph.node[0].input.extend(inputs)
         with contextlib.suppress(RramallocError):
             from_model(proto, "damaged.onnx", {})
+
+
+def test_a_quantised_layer_has_the_name_of_its_module() -> None:
+    """As in the float file: weights quantised in place, by quantisers written out, and stored quantised."""
+
+    def named(nodes: list[Any], *stored: TensorProto) -> set[str]:
+        scalars = [
+            numpy_helper.from_array(np.float32(0.1), "s"),
+            numpy_helper.from_array(np.int8(0), "z"),
+            numpy_helper.from_array(np.array([1, 0], np.int64), "perm"),
+        ]
+        graph = helper.make_graph(
+            nodes, "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 8, 8))],
+            [helper.make_empty_tensor_value_info("y")],
+            [*stored, *scalars],
+        )  # fmt: skip
+        network = from_model(helper.make_model(graph), "net.onnx", {})
+        return {stage.name for stage in network.stages}
+
+    def node(op: str, inputs: str, output: str, **fields: Any) -> Any:
+        return helper.make_node(op, inputs.split(), [output], name=f"n_{output}", **fields)
+
+    weight = drawn("blocks.0.dw.weight", 4, 1, 3, 3)
+    whole = numpy_helper.from_array(np.zeros((4, 1, 3, 3), np.int8), "blocks.0.dw.weight_quantized")
+    free = numpy_helper.from_array(
+        numpy_helper.to_array(weight), "blocks.0.dw.parametrizations.weight.original"
+    )
+    assert named([node("Conv", f"x {weight.name}", "y", group=4)], weight) == {"blocks.0.dw"}
+    for first in (weight, free):
+        quantised = [node("QuantizeLinear", f"{first.name} s z", "q"), node("DequantizeLinear", "q s z", "w")]
+        assert named([*quantised, node("Conv", "x w", "y", group=4)], first) == {"blocks.0.dw"}
+        written = [node("Div", f"{first.name} s", "d"), node("Round", "d", "r"), node("Mul", "r s", "w")]
+        assert named([*written, node("Conv", "x w", "y", group=4)], first) == {"blocks.0.dw"}
+    stored = [node("DequantizeLinear", f"{whole.name} s z", "w"), node("Conv", "x w", "y", group=4)]
+    assert named(stored, whole) == {"blocks.0.dw"}
+    linear = [
+        node("QuantizeLinear", "x s z", "xq"),
+        node("QLinearConv", f"xq s z {whole.name} s z s z", "y", group=4),
+    ]
+    assert named(linear, whole) == {"blocks.0.dw"}

@@ -62,3 +62,25 @@ def test_fake_quantisation_during_training() -> None:
 
     network = from_torch(Layer(), (1, 3, 8, 8))
     assert bits(network) == {(4, 6)}
+
+
+def test_a_fake_quantised_module_has_its_name() -> None:
+    """What fits the float network by name fits the quantised one."""
+
+    class Quantised(nn.Conv2d):
+        def forward(self, x: Any) -> Any:
+            x = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 63)
+            weight = torch.fake_quantize_per_tensor_affine(self.weight, 0.1, 0, -8, 7)
+            return self._conv_forward(x, weight, self.bias)
+
+    def network(kind: type[nn.Conv2d]) -> Network:
+        block = nn.Sequential()
+        block.add_module("dw", kind(3, 3, 3, groups=3))
+        block.add_module("act", nn.ReLU())
+        block.add_module("pw", kind(3, 8, 1))
+        return from_torch(nn.Sequential(block, kind(8, 4, 1)), (1, 3, 8, 8))
+
+    names = [stage.name for stage in network(nn.Conv2d).stages]
+    assert names == ["0.dw", "0.pw", "1"]
+    assert [stage.name for stage in network(Quantised).stages] == names
+    assert bits(network(Quantised)) == {(4, 6)}

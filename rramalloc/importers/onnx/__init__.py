@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rramalloc.importers.onnx.importer import from_memory as from_memory
     from rramalloc.importers.onnx.importer import from_model as from_model
     from rramalloc.importers.onnx.importer import read as read
 
-__all__ = ["from_model", "read"]
+__all__ = ["from_memory", "from_model", "read"]
 
 
 def __getattr__(name: str) -> Any:

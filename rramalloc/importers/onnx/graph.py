@@ -41,7 +41,13 @@ function has that torch.onnx writes for an operator."""
 _MOST_UNFOLDED_BYTES = 2**28
 _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
-_WEIGHT_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_WEIGHT_LAYERS = frozenset(
+    "Conv ConvInteger ConvTranspose FusedConv FusedGemm FusedMatMul Gemm MatMul MatMulInteger "
+    "MatMulIntegerToFloat MatMulNBits QGemm QLinearConv QLinearMatMul".split()
+)
+_PARAMETER = re.compile(r"(.+?)(?:\.parametrizations)?\.weight(?:\.original\d?)?(?:_quantized)?")
+"""Name of the weights of a module: as PyTorch calls them, parametrised too, and as ONNX Runtime does."""
+_MOST_FOLLOWED = 16  # operators between weights and their layer: quantisers written out have up to 8
 _REARRANGE = ("Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _NONE: Mapping[str, bool] = MappingProxyType({})
 _FAILURES = (onnx.checker.ValidationError, DecodeError, EncodeError, RuntimeError, ValueError, TypeError)
@@ -71,12 +77,16 @@ class Graph:
 
 def decode(path: Path) -> Any:
     """Read the ModelProto in a file; external data is not read. Raises FileError."""
-    content = read_bytes(path, ONNX_LIMIT_BYTES)
+    return model_in(read_bytes(path, ONNX_LIMIT_BYTES), os.fspath(path))
+
+
+def model_in(content: bytes, where: str) -> Any:
+    """Return the ModelProto that the content of a file holds. Raises FileError."""
     try:
         return onnx.ModelProto.FromString(content)
     except (DecodeError, RuntimeError, ValueError):
         raise FileError(
-            os.fspath(path),
+            where,
             "is not an ONNX model: it cannot be decoded; is it damaged, cut off or another format?",
         ) from None
 
@@ -391,11 +401,20 @@ def _names(
     last what works on constants; further nodes of a module are numbered.
     """
     counts = Counter(node.name for node in nodes)
+    made_of = {
+        name: node.input[0]
+        for node in nodes
+        if node.input and node.output[0] not in computed
+        for name in node.output
+    }
     stems, claims = [], list[int]()
     for node in nodes:
-        layer = _weight_module(node) if names == "module" else ""
+        layer = _weight_module(node, {}) if names == "module" else ""
         own = layer or (_module(node) if names == "module" else "")
-        own = own or (node.name if counts[node.name] == 1 else "")
+        if names == "module" and not layer:
+            quantised = _weight_module(node, made_of)
+            layer = quantised if not own or own.startswith(f"{quantised}.") else ""
+        own = layer or own or (node.name if counts[node.name] == 1 else "")
         stem = own or next((name for name in node.output if name), "") or node.op_type
         stems.append(stem[:_LONGEST_NAME] or "node")
         works = any(name in computed for name in node.output)
@@ -412,12 +431,20 @@ def _names(
     return [by_node[index] for index in range(len(nodes))]
 
 
-def _weight_module(node: Any) -> str:
-    """Return the path of the module whose parameter `weight` a weight layer reads, empty if there is none."""
-    if node.op_type not in _WEIGHT_LAYERS:
-        return ""
-    weights = (name for name in node.input if isinstance(name, str) and name.endswith(".weight"))
-    return next(weights, "").removesuffix(".weight")
+def _weight_module(node: Any, made_of: Mapping[str, str]) -> str:
+    """Return the path of the module whose parameter `weight` a weight layer reads, empty if there is none.
+
+    made_of: first input of what makes a constant, such as the weights before they are quantised.
+    """
+    for name in node.input if node.op_type in _WEIGHT_LAYERS else ():
+        for _ in range(_MOST_FOLLOWED):
+            found = _PARAMETER.fullmatch(name)
+            if found or name not in made_of:
+                break
+            name = made_of[name]
+        if found:
+            return found[1]
+    return ""
 
 
 def _module(node: Any) -> str:

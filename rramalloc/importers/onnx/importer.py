@@ -26,6 +26,7 @@ from rramalloc.importers.onnx.graph import (
     all_nodes,
     decode,
     graph_of,
+    model_in,
     most_unfolded,
     part_of,
     place_of,
@@ -104,6 +105,32 @@ def read(
         input_values=input_values,
         allow_partial=allow_partial,
         names=names,
+    )
+
+
+def from_memory(
+    model: Any,
+    where: str,
+    input_shapes: Mapping[str, Sequence[int]],
+    *,
+    input_values: Mapping[str, InputValue],
+    allow_partial: bool,
+    names: NodeNames,
+) -> Network:
+    """Return the network of an onnx.ModelProto, or of its bytes; arguments and errors as of `from_model`."""
+    if isinstance(model, bytes):
+        model = model_in(model, where)
+    if not isinstance(model, onnx.ModelProto):
+        wanted = "must be a file, a name, bytes or an onnx.ModelProto"
+        raise SpecError("network", f"{wanted}, got {brief(model)}")
+    return from_model(
+        model,
+        where,
+        input_shapes,
+        input_values=input_values,
+        allow_partial=allow_partial,
+        names=names,
+        name=model.graph.name or "network",
     )
 
 
