@@ -185,10 +185,6 @@ def _seconds(value_s: float) -> str:
     return _scaled(value_s, "s")
 
 
-def _rate(per_s: float) -> str:
-    return f"{rounded(per_s)} inputs/s"
-
-
 _CONTINUOUS: Mapping[str, Callable[[float], str]] = {
     "ns": duration,
     "s": _seconds,
@@ -197,6 +193,6 @@ _CONTINUOUS: Mapping[str, Callable[[float], str]] = {
     "pJ ns": edp,
     "share": share,
     "bytes": size,
-    "inputs/s": _rate,
+    "inputs/s": lambda per_s: f"{rounded(per_s)} inputs/s",
 }
 """Function that shows a continuous quantity, by its unit."""

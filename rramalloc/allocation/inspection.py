@@ -11,9 +11,9 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.demand import Storage, demands, folds, storage_of
+from rramalloc.mapping.demand import demands, folds, storage_of
 from rramalloc.mapping.mode import Mode
-from rramalloc.mapping.modes import BlockGrid, smallest_block
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name, Stage
@@ -102,7 +102,10 @@ def inspect_network(case: Case) -> Inspection:
     bits = layer_bits(graph.stages, hardware)
     every, best = storage_of(network, graph.stages, hardware, options), list[StageModes]()
     if every.chooses_blocks:
-        best = [_fewest_modes(every, stage, grid) for stage, grid in enumerate(graph.grids)]
+        for stage, grid in enumerate(graph.grids):
+            own = every.count(stage, Mode(*grid.block)).arrays(1)
+            listed = stage_modes(every, stage, own * grid.total)  # up to a single batch
+            best.append(listed.take(listed.fewest()))
     saturation = sum(int(modes.arrays[-1]) for modes in best)
     if not best:
         pixels = [network.shapes[name].pixels for name in graph.names]
@@ -138,12 +141,6 @@ def inspect_network(case: Case) -> Inspection:
         coverage=coverage,
         warnings=(*network.warnings, *options.host_notes(network)),
     )
-
-
-def _fewest_modes(every: Storage, stage: int, grid: BlockGrid) -> StageModes:
-    """Return the modes of a stage that take the fewest arrays for their batches, up to a single batch."""
-    listed = stage_modes(every, stage, every.count(stage, Mode(*grid.block)).arrays(1) * grid.total)
-    return listed.take(listed.fewest())
 
 
 def _shown(case: Case, stage: Stage, demand: int, best: StageModes) -> tuple[InspectedMode, ...]:

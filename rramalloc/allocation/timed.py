@@ -140,7 +140,11 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     )
     stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     recomputed = None
-    for left in () if network is None else _ways_to_leave(simulation):
+    # The file does not keep by which options layers were left to the host.
+    ways: Sequence[dict[str, Any]] = ({"fc": "host"}, {"fc": "crossbar"})
+    if simulation.coverage is not None:
+        ways = ({"fc": "crossbar", "host": simulation.coverage.host},)
+    for left in () if network is None else ways:
         own = given.changed(**left)
         try:
             timing = own.timing(own.graph(network), simulation.handoff)  # type: ignore[arg-type]
@@ -151,10 +155,3 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
             recomputed = timing
     stored = Buffers(simulation.edges, simulation.buffers)
     return Timed(stored, simulation.critical_path, simulation.critical_path_text, recomputed)
-
-
-def _ways_to_leave(simulation: Simulation) -> Sequence[dict[str, Any]]:
-    """Return the options by which layers may have been left to the host: the file does not keep them."""
-    if simulation.coverage is None:
-        return {"fc": "host"}, {"fc": "crossbar"}
-    return ({"fc": "crossbar", "host": simulation.coverage.host},)

@@ -49,7 +49,9 @@ class Kind(Record):
                     for part in (name, *parts):
                         energy.pop(part, None)
         known = {name: value for name, value in document.items() if value != {}}
-        known["unconfirmed"] = [name for name in document.get("unconfirmed", ()) if _is_given(known, name)]
+        tables = {table: values for table, values in known.items() if isinstance(values, dict)}
+        given = {f"{table}.{field}" for table, values in tables.items() for field in values}
+        known["unconfirmed"] = [name for name in document.get("unconfirmed", ()) if name in given]
         return type(hardware).model_validate_json(json.dumps(known))
 
 
@@ -69,9 +71,3 @@ def numbers_of_kinds(text: str) -> dict[str, int]:
             raise SpecError("arrays", f"{form} (a hardware with kinds has no minimum), got {brief(text)}")
         numbers[name.strip()] = int(number)
     return numbers
-
-
-def _is_given(document: Values, dotted: str) -> bool:
-    table, _, field = dotted.partition(".")
-    values = document.get(table)
-    return isinstance(values, dict) and field in values

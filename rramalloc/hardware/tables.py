@@ -82,16 +82,12 @@ def _gone(value: object) -> None:
         raise fault("must be left out, or true as in files of earlier versions")
 
 
-def _without_gone(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name != "chip.straddle")
-
-
 FieldNames = Annotated[
     tuple[Text, ...],
     FailFast(),
     from_list(list[Text]),
     Field(max_length=100),
-    AfterValidator(_without_gone),
+    AfterValidator(lambda names: tuple(name for name in names if name != "chip.straddle")),
 ]
 
 SetTexts = Annotated[tuple[Text, ...], from_list(list[Text]), Field(min_length=1, max_length=100)]

@@ -29,7 +29,13 @@ class Tiles:
         # free.
         if self.arrays > _MOST_SUMS:
             return max(0, self.count * (self.arrays - widest + 1))
-        lefts = [self._lefts([width for width in widths if width > level], widest) for level in range(widest)]
+        lefts = list[
+            list[int]
+        ]()  # free arrays below `widest` that groups above each level can leave in a tile
+        for level in range(widest):
+            sums = self._sums([width for width in widths if width > level])
+            below = range(min(widest, self.arrays + 1))
+            lefts.append([left for left in below if sums >> (self.arrays - left) & 1])
         # Free room of a tile that does not raise the level; any number of tiles may be such.
         staying = max(left for level in range(widest) for left in (0, *lefts[level]) if left <= level)
         # Free room beyond `staying` in all tiles that raise the level, from this level on: each level once.
@@ -38,11 +44,6 @@ class Tiles:
             above = [max(0, left - staying) + rising[left] for left in lefts[level] if left > level]
             rising[level] = max(above, default=0)
         return max(0, self.count * (self.arrays - staying) - rising[0])
-
-    def _lefts(self, widths: Collection[int], below: int) -> list[int]:
-        """Return the numbers of free arrays below `below` that groups of these widths can leave in a tile."""
-        sums = self._sums(widths)
-        return [left for left in range(min(below, self.arrays + 1)) if sums >> (self.arrays - left) & 1]
 
     def _sums(self, sizes: Collection[int]) -> int:
         """Return a bit set: bit n is 1 if some groups of these sizes take n arrays of a tile together."""

@@ -22,7 +22,13 @@ from rramalloc.search.work import Work
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the least sum of batches with copies that divide the output's width."""
-    return solve_among(problem, stop, tuple(map(_dividing, all_modes(problem), problem.smallest.tolist())))
+    stages = list[StageModes]()
+    for each, fewest in zip(all_modes(problem), problem.smallest.tolist(), strict=True):
+        # d | width means width / d batches a row. A divisor d is the fewest copies for windows / d batches,
+        # so none is missed.
+        kept = (each.each.columns % each.low == 0) | (each.low <= fewest)
+        stages.append(each.take(np.flatnonzero(kept)))
+    return solve_among(problem, stop, stages)
 
 
 CIM_MLC = Method(
@@ -31,9 +37,3 @@ CIM_MLC = Method(
     minimises="the sum of layer times, copies dividing the output's width",
     source="CIM-MLC, ASPLOS 2024",
 )
-
-
-def _dividing(each: StageModes, fewest: int) -> StageModes:
-    """Return the modes whose copies divide a row of blocks: d | width means width / d batches a row."""
-    copies = each.low  # a divisor d is the fewest copies for windows / d batches, so none is missed
-    return each.take(np.flatnonzero((each.each.columns % copies == 0) | (copies <= fewest)))

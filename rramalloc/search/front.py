@@ -601,7 +601,13 @@ def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: P
     """
     problem, step_time = along.problem, step_time_of(along.problem)
     archives = _explored(problem, step_time, stop, seed, on_progress)
-    kept = undominated(_allocations(along, archives))
+    reached = list[Point]()
+    for slots in (archive.slots for archive in archives):
+        for slot in np.flatnonzero(slots.makespan < NEVER).tolist():
+            makespan = int(slots.makespan[slot])
+            found = problem.choice(slots.copies[slot].astype(np.int64), None, makespan)
+            reached.append(Point(found, found.arrays, along.value(found), 0.0))
+    kept = undominated(reached)
     untils = [round(point.across) - 1 for point in kept[1:]] + [problem.budget]
     bounds_ns = _bounds_ns(problem, step_time, untils, [point.value for point in kept], stop)
     points = tuple(
@@ -632,14 +638,6 @@ def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem
     """Return the problem with the copies that steps of a length can feed; it holds all such allocations."""
     most = np.minimum(step_time.most_copies(longest_ns, problem.smallest), problem.graph.windows)
     return problem.with_most(np.maximum(most, problem.smallest))
-
-
-def _allocations(along: TimeObjective, archives: Sequence[Archive]) -> Iterator[Point]:
-    for archive in archives:
-        for slot in np.flatnonzero(archive.slots.makespan < NEVER).tolist():
-            makespan, copies = int(archive.slots.makespan[slot]), archive.slots.copies[slot].astype(np.int64)
-            found = along.problem.choice(copies, None, makespan)
-            yield Point(found, found.arrays, along.value(found), 0.0)
 
 
 def _bounds_ns(

@@ -55,20 +55,24 @@ def chain_of(timing: ExactTiming) -> tuple[Ints, Ints]:
 def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     """Return the segments in order of time; each starts after the last batch of the one before."""
     copies = timing.copies
-    names = timing.graph.names
+    graph = timing.graph
     enters, leaves = chain_of(timing)
     path = list[CriticalSegment]()
     cause = None
     for stage in np.flatnonzero(leaves >= 0).tolist():
         starts, begin, end = timing.of_stage(stage), int(enters[stage]), int(leaves[stage] // copies[stage])
-        pixel = (None, None) if cause is None else _last_pixel(timing, cause, int(leaves[cause]))
+        pixel: tuple[int | None, int | None] = (None, None)
+        if cause is not None:
+            grid = graph.grids[cause]
+            rows, columns = divmod(int(leaves[cause]), grid.columns)
+            pixel = (int(grid.last_pixels(0)[rows]), int(grid.last_pixels(1)[columns]))
         path.append(
             CriticalSegment(
-                stage=names[stage],
+                stage=graph.names[stage],
                 start=int(starts[begin]),
                 finish=int(starts[end]) + int(timing.delay[stage]),
                 batches=end - begin + 1,
-                waits_for=None if cause is None else names[cause],
+                waits_for=None if cause is None else graph.names[cause],
                 row=pixel[0],
                 column=pixel[1],
             )
@@ -118,10 +122,3 @@ def path_words(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "st
             f"{name} ({number_of(held[name], unit)})" for name in others
         )
     return text
-
-
-def _last_pixel(timing: ExactTiming, stage: int, block: int) -> tuple[int, int]:
-    """Return (row, column) of the last pixel of a block."""
-    grid = timing.graph.grids[stage]
-    row, column = divmod(block, grid.columns)
-    return int(grid.last_pixels(0)[row]), int(grid.last_pixels(1)[column])

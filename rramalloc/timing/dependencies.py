@@ -160,7 +160,9 @@ class _Tracer:
         result: Sources = {}
         for name, source in zip(node.inputs, inputs, strict=True):
             shape = self._network.shapes[name]
-            same = _keeps_pixels(node) and shape[1:] == output[1:]
+            # Output pixel (y, x) needs no other pixel than (y, x).
+            keeps_pixels = not isinstance(node, Windowed | ConvTranspose | Ranged | Whole)
+            same = keeps_pixels and shape[1:] == output[1:]
             if same and len(inputs) == 1:
                 return source
             rule = _rule(node)
@@ -224,11 +226,6 @@ class _Tracer:
             )
         self._kept.append(table)
         return table
-
-
-def _keeps_pixels(node: Node) -> bool:
-    """Return True if output pixel (y, x) needs no other pixel than (y, x), where the grids are equal."""
-    return not isinstance(node, Windowed | ConvTranspose | Ranged | Whole)
 
 
 class _Pruner:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rramalloc.units import LONGEST_NAME, counted, one_line, printable
-from rramalloc.view.view import FIGURE, Column, Detail, Fact, Table, View
+from rramalloc.view.view import FIGURE, Column, Detail, Table, View
 
 if TYPE_CHECKING:
     from rramalloc.chart import Chart, Key
@@ -46,7 +46,13 @@ def section_html(view: View, name: str, detail: Detail = FIGURE) -> str:
     shown += [
         table_html(table, f"{name}-t{place}", detail, open_=not place) for place, table in enumerate(tables)
     ]
-    facts = "".join(_fact(fact) for fact in view.facts if not isinstance(fact.value, str))
+    facts = ""  # of a number: its name, the value, and below it what goes on from it
+    for fact in view.facts:
+        if not isinstance(fact.value, str):
+            more = fact.note.lstrip(",;: ")
+            note = f"<dd class=sub>{escaped(more)}</dd>" if more else ""
+            heading = escaped(_sentence(fact.name))
+            facts += f"<div><dt>{heading}</dt><dd>{escaped(fact.words(grouped=True))}</dd>{note}</div>"
     sentence = view.sentence.removesuffix(".")  # may begin with the name of a layer
     words = [(fact.name, fact.line) for fact in view.facts if isinstance(fact.value, str)]
     notes = "".join(f'<p class="note">{escaped(note)}</p>\n' for note in view.notes)
@@ -174,14 +180,6 @@ def _keys(keys: Sequence[Key]) -> str:
         for place, key in enumerate(keys)
     )
     return f'<div class="keys" role="group" aria-label="Legend: shown or hidden">{entries}</div>'
-
-
-def _fact(fact: Fact) -> str:
-    """Return the HTML of a number: its name, the value, and below it what goes on from it."""
-    more = fact.note.lstrip(",;: ")
-    note = f"<dd class=sub>{escaped(more)}</dd>" if more else ""
-    name, value = escaped(_sentence(fact.name)), escaped(fact.words(grouped=True))
-    return f"<div><dt>{name}</dt><dd>{value}</dd>{note}</div>"
 
 
 def _cells(

@@ -85,7 +85,11 @@ class ScheduleProblem:
                 hops = hops_of_pairs(chip, edge.pairs)
                 pairs = (hops.mean(*chip.hop_cycles), hops.between == 0)
             elif edge.transfers:
-                _check_placed(description, edge, place)
+                for name in (edge.source, edge.to):
+                    operator = description.operators[name]
+                    if operator.submesh is None and operator.units is None:
+                        words = f"needs pairs, or units, or submesh and first of {brief(name)}, to route"
+                        raise SpecError(place, words)
             strategies = len(sizes[edge.source]), len(sizes[edge.to])
             tables = _tables(edge, chip, strategies, place)
             links.append(EdgeLink(index[edge.source], index[edge.to], edge.transfers, tables, pairs))
@@ -245,10 +249,3 @@ def _tables(edge: ChipletEdge, chip: ChipletChip, strategies: tuple[int, int], p
     within = moved_cycles(1.0, chip, place, one=True)
     between = within if chip.chiplets == (1, 1) else moved_cycles(1.0, chip, place, one=False)
     return np.stack([moved * between, moved * within])
-
-
-def _check_placed(description: Description, edge: ChipletEdge, place: str) -> None:
-    for name in (edge.source, edge.to):
-        operator = description.operators[name]
-        if operator.submesh is None and operator.units is None:
-            raise SpecError(place, f"needs pairs, or units, or submesh and first of {brief(name)}, to route")

@@ -203,7 +203,8 @@ def _answers(
     def run(seed: int) -> tuple[Answer, float | None]:
         if cancel.interrupted:
             raise SolverError(_INTERRUPTED)
-        stop = _stop(options, cancel, cores=1 if count > 1 else None)
+        cores = 1 if count > 1 else None
+        stop = Work(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
         answer = propose(objective, replace(request, seed=seed), stop)
         if stop.interrupted and request.method != REFERENCE:
             raise SolverError(_INTERRUPTED)
@@ -213,11 +214,6 @@ def _answers(
         return [run(options.seed)]
     with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
         return list(pool.map(run, range(options.seed, options.seed + count)))
-
-
-def _stop(options: CompareOptions, cancel: CancelToken, cores: int | None = None) -> Work:
-    """Return the end of one run, which begins now."""
-    return Work(work=options.work, time_limit_s=options.time_limit_s, cores=cores, cancel=cancel)
 
 
 def _limits(options: CompareOptions) -> list[str]:

@@ -33,6 +33,7 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.ndarrays import Floats
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_range
 from rramalloc.rounding import SAME_SUM
@@ -129,10 +130,10 @@ def propose_copies(
     if minimum > arrays:
         needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
         raise BudgetError(minimum, arrays, needs)
-    costs = [
-        np.array([_time_ns(task, count, chip) for count in counts])
-        for task, counts in zip(tasks, useful, strict=True)
-    ]
+    costs = list[Floats]()
+    for task, each_count in zip(tasks, useful, strict=True):
+        shares = (task.even_shares(count, "windows")[0] for count in each_count)
+        costs.append(np.array([task.terms(share, "windows", chip.own_rates).total_ns for share in shares]))
     taken = [np.array(counts)[:, None] * each for counts, each in zip(useful, demand, strict=True)]
     options = Options.of(costs, taken, [arrays], SAME_SUM)
     chosen, _, proven = least_sum(options, Work())
@@ -150,10 +151,6 @@ def propose_copies(
     )
     used = sum(layer.arrays for layer in layers)
     return Proposal(budget=arrays, used=used, time_ns=math.fsum(times), proven=proven, layers=layers), plan
-
-
-def _time_ns(task: LayerTask, copies: int, chip: ChipPerformance) -> float:
-    return task.terms(task.even_shares(copies, "windows")[0], "windows", chip.own_rates).total_ns
 
 
 def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:

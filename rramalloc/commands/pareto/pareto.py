@@ -21,7 +21,7 @@ from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import DEFAULT_WORK, Front, Point, Progress, front_of
+from rramalloc.search.front import DEFAULT_WORK, Point, Progress, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
@@ -126,6 +126,11 @@ def pareto(
             raise SpecError("baselines", "are put beside fronts of arrays and a time")
         left_out = [_NO_BASELINES] if several and baselines else []
         beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()
+    wide = list[str]()
+    if front.resolution > 1:
+        wide.append(
+            f"the range of budgets is wide: of {front.resolution} numbers of arrays one point is kept"
+        )
     return ParetoFront(
         rramalloc_version=__version__,
         network=NetworkId.of(case.network),
@@ -155,7 +160,7 @@ def pareto(
         coverage=Coverage.of(case.network, problem.graph.names),
         warnings=(
             *case.warnings(most),
-            *_warnings(front),
+            *wide,
             *left_out,
         ),
     )
@@ -213,8 +218,3 @@ def _beside(
                 makespan=checked.timing.makespan,
                 value=objective.value_of(checked.timing),
             )
-
-
-def _warnings(front: Front) -> Iterator[str]:
-    if front.resolution > 1:
-        yield f"the range of budgets is wide: of {front.resolution} numbers of arrays one point is kept"

@@ -37,11 +37,6 @@ class ParetoOptions(MappingOptions):
     copies_divide: Divided | None = Field(None, exclude_if=absent)
 
 
-def _of_point(fields: dict[str, Any]) -> Status:
-    """Return the status of a point, which is optimal where both of its values are proven of the pair."""
-    return Status.OPTIMAL if fields.get("proven") else Status.BOUNDED
-
-
 def _of_points(fields: dict[str, Any]) -> Status:
     """Return the status of a front: optimal where all points are."""
     is_proven = all(point.proven for point in fields.get("points", ()))
@@ -67,7 +62,9 @@ class FrontPoint(LayerModes):
     lower_bound: int | float
     gap: float
     proven: bool = False
-    status: Status = Field(default_factory=_of_point)
+    status: Status = Field(
+        default_factory=lambda fields: Status.OPTIMAL if fields.get("proven") else Status.BOUNDED
+    )
     against_value: int | float | None = Field(None, exclude_if=absent)
 
     @property

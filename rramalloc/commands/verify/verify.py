@@ -235,7 +235,10 @@ class Comparison:
                 at = (channel, row, column)
                 values = {"expected": int(expected[at]), "got": int(got[at])}
                 return Difference(image=image, layer=node.name, position=at, **values)
-            known[node.name] = self._narrowed(node, expected, got)
+            if isinstance(node, Stage | Elementwise):
+                shift = self.shifts.setdefault(node.name, self.width.shift_for(expected))
+                expected, got = (self.width.narrowed(each, shift) for each in (expected, got))
+            known[node.name] = expected, expected if self.converters.exact else got
             for name in inputs:
                 left[name] -= 1
                 if not left[name]:
@@ -256,12 +259,6 @@ class Comparison:
             return expected, self.layers[node.name].sums(entering)
         same = all(one is other for one, other in inputs)
         return expected, expected if same else node_output(node, read, shape, *by)
-
-    def _narrowed(self, node: Node, expected: Ints, got: Ints) -> ComparedValues:
-        if isinstance(node, Stage | Elementwise):
-            shift = self.shifts.setdefault(node.name, self.width.shift_for(expected))
-            expected, got = (self.width.narrowed(each, shift) for each in (expected, got))
-        return expected, expected if self.converters.exact else got
 
 
 Placer = Literal["given", "placer", "in order"]

@@ -82,18 +82,13 @@ def export(subject: Subject) -> Bundle:
         run_script("pimcomp", "builds the tool with inputs for copies and cores, and runs it"),
     ]
     if laid is not None:
-        by_node = _by_node(subject, nodes, laid)
+        index = (str(nodes.by_name[stage.name]["index"]) for stage in subject.network.stages)
+        by_node = dict(zip(index, laid, strict=True))
         files.insert(2, json_file("cores.json", by_node, "core of every array group, by index of the node"))
     command = "python run.py PIMCOMP-NN                          # low latency\n"
     command += "python run.py PIMCOMP-NN --mode high-throughput"
     remarks = (*nodes.remarks, *_remarks(subject, columns, cores), _about_cores(laid is not None))
     return Bundle(tuple(files), remarks, command)
-
-
-def _by_node(subject: Subject, nodes: NodeList, laid: Sequence[list[int]]) -> dict[str, list[int]]:
-    """Return the cores of the groups of every layer, stored classifiers among them."""
-    by_name, stages = nodes.by_name, subject.network.stages
-    return {str(by_name[stage.name]["index"]): cores for stage, cores in zip(stages, laid, strict=True)}
 
 
 def _about_cores(spread_out: bool) -> Remark:

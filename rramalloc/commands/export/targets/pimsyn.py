@@ -39,7 +39,8 @@ def export(subject: Subject) -> Bundle:
         for stage in subject.network.stages
     }
     arrays = {stage.name: copies[stage.name] * _demand(subject, stage) for stage in subject.network.stages}
-    resolution = _resolution(subject)
+    bits = subject.hardware.crossbar.cell_bits
+    resolution = bits if bits in _RESOLUTIONS else _RESOLUTIONS[-1]
     settings = {
         "size": subject.hardware.crossbar.wordlines,
         "resolution": resolution,
@@ -78,12 +79,6 @@ def _check_arrays(subject: Subject) -> None:
             f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells",
             advise=lambda: list(chain(*subject.on_crossbars(((side, side) for side in _SIZES), export))),
         )
-
-
-def _resolution(subject: Subject) -> int:
-    """Return the bits of a cell that PIMSYN has: ours, else the most it has."""
-    bits = subject.hardware.crossbar.cell_bits
-    return bits if bits in _RESOLUTIONS else _RESOLUTIONS[-1]
 
 
 def _demand(subject: Subject, stage: Stage) -> int:
