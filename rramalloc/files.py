@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import stat
@@ -233,7 +234,7 @@ def check_outputs(
     outputs: paths by what the user calls them; inputs: texts of which some may be paths. Links are followed.
     Raises FileError.
     """
-    read = [path for path in inputs if _identity(path) is not None]
+    read = [path for path in inputs if os.path.exists(path)]
     for name, path in outputs.items():
         shown = os.fspath(path)
         if not shown:
@@ -413,19 +414,9 @@ def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     """Return True if two paths lead to one file, existing or not; devices and pipes do not count."""
     if is_stream(os.fspath(path)):
         return False
-    identity = _identity(path)
-    return os.path.realpath(path) == os.path.realpath(other) or (
-        identity is not None and identity == _identity(other)
-    )
-
-
-def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return a key that all links to a file share; None if there is no file."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
+    with contextlib.suppress(OSError):  # one is not there
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _refuse_folder(shown: str) -> None:
@@ -454,12 +445,13 @@ def is_stream(path: str) -> bool:
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     _refuse_protected(target)
-    handle, temporary = tempfile.mkstemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent)
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
     try:
-        with os.fdopen(handle, "w+b") as stream:
+        with open(temporary, "x+b") as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), _mode(target))
+            if target.exists():
+                os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException:
@@ -467,20 +459,6 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             os.unlink(temporary)
         raise
     sync_folder(target.parent)
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or those that `open` would give."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    return 0o666 & ~_mask()
-
-
-def _mask() -> int:
-    """Return the permissions that this process gives to no new file."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def limit_reached(error: BaseException) -> str | None:

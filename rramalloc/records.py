@@ -6,9 +6,9 @@ The same class parses untrusted data (`parse`), checks arguments in Python and y
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -46,27 +46,16 @@ class Record(_CheckedModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-    _open: ClassVar[tuple[str, ...]] = ()
-    """Fields that may hold what can be changed."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Note the fields whose dicts and lists are frozen in every instance."""
-        cls._open = tuple(name for name, field in cls.model_fields.items() if _may_change(field.annotation))
 
     def model_post_init(self, _: Any) -> None:
         """Freeze what the fields hold."""
-        for name in self._open:
-            self.__dict__[name] = frozen(self.__dict__[name])
+        self.__dict__.update({name: frozen(value) for name, value in self.__dict__.items()})
         if self.__pydantic_extra__:
             self.__pydantic_extra__.update(frozen(self.__pydantic_extra__))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same record with some fields replaced, which are not checked."""
-        changed = {
-            name: frozen(value) if name in self._open else value for name, value in (update or {}).items()
-        }
-        return super().model_copy(update=changed, deep=deep)
+        return super().model_copy(update=frozen(update or {}), deep=deep)
 
     def __dir__(self) -> list[str]:
         """Return the names that are its own, without those of pydantic."""
@@ -89,18 +78,6 @@ class Record(_CheckedModel):
 
 _OF_BASES = {*dir(BaseModel), "gather"}
 """Names of a record that are not for its users."""
-
-
-def _may_change(annotation: Any) -> bool:
-    """Return True for an annotation of something that may hold a dict, a list or a set."""
-    if annotation is Any or hasattr(annotation, "__value__"):  # an alias, such as pydantic's JsonValue
-        return True
-    origin = get_origin(annotation) or annotation
-    if origin is Annotated:
-        return _may_change(get_args(annotation)[0])
-    if isinstance(origin, type) and issubclass(origin, Mapping | Set | list):
-        return True
-    return any(map(_may_change, get_args(annotation)))
 
 
 def from_list(schema: Any) -> BeforeValidator:
