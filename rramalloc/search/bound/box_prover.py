@@ -279,8 +279,7 @@ class BoxProver:
         if not self._resisted:
             left_s = _UNRELAXED_SHARE * left_s - self._other_s
             if left_s < self.bounder.sweep_seconds:
-                self._resisted = True
-                return bound
+                return self._begin_to_relax(bound, makespan, end_s, stop)
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
         if self._resisted:
@@ -290,8 +289,7 @@ class BoxProver:
         if bound <= target:
             outcome = self._decide(target, left_s, stop)
         if outcome is Outcome.UNDECIDED and not self._resisted:
-            self._resisted, self._stride = True, 1
-            return bound
+            return self._begin_to_relax(bound, makespan, end_s, stop)
         if outcome is Outcome.REFUTED:
             bound, self._stride = max(bound, target + 1), 2 * self._stride
         elif self._stride > self._finest(makespan):
@@ -329,3 +327,8 @@ class BoxProver:
         if tight.copies is not None:
             self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
         return max(bound, tight.bound)
+
+    def _begin_to_relax(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
+        """Relax the box of all that is faster than the incumbent; the bound."""
+        self._resisted, self._stride = True, 1
+        return self._tighten(bound, makespan - 1, end_s, stop)

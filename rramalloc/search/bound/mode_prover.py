@@ -23,6 +23,9 @@ OVERTIME_S = 2.0
 _NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
 _LEAF_WAYS = 64  # allocations of a box up to which each is timed
 _FIRST_TARGET = 0.85  # of the makespan: the first target
+_DEAR = (
+    0.05  # of the work left: a target whose round takes more leaves the next ones to the program over places
+)
 _COARSE = 64  # parts of the makespan to which targets are bisected
 
 
@@ -56,6 +59,7 @@ class ModeProver:
     _grain: int = 0
     _resisting: list[int] = field(default_factory=list)
     _under_way: _Tightening | None = None
+    _is_dear: bool = False
 
     def __post_init__(self) -> None:
         self._bounder = ModeBounder(self.problem, self.menu)
@@ -70,8 +74,8 @@ class ModeProver:
 
     @property
     def begins_with_program(self) -> bool:
-        """Always: it has no quicker proof."""
-        return True
+        """Whether targets have become dear, or only branching is left."""
+        return self._is_dear or bool(self._open)
 
     def restrict(self, target: int, program: Places) -> None:
         """Take over the modes that the program over places leaves of a target."""
@@ -87,7 +91,10 @@ class ModeProver:
         most_s = min(seconds, left_s)
         if self._under_way is not None and self._under_way.target >= makespan:
             self._under_way = None
+        before = self.begins_with_program
         while bound < makespan and not stop.out_of_time and not self._found:
+            if self.begins_with_program != before:
+                break
             spent = stop.spent_s - begun_s
             if spent >= most_s and not self._last_turn(left_s - spent):
                 break
@@ -97,7 +104,7 @@ class ModeProver:
             if target in self._open:
                 bound = max(bound, self._branch(target, most_s - spent, stop))
             else:
-                bound = max(bound, self._tighten(target, stop))
+                bound = max(bound, self._tighten(target, left_s, stop))
         if self._under_way is not None and stop.spent_s - begun_s - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found))
@@ -106,7 +113,7 @@ class ModeProver:
         """Return True if no later turn has work for the current target: its rounds end in this one."""
         return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
-    def _tighten(self, target: int, stop: Work) -> int:
+    def _tighten(self, target: int, left_s: float, stop: Work) -> int:
         """Run the next round of a target; return the lower bound, 0 while the rounds go on."""
         if self._under_way is None:
             self.nodes += 1
@@ -115,7 +122,9 @@ class ModeProver:
             self._under_way = _Tightening(
                 target, self._bounder.tightening(rows, target, stop, rounds), everything
             )
-        return 0 if self._under_way.next_round(stop) else self._learn(self._under_way)
+        more = self._under_way.next_round(stop)
+        self._is_dear = self._is_dear or self._under_way.round_s > _DEAR * left_s
+        return 0 if more else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:
         """Return the bound that a target gives: above it, or where it resists that of the remaining modes."""

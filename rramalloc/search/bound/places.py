@@ -11,6 +11,7 @@ Source: docs/sources/bound.md; a linear program solved by HiGHS, with rows and c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +26,8 @@ from rramalloc.search.kernels.places import (
     LongestPaths,
     batches_of_pixel,
     longest_paths,
+    pair_waits,
+    potentials,
     price_legs,
 )
 from rramalloc.search.menu import Menu, StageModes
@@ -34,11 +37,9 @@ from rramalloc.search.work import Work
 _MOST_CANDIDATES = 2**19  # candidates of all stages up to which every number of copies is one of its own
 _FEWEST_CANDIDATES = 256  # of a stage, up to which the same holds in every network
 _FIRST_CANDIDATES = 12  # of a stage, from its staircase, in the first program
-_FIRST_ROWS = (
-    6,
-    1,
-)  # rows of a stage at whose ends it has a place in the first program, fewer if that is long
-_FIRST_SHARE = 0.3  # of the work left, that the first solution may take
+_FIRST_ROWS = ((6, 30), (1, 100))
+"""Rows of a stage at whose ends it has a place in the first program, and the first solutions for which there
+must be work left: a program that rises from less takes more of them."""
 _NEW_CANDIDATES = 4  # of a stage that join after a solution
 _MOST_TRACES = 100  # paths that are traced back after a solution
 _UNIT_BITS = 16  # bits of a target counted in units
@@ -49,8 +50,10 @@ _MEMORY = 2  # successive solutions in which a row that is slack stays
 _MOST_PIVOTS = 50_000  # pivots of one solution: any multipliers prove a bound, so ending early is valid
 _PIVOTS_PER_CALL = 20  # pivots that take as long as a call of the solver
 _VIOLATION = 1e-3  # by which a longest path must exceed a place's finish, in units
+_MOST_PAIRS = 2**16  # pairs of candidates of two stages up to which their pair rows are sought
+_SHARPNESS = 40.0  # of the smoothed transport problem, for the longest of its waits
 _IN_USE = 1e-7  # share from which on a candidate is in use: the tolerance of the solver
-_SEVERAL_ROUNDS = 4  # rounds that must together pay
+_SEVERAL_ROUNDS = 4  # rounds that must together pay; with pair rows half as many
 _WORTHWHILE = 0.02  # of the gap, by which these rounds must raise the bound
 
 _END = 0  # column of the makespan
@@ -61,7 +64,8 @@ class _Row(NamedTuple):
     """finish `late` >= finish `early` + lag + what the candidates of a stage take.
 
     late, early: columns, _NONE for the start of the network; a candidate takes `batches` of its batches and
-    those from place `enter` to place `leave`.
+    those from place `enter` to place `leave`. pair, producer: of a pair row, the number of its potentials and
+    the stage that has some of them.
     """
 
     late: int
@@ -71,6 +75,17 @@ class _Row(NamedTuple):
     batches: int = 0
     enter: int = _NONE
     leave: int = _NONE
+    pair: int = _NONE
+    producer: int = _NONE
+
+
+class _Hop(NamedTuple):
+    """A pixel of a stage and the pixel of the producer that it needs by an edge."""
+
+    stage: int
+    pixel: tuple[int, int]
+    edge: int
+    needed: tuple[int, int]
 
 
 class _Leg(NamedTuple):
@@ -83,6 +98,8 @@ class _Leg(NamedTuple):
     batches: Ints
     enter: Ints
     leave: Ints
+    pair: Ints
+    producer: Ints
 
 
 @dataclass(eq=False)
@@ -91,7 +108,7 @@ class _Stage:
 
     entry: entry of the StageModes of every candidate; taken: of every limit; place: number of each pixel;
     finish: column of each place; earliest, latest: batch of each place and candidate; share: column of each
-    candidate in the program; mean: of its shares in the solutions so far.
+    candidate in the program; mean: of its shares in the solutions so far; potentials: of pair rows.
     """
 
     entry: Ints
@@ -103,9 +120,10 @@ class _Stage:
     latest: Ints = field(init=False)
     share: dict[int, int] = field(default_factory=dict)
     mean: dict[int, float] = field(default_factory=dict)
+    potentials: dict[int, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.earliest = np.empty((_FIRST_ROWS[0] + 1, len(self.entry)), dtype=np.int32)
+        self.earliest = np.empty((_FIRST_ROWS[0][0] + 1, len(self.entry)), dtype=np.int32)
         exact = np.array_equal(self.candidates.low, self.candidates.high)
         self.latest = self.earliest if exact else self.earliest.copy()
 
@@ -130,6 +148,7 @@ class _Stage:
         number = np.cumsum(kept) - 1
         self.share = {int(number[m]): column for m, column in self.share.items() if kept[m]}
         self.mean = {int(number[m]): share for m, share in self.mean.items() if kept[m]}
+        self.potentials = {pair: own[kept] for pair, own in self.potentials.items()}
 
     def mix(self, values: Floats, lowest: int) -> None:
         """Mix the shares of a solution with the mean of those before; lowest: candidate without any."""
@@ -143,11 +162,24 @@ class _Stage:
         whole = sum(share for share in mixed.values() if share > _IN_USE)
         self.mean = {m: share / whole for m, share in mixed.items() if share > _IN_USE}
 
-    def costs(self, legs: _Leg, numbers: Any) -> Floats:
-        """Return what some of the candidates take in rows of this stage, float64 (rows, candidates)."""
+    def by_use(self, values: Floats) -> tuple[Ints, Floats, int]:
+        """Return the candidates, those in use first, the shares of these and how many they are."""
+        used = {m: float(values[c]) for m, c in self.share.items() if c < len(values) and values[c] > _IN_USE}
+        used = used or dict(self.mean)
+        numbers = np.array(list(used), dtype=np.int64)
+        others = np.delete(np.arange(len(self.entry)), numbers)
+        shares = np.array(list(used.values()))
+        return np.concatenate((numbers, others)), shares / shares.sum(), len(numbers)
+
+    def costs(self, rows: Sequence[_Row], stage: int, numbers: Any) -> Floats:
+        """Return what some of the candidates of this stage take in rows, float64 (rows, candidates)."""
+        legs = _legs(rows)
         walked = self.earliest[legs.leave][:, numbers] - self.latest[legs.enter][:, numbers]
         walked = np.where((legs.enter >= 0)[:, None], np.maximum(walked, 0), 0)
-        taken: Floats = self.candidates.period[numbers] * (legs.batches[:, None] + walked)
+        batches = np.where(legs.stage == stage, legs.batches, 0)
+        taken: Floats = self.candidates.period[numbers] * (batches[:, None] + walked)
+        for row in np.flatnonzero(legs.pair >= 0).tolist():
+            taken[row] += self.potentials[int(legs.pair[row])][numbers]
         return taken
 
 
@@ -162,7 +194,7 @@ class Places:
     problem: Problem
     menu: Menu
     target: int
-    rows: int = _FIRST_ROWS[0]
+    rows: int = _FIRST_ROWS[0][0]
     bound: float = 0.0
 
     def __post_init__(self) -> None:
@@ -185,6 +217,8 @@ class Places:
         self._rows: list[_Row] = []
         self._known: set[_Row] = set()
         self._slack = np.zeros(0, dtype=np.int64)
+        self._hops: dict[_Row, _Hop] = {}
+        self.has_pairs, self._pairs = False, 0
         self._begin_program()
 
     def _stage(self, each: StageModes, most: int, limits: Sequence[int]) -> _Stage:
@@ -250,8 +284,10 @@ class Places:
 
     def _hop(self, stage: int, pixel: tuple[int, int], edge: int, needed: tuple[int, int]) -> _Row:
         own, other = self._stages[stage], self._stages[self._edges.producer[edge]]
-        early = other.finish[other.place[needed]]
-        return _Row(own.finish[own.place[pixel]], early, self._edges.lag[edge] / self._unit, stage, batches=1)
+        early, lag = other.finish[other.place[needed]], float(self._edges.lag[edge]) / self._unit
+        row = _Row(own.finish[own.place[pixel]], early, lag, stage, batches=1)
+        self._hops[row] = _Hop(stage, pixel, edge, needed)
+        return row
 
     def _needed(self, pixel: tuple[int, int], edge: int) -> tuple[int, int]:
         """Return the last row and the last column of the producer that a pixel needs, -1 for none."""
@@ -278,8 +314,10 @@ class Places:
         new = [m for m in numbers if m not in own.share]
         if not new:
             return 0
-        rows = np.array([r for r, row in enumerate(self._rows) if row.stage == stage], dtype=np.int64)
-        costs = own.costs(_legs(self._rows[r] for r in rows.tolist()), new)
+        rows = np.array(
+            [r for r, row in enumerate(self._rows) if stage in (row.stage, row.producer)], dtype=np.int64
+        )
+        costs = own.costs([self._rows[r] for r in rows.tolist()], stage, new)
         first = self._solver.first_row
         for column, m in enumerate(new):
             own.share[m] = self._solver.add_column(
@@ -293,32 +331,29 @@ class Places:
         self._known.update(new)
         self._rows += new
         by_stage: dict[int, list[int]] = {}
+        parts = list[tuple[list[int], list[float]]]()
         for number, row in enumerate(new):
-            by_stage.setdefault(row.stage, []).append(number)
-        parts = list[tuple[Any, Any]]([(None, None)] * len(new))
+            parts.append(([row.late], [1.0]) if row.early < 0 else ([row.late, row.early], [1.0, -1.0]))
+            for stage in {row.stage, row.producer} - {_NONE}:
+                by_stage.setdefault(stage, []).append(number)
         for stage, numbers in by_stage.items():
             own = self._stages[stage]
-            costs = own.costs(_legs(new[number] for number in numbers), list(own.share))
-            columns = np.array(list(own.share.values()), dtype=np.int32)
-            for number, of_row in zip(numbers, costs, strict=True):
-                used = np.flatnonzero(of_row)
-                row = new[number]
-                ends = [row.late] if row.early < 0 else [row.late, row.early]
-                parts[number] = (
-                    np.concatenate((np.array(ends, dtype=np.int32), columns[used])),
-                    np.concatenate(([1.0, -1.0][: len(ends)], -of_row[used])),
-                )
+            costs = own.costs([new[number] for number in numbers], stage, list(own.share))
+            columns = list(own.share.values())
+            for number, of_row in zip(numbers, costs.tolist(), strict=True):
+                parts[number][0].extend(columns)
+                parts[number][1].extend(-taken for taken in of_row)
         self._solver.add_rows(parts, [row.lag for row in new])
         self._slack = np.concatenate((self._slack, np.zeros(len(new), dtype=np.int64)))
         return len(new)
 
     @classmethod
     def affordable(cls, problem: Problem, menu: Menu, target: int, left_s: float) -> Places | None:
-        """Return the program with the most rows at first whose first solution leaves most of the work."""
+        """Return the program with the most rows at first for which there is work, None if for none."""
         stages = len(problem.demand)
-        for rows in _FIRST_ROWS:
+        for rows, solutions in _FIRST_ROWS:
             every = (2 * rows + 3) * stages
-            if every * _pivot_s(every) <= _FIRST_SHARE * left_s:
+            if solutions * every * _pivot_s(every) <= left_s:
                 return cls(problem, menu, target, rows)
         return None
 
@@ -334,22 +369,29 @@ class Places:
         priced = self.price(stop)
         legs, flow = self._flows()
         used = legs.early[(flow > _IN_USE) & (legs.early >= 0)]
+        hops = [self._rows[r] for r in np.flatnonzero((flow > _IN_USE) & (legs.batches > 0)).tolist()]
         added = self._add_priced(priced)
         self._priced = priced
         for own, each in zip(self._stages, priced, strict=True):
             own.mix(solver.values, int(np.argmin(each)))
         self._forget()
         added += self._separate(set(used.tolist()), stop)
+        if self.has_pairs:
+            added += self._separate_pairs(hops, stop)
         self._history.append(self.bound)
         return added > 0
 
     @property
     def stands_still(self) -> bool:
         """Whether the last rounds raised the bound too little to pay."""
-        if len(self._history) <= _SEVERAL_ROUNDS:
+        rounds = _SEVERAL_ROUNDS // 2 if self.has_pairs else _SEVERAL_ROUNDS
+        if len(self._history) <= rounds:
             return False
-        gap = self.target - self.bound
-        return self.bound - self._history[-1 - _SEVERAL_ROUNDS] < _WORTHWHILE * gap
+        return self.bound - self._history[-1 - rounds] < _WORTHWHILE * (self.target + 1 - self.bound)
+
+    def begin_pairs(self) -> None:
+        """Seek pair rows, too, from the next round on."""
+        self.has_pairs, self._history = True, [self.bound]
 
     def _flows(self) -> tuple[_Leg, Floats]:
         """Return the legs of all rows and the multipliers, at least 0."""
@@ -374,6 +416,7 @@ class Places:
         order = np.argsort(legs.stage, kind="stable")
         order = order[flow[order] > 0.0]
         cuts = np.searchsorted(legs.stage[order], np.arange(len(self._stages) + 1))
+        pairs = np.flatnonzero((legs.pair >= 0) & (flow > 0.0))
         priced, looks = [], 0
         for i, own in enumerate(self._stages):
             rows = order[cuts[i] : cuts[i + 1]]
@@ -385,6 +428,9 @@ class Places:
                 legs.enter[walks], legs.leave[walks], flow[walks], batches, each,
             )  # fmt: skip
             each += prices @ own.taken
+            for row in pairs[(legs.stage[pairs] == i) | (legs.producer[pairs] == i)].tolist():
+                each += flow[row] * own.potentials[int(legs.pair[row])]
+                terms += float(flow[row] * np.abs(own.potentials[int(legs.pair[row])]).max())
             least = float(each.min())
             value += least
             terms += abs(least)
@@ -415,8 +461,12 @@ class Places:
         dropped = np.flatnonzero(self._slack >= _MEMORY)
         if len(dropped):
             self._solver.remove_rows(dropped)
-            self._known.difference_update(self._rows[r] for r in dropped.tolist())
             gone = set(dropped.tolist())
+            for row in (self._rows[r] for r in gone):
+                self._known.discard(row)
+                self._hops.pop(row, None)
+                for stage in {row.stage, row.producer} if row.pair >= 0 else ():
+                    del self._stages[stage].potentials[row.pair]
             self._rows = [row for r, row in enumerate(self._rows) if r not in gone]
             self._slack = np.delete(self._slack, dropped)
 
@@ -469,12 +519,56 @@ class Places:
             pixel = int(self._begin[stage]) + needed[0] * int(self._edges.width[stage]) + needed[1]
         return rows
 
+    def _separate_pairs(self, rows: Sequence[_Row], stop: Work) -> int:
+        """Add the pair rows of hops in use that the solution violates; return how many are new."""
+        values, new, looks = self._solver.values, dict[_Row, _Hop](), 0
+        for hop, row in {self._hops[row]: row for row in rows if row in self._hops}.items():
+            p = int(self._edges.producer[hop.edge])
+            own, other = self._stages[hop.stage], self._stages[p]
+            if len(own.entry) * len(other.entry) > _MOST_PAIRS:
+                continue
+            looks += len(own.entry) * len(other.entry)
+            found, violated = self._potentials(hop, own, other)
+            excess = violated + values[row.early] + row.lag - values[row.late]
+            if excess > _VIOLATION:
+                self._pairs += 1
+                own.potentials[self._pairs], other.potentials[self._pairs] = found
+                new[row._replace(pair=self._pairs, producer=p)] = hop
+        stop.charge(cost.PLACE_PAIR * looks)
+        self._hops |= new
+        return self._add_rows(new)
+
+    def _potentials(self, hop: _Hop, own: _Stage, other: _Stage) -> tuple[tuple[Floats, Floats], float]:
+        """Return potentials of the candidates of both stages, and what the solution takes with them."""
+        values = self._solver.values
+        (one, one_weight, one_used), (two, two_weight, two_used) = own.by_use(values), other.by_use(values)
+        waits = np.empty((len(one), len(two)))
+        pair_waits(
+            self._edges,
+            hop.edge,
+            own.candidates.take(one),
+            hop.pixel,
+            other.candidates.take(two),
+            hop.needed,
+            waits,
+        )
+        first, second = np.empty(len(one)), np.empty(len(two))
+        sharpness = _SHARPNESS / max(float(waits[:one_used, :two_used].max()), 1e-9)
+        potentials(waits, one_weight, two_weight, sharpness, first, second)
+        taken = float(first[:one_used] @ one_weight + second[:two_used] @ two_weight)
+        taken += float(own.candidates.period[one[:one_used]] @ one_weight)
+        ordered = np.empty_like(first), np.empty_like(second)
+        ordered[0][one], ordered[1][two] = first, second
+        return ordered, taken
+
     def fix(self) -> bool:
         """Leave out candidates that no allocation within the target uses; return False if a stage has none.
 
         The price of a candidate above the least of its stage lifts the bound.
         """
         spare = self.target / self._unit - self.value
+        if not math.isfinite(spare):
+            return True
         for i, own in enumerate(self._stages):
             kept = self._priced[i] <= spare
             if not kept.any():
@@ -506,8 +600,8 @@ def _pivot_s(rows: int) -> float:
 def _legs(rows: Iterable[_Row]) -> _Leg:
     """Return rows as columns."""
     late, early, lag, *others = np.array(list(rows), dtype=np.float64).reshape(-1, len(_Row._fields)).T
-    stage, batches, enter, leave = (own.astype(np.int64) for own in others)
-    return _Leg(late.astype(np.int64), early.astype(np.int64), lag, stage, batches, enter, leave)
+    stage, *rest = (own.astype(np.int64) for own in others)
+    return _Leg(late.astype(np.int64), early.astype(np.int64), lag, stage, *rest)
 
 
 class _Solver:
@@ -555,6 +649,7 @@ class _Solver:
             return
         starts = np.concatenate(([0], np.cumsum([len(at) for at, _ in rows])[:-1])).astype(np.int32)
         at, values = (np.concatenate(part) for part in zip(*rows, strict=True))
+        at = at.astype(np.int32)
         most = np.full(len(rows), self._infinite)
         self._highs.addRows(len(rows), np.array(least), most, len(at), starts, at, values)
 

@@ -79,11 +79,14 @@ class PlacesProver:
                 more = program.round(makespan - 1, left_s - spent, stop)
                 bound = max(bound, min(math.ceil(program.bound), makespan))
                 if program.stands_still or not more:
-                    self._ended = True
                     if not program.fix():
                         bound = makespan
+                    elif not program.has_pairs:
+                        program.begin_pairs()
+                        continue
                     elif bound < makespan:
                         self.branching.restrict(makespan - 1, program)
+                    self._ended = True
                     break
         return ProofTurn(bound, ())
 

@@ -9,11 +9,15 @@ Source: docs/sources/bound.md.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
 
 _NEVER = -1e18
+_SINKHORN_ROUNDS = 30
 
 
 class Candidates(NamedTuple):
@@ -136,3 +140,78 @@ def longest_paths(
             for x in range(width):
                 walked = _batches(mixture, weight, first[i], first[i + 1], y, x)
                 time[at + y * width + x] += walked + period
+
+
+@compiled_part
+def _last_block(candidates: Any, m: int, y: int, x: int) -> int:
+    """Return the least number of the last block of the batch that holds a pixel."""
+    low, block = candidates.low[m], _block(candidates, m, y, x)
+    last = (block // low + 1) * low - 1 if low == candidates.high[m] else max(block, low - 1)
+    return min(last, candidates.total[m] - 1)
+
+
+@compiled
+def pair_waits(
+    edges: Any, edge: int, own: Any, pixel: tuple[int, int], others: Any, needed: tuple[int, int], waits: Any
+) -> None:
+    """Write the least time between two batches of a producer, waits[m, k], for every pair of candidates.
+
+    The first holds the pixel `needed`; the second is the last that the batch with `pixel` of the consumer
+    waits for. own, m: of the consumer; others, k: of the producer.
+    """
+    rows, columns = edges.row[edge], edges.column[edge]
+    i = np.searchsorted(edges.pointer, edge, side="right") - 1
+    bottom, right = edges.height[i] - 1, edges.width[i] - 1
+    for m in range(len(own.low)):
+        last = _last_block(own, m, pixel[0], pixel[1])
+        r, c = last // own.columns[m], last % own.columns[m]
+        # Two look-ups (docs/sources/model.md 10): the last block, and the end of the row of blocks above it.
+        row = edges.table[rows + min((r + 1) * own.tall[m] - own.top[m] - 1, bottom)]
+        column = edges.table[columns + min((c + 1) * own.wide[m] - own.left[m] - 1, right)]
+        above = edges.table[rows + r * own.tall[m] - own.top[m] - 1] if r > 0 else -1
+        end = edges.table[columns + right]
+        for k in range(len(others.low)):
+            batch = _block(others, k, row, column) // others.high[k] if row >= 0 and column >= 0 else -1
+            if above >= 0 and end >= 0:
+                batch = max(batch, _block(others, k, above, end) // others.high[k])
+            since = _block(others, k, needed[0], needed[1]) // others.low[k]
+            waits[m, k] = others.period[k] * max(batch - since, 0)
+
+
+@compiled
+def potentials(
+    waits: Any, own_weight: Any, other_weight: Any, sharpness: float, own: Any, others: Any
+) -> None:
+    """Write own[m] + others[k] <= waits[m, k] for all pairs, of about the largest weighted sum.
+
+    The weights are those of the candidates in use, which come first; their potentials are those of a
+    smoothed transport problem (Sinkhorn), made valid and as large as the pairs allow.
+    """
+    used, fed = len(own_weight), len(other_weight)
+    own[:], others[:] = 0.0, 0.0
+    for _ in range(_SINKHORN_ROUNDS):
+        for k in range(fed):
+            least = np.inf
+            for m in range(used):
+                least = min(least, waits[m, k] - own[m])
+            total = 0.0
+            for m in range(used):
+                total += own_weight[m] * math.exp(-sharpness * (waits[m, k] - own[m] - least))
+            others[k] = least - math.log(total) / sharpness
+        for m in range(used):
+            least = np.inf
+            for k in range(fed):
+                least = min(least, waits[m, k] - others[k])
+            total = 0.0
+            for k in range(fed):
+                total += other_weight[k] * math.exp(-sharpness * (waits[m, k] - others[k] - least))
+            own[m] = least - math.log(total) / sharpness
+    # Whatever they were, each is now taken as large as all pairs allow.
+    for k in range(len(others)):
+        others[k] = np.inf
+        for m in range(used):
+            others[k] = min(others[k], waits[m, k] - own[m])
+    for m in range(len(own)):
+        own[m] = np.inf
+        for k in range(len(others)):
+            own[m] = min(own[m], waits[m, k] - others[k])
