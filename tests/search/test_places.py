@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from laws.strategies import ALL_PIXELS, ANY, random_problem, randoms
 from search.test_modes import solved
 
+from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.network.network import Network
 from rramalloc.search.bound import places
 from rramalloc.search.bound.places import Places
+from rramalloc.search.kernels.places import pair_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies, simulate
+from rramalloc.timing.stage_graph import StageGraph
 
 _ROUNDS = 6
 
@@ -143,3 +147,35 @@ def test_the_bound_holds_for_any_multipliers(random: Random) -> None:
         program.round(case.best, 10.0, Work())
         assert program.bound <= case.best
         assert program.fix()
+
+
+def by_hand(budget: int) -> Problem:
+    """docs/sources/bound.md: two 1 x 1 convolutions on four pixels in a row, an array a copy."""
+    items = [
+        {"name": "in", "op": "input", "shape": [1, 1, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 1, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
+    ]
+    demand = np.ones(2, dtype=np.int64)
+    graph = StageGraph.build(Network.build("hand", items, source="generated"))
+    return Problem(graph, demand, budget, Storage.of_copies(demand))
+
+
+def test_two_layers_by_hand() -> None:
+    """The program proves the three steps of two copies each."""
+    program = Places(by_hand(4), Menu.of(by_hand(4)), 10)
+    while program.round(10, 10.0, Work()):
+        pass
+    assert 2.999 < program.bound <= 3
+
+
+def test_a_batch_waits_for_its_last_window_by_hand() -> None:
+    """Four copies of b start when one copy of a has computed pixel 3, three batches later."""
+    problem = by_hand(5)
+    program = Places(problem, Menu.of(problem), 10)
+    hop = next(hop for hop in program._hops.values() if hop.pixel == (0, 0))
+    a, b = (own.candidates for own in program._stages)
+    waits = np.empty((len(b.low), len(a.low)))
+    pair_waits(problem.graph.flat_extents, hop.edge, b, hop.pixel, a, hop.needed, waits)
+    # 1 ... 4 copies of b wait for pixels 0 ... 3 of a, of which 1 ... 4 copies compute batch pixel // copies.
+    assert waits.tolist() == [[pixel // copies for copies in (1, 2, 3, 4)] for pixel in (0, 1, 2, 3)]
