@@ -35,9 +35,11 @@ def run_export(
     folder: Path,
     checkout: Path,
     *options: str,
+    layers_only: bool = False,
 ) -> ToolReport:
     """Export into `folder` and run the one command of its README."""
-    rramalloc.export(network, allocation, target, hardware=hardware).save(folder)
+    made = rramalloc.export(network, allocation, target, hardware=hardware, layers_only=layers_only)
+    made.save(folder)
     command = [sys.executable, str(folder / "run.py"), str(checkout), *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:] or done.stdout[-2000:]

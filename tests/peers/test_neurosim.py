@@ -38,6 +38,16 @@ def test_a_network_runs_to_the_end(network: str, tool: str, folder: Path, tmp_pa
 
 
 @needs_tools
+def test_layers_of_a_network_with_branches_run(folder: Path, tmp_path: Path) -> None:
+    """`run.py` compares copies and tiles of all 26 layers of SqueezeNet."""
+    allocation = allocated("squeezenet", 1.2, "neurosim")
+    place = ("squeezenet", allocation, "neurosim", "neurosim", tmp_path / "out", build(V1_4))
+    report = run_export(*place, "--build", str(folder), "--vectors", "2", layers_only=True)
+    assert len(report.copies) == 26
+    assert report.values["cycle_ns"] > 0
+
+
+@needs_tools
 @pytest.mark.parametrize(("hardware", "tool"), [("plain", V1_4), ("isaac", V1_5)])
 def test_other_hardware_runs(hardware: str, tool: str, folder: Path, tmp_path: Path) -> None:
     allocation = allocated("alexnet", 2, hardware)

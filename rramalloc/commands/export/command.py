@@ -35,10 +35,11 @@ EXPORT: Help = {
     "output": ("FILE|DIR", "Where to write: a new folder where the tool takes several files."),
     "check": (None, "Only list what the tool rounds, ignores or counts otherwise; without --to, the tools."),
     "placement": ("FILE", "Placement to add, for csv and json."),
+    "layers_only": (None, "For neurosim: the layers of any network; what joins them takes no time."),
 }
 
 
-@described(EXPORT, goal="to check", problem="placement")
+@described(EXPORT, goal="to check", problem="placement layers_only")
 def export(
     network: str,
     *,
@@ -47,6 +48,7 @@ def export(
     output: str | None = None,
     check: bool = False,
     placement: str | None = None,
+    layers_only: bool = False,
     quiet: bool = False,
     **shared: Unpack[AllocationArguments],
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from rramalloc.allocation.allocation import NetworkId
@@ -15,6 +16,9 @@ from rramalloc.errors import PluginError, UnsupportedError
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.network.network import Network
 
+OF_LAYERS = ("neurosim",)
+"""Tools that read a list of layers, in place of a graph."""
+
 
 def export(
     network: NetworkLike,
@@ -22,6 +26,7 @@ def export(
     to: str | ExportTarget,
     *,
     placement: PlacementLike | None = None,
+    layers_only: bool = False,
     **given: Unpack[AllocationArguments],
 ) -> Export:
     """Return an allocation as the files of another tool.
@@ -39,6 +44,8 @@ def export(
     placement
         A Placement or its file, of the allocation, for csv and json; it says hardware and mapping unless they
         are given.
+    layers_only
+        For "neurosim": the layers of any network, of which what joins them takes no time there.
 
     Returns
     -------
@@ -53,7 +60,11 @@ def export(
         FileError, SpecError, MisplacedError, UnknownNameError, PluginError.
     """
     source = network_of(network, given)
-    return export_subject(subject_of(source, allocation, placement, given), to)
+    subject = subject_of(source, allocation, placement, given)
+    if layers_only and target_name(to) not in OF_LAYERS:
+        words = f"{target_name(to)} is told how layers are joined; only a list of layers can leave that out"
+        raise UnsupportedError("layers_only", words, ["leave it out", f"export to {' or '.join(OF_LAYERS)}"])
+    return export_subject(replace(subject, layers_only=layers_only), to)
 
 
 def export_check(

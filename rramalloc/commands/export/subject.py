@@ -43,7 +43,8 @@ class Subject:
 
     tool: for which it is exported, as its authors write it; see `for_tool`; is_tried: whether it is a change
     that may become advice, of whose refusal nothing is asked; anew: options with which it is to be allocated
-    first, of a change that stands for an allocation of modes; origin: the subject that it is a change of.
+    first, of a change that stands for an allocation of modes; origin: the subject that it is a change of;
+    layers_only: whether a tool that reads chains takes the layers of any network, without what joins them.
     """
 
     network: Network
@@ -57,6 +58,7 @@ class Subject:
     is_tried: bool = False
     anew: tuple[str, ...] = ()
     origin: Subject | None = None
+    layers_only: bool = False
 
     @classmethod
     def build(cls, network: Network, source: AllocationInput, placement: Placement | None = None) -> Subject:

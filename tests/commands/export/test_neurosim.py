@@ -11,6 +11,7 @@ from commands.export.nets import chain, conv, expressible, machine, network, of,
 from hypothesis import given, settings
 from laws.strategies import randoms
 
+import rramalloc
 from rramalloc.commands.export.targets import neurosim
 from rramalloc.commands.export.targets.neurosim import Floorplan, Matrix
 from rramalloc.errors import UnsupportedError
@@ -30,6 +31,25 @@ def test_chain() -> None:
     ]
     assert not files["NetWork.csv"].endswith("\n")
     assert json.loads(files["pipelineSpeedUp.json"]) == [3, 2]
+
+
+def test_layers_of_a_network_with_branches() -> None:
+    """ResNet-18 has 20 convolutions and 8 additions; the first, 7 x 7 on 224 padded by 3, is pooled."""
+    found = rramalloc.export("resnet18", {"conv1": 4}, "neurosim", hardware="neurosim", layers_only=True)
+    files = {file.name: file.text for file in found.files}
+    rows = read(files["NetWork.csv"])
+    assert len(rows) == 20
+    assert rows[0] == [230, 230, 3, 7, 7, 64, 1, 2]
+    assert json.loads(files["pipelineSpeedUp.json"])[0] == 4
+    texts = [remark.text for remark in found.remarks]
+    assert sum(text.startswith("add takes no time") for text in texts) == 8
+    assert "layers alone: additions, concatenations and all else that joins them take no time" in texts
+    with pytest.raises(
+        UnsupportedError, match="more than one layer reads this one: export with --layers-only"
+    ):
+        rramalloc.export("resnet18", {}, "neurosim", hardware="neurosim")
+    with pytest.raises(UnsupportedError, match="told how layers are joined"):
+        rramalloc.export("resnet18", {}, "pimsyn", layers_only=True)
 
 
 def test_settings_are_what_the_script_sets_and_checks() -> None:

@@ -1,8 +1,9 @@
 """Files for NeuroSim V1.4 and V1.5: the network CSV, copies for `pipelineSpeedUp`, a script that runs it.
 
 NetWork.csv has no header and ends without a line break, since NeuroSim fails on a header and on a blank
-last line; H and W are padded because it has none. Chains only. NeuroSim makes every copy that fits
-the tiles of a layer, whether asked for or not: it chooses sizes of tiles and processing elements (PEs),
+last line; H and W are padded because it has none. Chains, or with `layers_only` the layers of any network, as
+NeuroSim V1.4 ships a list of those of DenseNet-40: nothing that joins them is timed. It makes every copy that
+fits the tiles of a layer, whether asked for or not: it chooses sizes of tiles and processing elements (PEs),
 powers of two, for the best use of their cells. With "novel mapping" the layers of the commonest kernel size
 have a PE per kernel position, the others lie as one matrix ("conventional mapping").
 V1.5 has the floor plan of V1.4; its traces and its values of devices are others, which run.py minds.
@@ -14,13 +15,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, json_file, remark, run_script
-from rramalloc.commands.export.subject import Subject
-from rramalloc.network.node import Conv, Flatten, GlobalPool, Input, Linear, Pixelwise, Pool, Stage
+from rramalloc.commands.export.subject import Subject, is_taken
+from rramalloc.network.node import (
+    Conv,
+    ConvTranspose,
+    Flatten,
+    GlobalPool,
+    Input,
+    Linear,
+    Pixelwise,
+    Pool,
+    Recurrent,
+    Stage,
+)
 
 _COMMAND: Final = "python run.py NEUROSIM  # a checkout of V1.4 or V1.5; needs make and g++"
 _POOLING = ((2, 2), (2, 2))
@@ -133,14 +145,20 @@ def export(subject: Subject) -> Bundle:
 
 
 def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
+    if subject.layers_only:
+        return _rows_of_any(subject)
     network = subject.network
     if sum(isinstance(node, Input) for node in network.nodes) > 1:
-        raise subject.refused("reads chains only: this network has several inputs")
+        raise subject.refused(
+            "reads chains only: this network has several inputs", advise=_as_layers(subject)
+        )
     rows: list[_LayerRow] = []
     remarks: list[Remark] = []
     for node in network.nodes:
         if len(network.consumers[node.name]) > 1:
-            raise subject.refused("reads chains only: more than one layer reads this one", node)
+            raise subject.refused(
+                "reads chains only: more than one layer reads this one", node, _as_layers(subject)
+            )
         match node:
             case Linear() if node.name not in subject.copies:
                 remarks.append(remark("ignored", "left to the host: not in NetWork.csv", node.name))
@@ -156,8 +174,50 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
             case Input() | Pixelwise() | Flatten():
                 pass
             case _:
-                raise subject.refused(f"reads chains of weight layers and pooling, not {node.op!r}", node)
+                raise subject.refused(
+                    f"reads chains of weight layers and pooling, not {node.op!r}", node, _as_layers(subject)
+                )
     return rows, remarks
+
+
+def _as_layers(subject: Subject) -> Callable[[], list[str]]:
+    """Return what tries the list of layers in place of a chain, and says so if NeuroSim takes it."""
+    of_layers = replace(subject, layers_only=True, is_tried=True)
+    return lambda: ["export with --layers-only"] if is_taken(export, of_layers) else []
+
+
+def _rows_of_any(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
+    """Return the layers of any network, in its order, and remarks on what of it NeuroSim does not see."""
+    network = subject.network
+    nodes = {node.name: node for node in network.nodes}
+    rows = dict[str, _LayerRow]()
+    remarks: list[Remark] = []
+    for node in network.nodes:
+        match node:
+            case Linear() if node.name not in subject.copies:
+                remarks.append(remark("ignored", "left to the host: not in NetWork.csv", node.name))
+            case Conv() | Linear():
+                rows[node.name] = _row(subject, node)
+            case ConvTranspose() | Recurrent():
+                raise subject.refused(f"reads convolutions and linear layers, not {node.op!r}", node)
+            case Pool() | GlobalPool():
+                source = nodes[node.inputs[0]]
+                while isinstance(source, Pixelwise):
+                    source = nodes[source.inputs[0]]
+                row = rows.get(source.name)
+                text = f"{node.op} takes no time: it stands behind no layer, or behind another pooling"
+                if row is not None and not row.pool:
+                    rows[source.name] = row._replace(pool=1)
+                    text = f"{node.op} behind {source.name[:60]!r} is counted as a maximum over 2 x 2 pixels"
+                remarks.append(remark("changed", text, node.name))
+            case Input() | Flatten() | Pixelwise():
+                pass
+            case _:
+                text = f"{node.op} takes no time: NeuroSim has layers alone"
+                remarks.append(remark("ignored", text, node.name))
+    text = "layers alone: additions, concatenations and all else that joins them take no time"
+    remarks.append(remark("note", text))
+    return list(rows.values()), remarks
 
 
 def _row(subject: Subject, stage: Conv | Linear) -> _LayerRow:
