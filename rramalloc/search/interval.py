@@ -159,21 +159,21 @@ class ArraysForInterval(Intervals):
     def floor(self, first: int, last: int) -> float:
         if first * self.shortest_step_ns(last) > self._most_ns:
             return math.inf
-        return sum(arrays for arrays, _ in self._fewest(last, self._most_ns / first))
+        return self._fewest(last, self._most_ns / first)[1]
 
     @override
     def work_out(self, length: int) -> float:
         self.stop.charge(cost.INTERVAL_STAGE * len(self.menu.stages))
-        chosen = self._fewest(length, self._most_ns / length)
-        fewest = sum(arrays for arrays, _ in chosen)
-        rows = [row for _, row in chosen]
+        rows, fewest = self._fewest(length, self._most_ns / length)
+        if not rows:
+            return fewest
         blocks = tuple(own.mode(row) for own, row in zip(self.menu.stages, rows, strict=True))
         copies = [int(own.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
         found = self.problem.choice(np.array(copies), blocks)
         self.incumbent.propose(found)
         if math.isfinite(self.value(found)):  # of copies alone always: the fewest have the least access too
             return fewest
-        low, high = fewest, self.problem.budget + 1
+        low, high = int(fewest), self.problem.budget + 1
         while low < high:
             middle = (low + high) // 2
             fitting = limited_to(replace(self.problem, budget=Cost(middle)), length)
@@ -187,10 +187,10 @@ class ArraysForInterval(Intervals):
                 high = middle
         return low if low <= self.problem.budget else math.inf
 
-    def _fewest(self, longest: int, step_ns: float) -> list[tuple[int, int]]:
-        """Return the least cost of every stage within a length and an access, and the entry of its mode.
+    def _fewest(self, longest: int, step_ns: float) -> tuple[list[int], float]:
+        """Return the entry of every stage with the least cost within a length and an access, and its bound.
 
-        All stages together keep to every limit.
+        All stages together keep to every limit. No entries, and infinity, where none do.
         """
         options, every, axes = list[list[Option]](), list[list[int]](), self.problem.resources.axes
         for own, access_ns in zip(self.menu.stages, self._access_ns, strict=True):
@@ -200,10 +200,9 @@ class ArraysForInterval(Intervals):
             best = order[np.sort(np.unique(pairs, axis=0, return_index=True)[1])].tolist()
             every.append(best)
             options.append([own.option(row, axes) for row in best])
-        chosen, _ = cheapest_options(options, axes)
-        if not chosen:
-            return [(2**60, 0)]
-        return [(some[at][0], rows[at]) for some, rows, at in zip(options, every, chosen, strict=True)]
+        chosen, fewest = cheapest_options(options, axes)
+        entries = [some[at] for some, at in zip(every, chosen, strict=True)] if chosen else []
+        return entries, fewest if fewest < 2**60 else math.inf
 
 
 def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:

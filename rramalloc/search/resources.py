@@ -190,8 +190,8 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
         return [], 2**60
     table = _table(options, axes)
     chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else MOST_SUMS_OF_SEVERAL)
-    if not len(chosen):
-        return [], 2**60
+    if not len(chosen):  # of more sums than are kept none may be found, though one exists
+        return [], 2**60 if exact else _rounded_up(dual(table)[1])
     least = int(table.costs[chosen].sum())
     places: list[int] = (chosen - table.first[:-1]).tolist()
     return places, least if exact else min(least, _rounded_up(dual(table)[1]))

@@ -63,18 +63,30 @@ class Machine:
     bits: Mapping[str, Sequence[Bits]]
 
     @cached_property
-    def stages(self) -> list[AnyStage]:
-        """Layers on arrays, producers first."""
-        shapes = self.network.shapes
-        return [
-            node
-            for node in self.network.nodes
-            if isinstance(node, Conv | ConvTranspose)
-            or (isinstance(node, Linear) and shapes[node.name].pixels > 1)
-        ]
+    def stages(self) -> list[Any]:
+        """Layers on arrays, and digital nodes with a rate, producers first."""
+        digital = self.hardware.digital
+        rated = {} if digital is None else digital.ns_per_pixel
+        return [node for node in self.network.nodes if self.is_layer(node) or node.op in rated]
 
-    def modes(self, stage: AnyStage, most: Sequence[int]) -> Iterator[Mode]:
+    @cached_property
+    def layers(self) -> list[AnyStage]:
+        """Layers on arrays, producers first."""
+        return [node for node in self.network.nodes if self.is_layer(node)]
+
+    def is_layer(self, node: Any) -> bool:
+        if isinstance(node, Linear):
+            return self.network.shapes[node.name].pixels > 1
+        return isinstance(node, Conv | ConvTranspose)
+
+    def modes(self, stage: Any, most: Sequence[int]) -> Iterator[Mode]:
         """Yield all modes of a stage with no more arrays of each kind than these."""
+        if not self.is_layer(stage):
+            assert self.hardware.digital is not None
+            ticks = math.ceil(self.hardware.digital.ns_per_pixel[stage.op] / self.hardware.tick_ns * EXACTLY)
+            shape = self.network.shapes[stage.name]
+            yield Mode(0, (0, 0), (1, 1), 1, shape.pixels, shape.width, 0, 0.0, max(1, ticks), 0.0, 0.0, 0.0)
+            return
         precision, shape = self.hardware.precision, self.network.shapes[stage.name]
         own = stage.weight_bits or precision.weight_bits, stage.input_bits or precision.input_bits
         for kind, (weight_bits, input_bits, sensitivity) in product(
@@ -226,7 +238,7 @@ class _BlockOf(NamedTuple):
             whole = hardware.crossbar.wordlines, hardware.crossbar.bitlines
             return 1, self.compute_ns(*whole), access_ns
         if hardware.memory is not None and hardware.memory.scope == "shared":
-            access_ns *= len(self.machine.stages)
+            access_ns *= len(self.machine.layers)
         longest_ns = max(self.compute_ns(*self.active(copies)), access_ns)
         return max(1, math.ceil(longest_ns / hardware.tick_ns * EXACTLY)), 0.0, 0.0
 

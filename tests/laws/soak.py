@@ -92,8 +92,8 @@ def draw(random: Random, features: Sequence[str], least: int, most: int) -> Draw
             "modes" in chosen,
             _bits(random, network) if "bits" in chosen else {},
         )
-        dilated = [own for own in machine.stages if isinstance(own, ConvTranspose) and own.dilation != (1, 1)]
-        if dilated or not machine.stages:
+        dilated = [own for own in machine.layers if isinstance(own, ConvTranspose) and own.dilation != (1, 1)]
+        if dilated or not machine.layers:
             continue  # docs/sources/model.md 10 defines none
         drawn = _limited(random, machine, most)
         if drawn is not None and least <= len(drawn.every.rows):
@@ -174,6 +174,9 @@ def _hardware(random: Random, features: set[str]) -> Hardware:
             "reuse": random.choice(("none", "row", "full")),
             "scope": random.choice(("per_layer", "shared")),
         }
+    if own and random.random() < 0.25:
+        rates = {"relu": (1.0, 4.0), "maxpool": (1.0, 6.0), "add": (2.0, 5.0), "concat": (1.0, 3.0)}
+        tables["digital"] = {"ns_per_pixel": {op: random.choice(some) for op, some in rates.items()}}
     if "kinds" in features:
         tables["kinds"] = _kinds(random, side, timing, with_energy="energy" in tables)
     return Hardware.model_validate(tables)
@@ -277,6 +280,8 @@ def _ask_hold(drawn: Drawn, random: Random, folder: Path, work: int) -> str:
     mask, divide = np.ones(len(every.rows), dtype=np.bool_), random.choice((None, None, "width", "windows"))
     pattern = random.random() < 0.2
     for stage, (node, modes) in enumerate(zip(stages, every.modes, strict=True)):
+        if not drawn.machine.is_layer(node):
+            continue
         most = max(mode.blocks for mode in modes)
         low = 2 if pattern else random.randint(1, min(most, 4))
         high = 2**40 if pattern else random.randint(low, min(most, low + 4))
