@@ -292,7 +292,7 @@ def _ask_hold(drawn: Drawn, random: Random, folder: Path, work: int) -> str:
             of = [mode.in_row if divide == "width" else mode.blocks for mode in modes]
             mask &= every.fits(stage, [own % m.copies == 0 for own, m in zip(of, modes, strict=True)])
     asked: dict[str, Any] = {"copies": held, "copies_divide": divide, "objective": _objective(drawn, random)}
-    if random.random() < 0.3 and not drawn.machine.bits:
+    if random.random() < 0.15 and not drawn.machine.bits:
         return _front(drawn, asked, mask, random, folder, work)
     return _optimized(drawn, asked, mask, folder, work)
 
@@ -441,7 +441,7 @@ def _judge_refusal(drawn: Drawn, asked: Mapping[str, Any], mask: Mask, error: Rr
         bound = 1e9 / error.bound if error.unit == "inputs/s" and error.bound else error.bound
         if bound > best * (1 + SAME):
             raise WrongAnswerError(f"{words}; there is {best}")
-    if isinstance(error, LimitError) and error.proven and error.quantity in LIMITED:
+    if isinstance(error, LimitError) and error.proven and error.quantity in asked.get("at_most", {}):
         others = np.ones(len(mask), dtype=np.bool_)
         for name, limit in asked.get("at_most", {}).items():
             if name != error.quantity:

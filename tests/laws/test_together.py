@@ -107,6 +107,8 @@ def test_long_soak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pair = pairs[number % len(pairs)]
         case = drawn(pair, number, *size)
         for question in QUESTIONS:
+            if question == "front" and number % 4:
+                continue  # takes ten times as long
             try:
                 ends[question, asked(case, pair, number, question, tmp_path)] += 1
             except WrongAnswerError as error:
