@@ -5,6 +5,7 @@ Also kinds and precisions of which no mode fits, and copies that are held.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.network.network import Network
-from rramalloc.search import auto
+from rramalloc.search import auto, interval
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.menu import Menu, on_each_kind
+from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
 
 LITTLE, SMALL, LARGE = 2, 60_000, 16_000
@@ -187,6 +189,15 @@ def test_the_least_sum_of_layer_times_keeps_to_every_kind() -> None:
     """
     found = rramalloc.optimize(HAND, hardware=hardware(4, 1, areas=False), objective="sequential")
     assert (found.objective_value, found.lower_bound, found.copies) == (5, 5, {"a": 4, "b": 1})
+
+
+def test_an_interval_that_no_choice_of_kinds_reaches() -> None:
+    """docs/sources/model.md 18: with one small and one large array a and b take 4 steps; none takes 1."""
+    memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": "shared"}
+    problem = Case(HAND, hardware(1, 1, timing={"step_ns": 10.0}, memory=memory)).problem(MAX_ARRAYS)
+    search = interval.ArraysForInterval(problem, Incumbent(problem, lambda _: 0.0), Work(), target_ns=1e9)
+    assert search.floor(1, 1) == search.work_out(1) == math.inf
+    assert search.floor(4, 4) == search.work_out(4) == problem.minimum
 
 
 def test_bits_without_a_choice_stay_on_each_kind_alone() -> None:
