@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,12 @@ from laws.strategies import ANY, random_problem, randoms
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.commands.place import placed
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
+from rramalloc.compiled import clock
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Timing
 from rramalloc.network.network import Network
@@ -196,3 +199,27 @@ def test_placed_latency_is_that_of_its_own_placement(bandwidth: float | None) ->
     bound_ns = plain.lower_bound * (1.0 if plain.objective_unit == "ns" else plain.step_ns)
     assert allocation.objective_unit == "ns"
     assert bound_ns * (1 - 1e-9) <= allocation.lower_bound <= allocation.latency_ns
+
+
+def test_a_limit_of_time_holds_for_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where placing takes 6,000 s each: within 15,000 s two rounds, within 11,000 s one."""
+    now, place = [0.0], placed._placed
+
+    def slow(*given: Any) -> Any:
+        now[0] += 6e3
+        return place(*given)
+
+    monkeypatch.setattr(placed, "_placed", slow)
+    monkeypatch.setattr(placed, "_all_that_may_be_faster", lambda *_: ([], False))
+    monkeypatch.setattr("rramalloc.search.work.clock", lambda: clock() + now[0])
+    monkeypatch.setattr(np, "array_equal", lambda *_: False)  # every round changes something
+    hardware = rramalloc.load_hardware("isaac").with_values(
+        {"chip.hop_ns_tile": 500.0, "chip.bandwidth_tile_gb_s": 0.05}
+    )
+    asked: dict[str, Any] = {"hardware": hardware, "placed": True, "work": 1, "progress": False}
+    for limit_s, rounds in ((None, placed.MOST_ROUNDS), (15e3, 2), (11e3, 1)):
+        now[0] = 0.0
+        found = rramalloc.optimize("alexnet", 1500, time_limit_s=limit_s, **asked)
+        assert found.placed is not None
+        assert found.placed.rounds == rounds
+        assert limit_s is None or now[0] < limit_s
