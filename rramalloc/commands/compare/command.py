@@ -31,7 +31,7 @@ COMPARE: Help = {
 @described(
     COMPARE, problem="arrays", goal="objective inputs", search="methods seeds clock", output="efficiency"
 )
-def compare(
+def command(
     network: str,
     *,
     arrays: list[str] | None = None,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Compare and publish",
     order=310,
     title="Compare methods",
-    command="command:compare",
+    command="command:command",
     calls=(
         "compare:compare",
         "comparison:Comparison",

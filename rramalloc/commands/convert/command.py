@@ -15,7 +15,7 @@ CONVERT: Help = {
 
 
 @described(CONVERT, problem="names")
-def convert(
+def command(
     network: str,
     out: str,
     *,

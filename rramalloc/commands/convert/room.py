@@ -7,5 +7,5 @@ ROOM = Room(
     panel="Networks and files",
     order=710,
     title="Read and write networks",
-    command="command:convert",
+    command="command:command",
 )

@@ -34,7 +34,7 @@ EVALUATE: Help = {
 @described(
     EVALUATE, problem="strategies allocations arrays", search="units", output="load performance propose"
 )
-def evaluate(
+def command(
     network: str,
     *,
     strategies: list[str] | None = None,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Companions",
     order=610,
     title="Evaluate strategies",
-    command="command:evaluate",
+    command="command:command",
     calls=(
         "evaluate:evaluate",
         "evaluation:Evaluation",

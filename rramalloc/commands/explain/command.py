@@ -28,7 +28,7 @@ EXPLAIN: Help = {
 
 
 @described(EXPLAIN, problem="arrays", goal="objective speedup what_if no_what_if")
-def explain(
+def command(
     network: str,
     *,
     arrays: str | None = None,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Allocate",
     order=170,
     title="What holds it back",
-    command="command:explain",
+    command="command:command",
     calls=(
         "explain:explain",
         "explanation:Explanation",

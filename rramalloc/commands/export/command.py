@@ -40,7 +40,7 @@ EXPORT: Help = {
 
 
 @described(EXPORT, goal="to check", problem="placement layers_only")
-def export(
+def command(
     network: str,
     *,
     allocation: str,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Hand over to a tool",
     order=410,
     title="Export",
-    command="command:export",
+    command="command:command",
     calls=(
         "export:export",
         "export:export_check",

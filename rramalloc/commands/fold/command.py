@@ -38,7 +38,7 @@ FOLD: Help = {
     goal="align rule th1 align_outputs check",
     output="onnx",
 )
-def fold(
+def command(
     context: typer.Context,
     network: str | None = None,
     *,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Companions",
     order=620,
     title="Fold filters",
-    command="command:fold",
+    command="command:command",
     calls=(
         "filter_folding:fold",
         "filter_folding:fold_filter",

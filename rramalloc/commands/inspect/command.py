@@ -10,7 +10,7 @@ from rramalloc.cli.parameters import Format, described, passed
 
 
 @described({})
-def inspect(
+def command(
     network: str,
     *,
     output_format: Format = "table",

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Allocate",
     order=120,
     title="Look at a network",
-    command="command:inspect",
+    command="command:command",
     views={
         "inspection": "view:inspection_view",
     },

@@ -8,7 +8,7 @@ from rramalloc.view.view import View, table
 
 
 @described({})
-def networks(*, output_format: Format = "table") -> None:
+def command(*, output_format: Format = "table") -> None:
     """List the networks of the package, each with its source.
 
     Example: rramalloc networks --format json

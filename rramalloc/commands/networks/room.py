@@ -6,5 +6,5 @@ ROOM = Room(
     name="networks",
     panel="Networks and files",
     order=720,
-    command="command:networks",
+    command="command:command",
 )

@@ -60,7 +60,7 @@ OPTIMIZE: Help = {
     search="start method gap",
     output="recurrence efficiency bits_network convergence",
 )
-def optimize(
+def command(
     network: str,
     *,
     arrays: str | None = None,
@@ -106,7 +106,7 @@ def optimize(
     with SearchLine(quiet=quiet) as line:
         stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
-            defaults = {name: own.default for name, own in signature(optimize).parameters.items()}
+            defaults = {name: own.default for name, own in signature(command).parameters.items()}
             load_from("reload", "command:reload", "--reload")(given, defaults, stop)
             end(stop, line, quiet=quiet)
             return

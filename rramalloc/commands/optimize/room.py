@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Allocate",
     order=110,
     title="Allocate arrays",
-    command="command:optimize",
+    command="command:command",
     views={
         "allocation": "view:allocation_view",
     },

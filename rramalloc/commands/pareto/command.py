@@ -26,7 +26,7 @@ PARETO: Help = {
 
 
 @described(PARETO, problem="arrays", goal="objective against", search="baselines", output="efficiency")
-def pareto(
+def command(
     network: str,
     *,
     arrays: str | None = None,

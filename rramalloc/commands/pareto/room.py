@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Size a chip",
     order=230,
     title="All budgets at once",
-    command="command:pareto",
+    command="command:command",
     calls=(
         "pareto:pareto",
         "pareto_front:ParetoFront",

@@ -16,7 +16,7 @@ PLACE: Help = {
 
 
 @described(PLACE)
-def place(
+def command(
     network: str,
     *,
     allocation: str,

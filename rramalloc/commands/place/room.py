@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Size a chip",
     order=240,
     title="Place every array",
-    command="command:place",
+    command="command:command",
     calls=(
         "place:place",
         "placement:Placement",

@@ -23,7 +23,7 @@ class _PresetRow(NamedTuple):
 
 
 @described({})
-def presets(
+def command(
     name: Annotated[
         str | None,
         typer.Argument(

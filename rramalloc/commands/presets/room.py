@@ -6,5 +6,5 @@ ROOM = Room(
     name="presets",
     panel="Networks and files",
     order=730,
-    command="command:presets",
+    command="command:command",
 )

@@ -17,7 +17,7 @@ REPORT: Help = {
 
 
 @described(REPORT, output="title date")
-def report(
+def command(
     files: list[str],
     *,
     output: str = "report.html",

@@ -7,6 +7,6 @@ ROOM = Room(
     panel="Compare and publish",
     order=330,
     title="Report",
-    command="command:report",
+    command="command:command",
     calls=("report:report",),
 )

@@ -12,7 +12,7 @@ from rramalloc.cli.parameters import described
 
 
 @described({})
-def schema(
+def command(
     name: Annotated[
         str,
         typer.Argument(

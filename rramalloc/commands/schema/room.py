@@ -6,5 +6,5 @@ ROOM = Room(
     name="schema",
     panel="Networks and files",
     order=740,
-    command="command:schema",
+    command="command:command",
 )

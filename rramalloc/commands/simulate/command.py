@@ -20,7 +20,7 @@ SIMULATE: Help = {
 
 
 @described(SIMULATE, problem="handoff rate", output="efficiency")
-def simulate(
+def command(
     network: str,
     *,
     allocation: str,

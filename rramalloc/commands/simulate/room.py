@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Allocate",
     order=160,
     title="Time an allocation",
-    command="command:simulate",
+    command="command:command",
     views={
         "simulation": "view:simulation_view",
     },

@@ -38,7 +38,7 @@ SIZE: Help = {
     goal="choose zip minimise target target_ns target_interval target_throughput",
     search="most_candidates store scheduler jobs",
 )
-def size(
+def command(
     network: str,
     *,
     hardware: str | None = None,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Size a chip",
     order=220,
     title="The chip for your networks",
-    command="command:size",
+    command="command:command",
     calls=(
         "size:size",
         "sizing:Sizing",

@@ -33,7 +33,7 @@ SWEEP: Help = {
 
 
 @described(SWEEP, search="scheduler jobs", output="rows plot status")
-def sweep(
+def command(
     spec: str,
     *,
     output: str,

@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Compare and publish",
     order=320,
     title="Sweep design points",
-    command="command:sweep",
+    command="command:command",
     calls=(
         "sweep:sweep",
         "sweep:sweep_status",

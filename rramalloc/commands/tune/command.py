@@ -42,7 +42,7 @@ TUNE: Help = {
 
 
 @described(TUNE, problem="arrays", search="simulator tool_paths evaluations jobs timeout_s store")
-def tune(
+def command(
     network: str,
     *,
     arrays: str,

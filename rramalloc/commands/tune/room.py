@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Hand over to a tool",
     order=420,
     title="Tune for a simulator",
-    command="command:tune",
+    command="command:command",
     calls=(
         "tune:tune",
         "tuning:Tuning",

@@ -29,7 +29,7 @@ VERIFY: Help = {
 
 
 @described(VERIFY, problem="placement images adc_bits noise")
-def verify(
+def command(
     network: str,
     *,
     allocation: str,

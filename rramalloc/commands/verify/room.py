@@ -7,7 +7,7 @@ ROOM = Room(
     panel="Size a chip",
     order=250,
     title="Verify the arrays",
-    command="command:verify",
+    command="command:command",
     calls=("verify:verify",),
     records={
         "verification": "verification:Verification",
