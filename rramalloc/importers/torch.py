@@ -213,6 +213,13 @@ def _traced(torch: Any, module: Any, examples: _Examples, where: str) -> Any:
         torch.backends.mha.set_fastpath_enabled(fast_path)
     of_tokens = any(isinstance(part, torch.nn.Embedding) for part in module.modules())
     cause = errors[-1 if of_tokens else 0]
+    experts = {name: part.numel() for name, part in module.named_parameters() if "expert" in name}
+    if "data-dependent" in str(cause) and experts:
+        from rramalloc.importers.onnx.chosen import EXPERTS
+
+        more = f" and {len(experts) - 1} more" if len(experts) > 1 else ""
+        shown = f"{sum(experts.values()):,} weights of experts ({next(iter(experts))[:60]}{more})"
+        raise UnsupportedError(where, f"data decides on what its {shown} work: {EXPERTS}") from cause
     raise SpecError(
         where,
         f"torch.export cannot trace it with inputs of {examples} ({_first_line(cause)}); check the example "

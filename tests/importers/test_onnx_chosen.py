@@ -308,6 +308,26 @@ NO_WEIGHTS = {
         node("Softmax", "biased", "shares"),
         node("MatMul", "shares h", "y"),
     ],
+    "positions twice": [
+        node("Add", "h p", "a0"),
+        node("MatMul", "a0 w0", "a1"),
+        node("Add", "a1 a0", "a2"),
+        node("Add", "a2 p1", "a"),
+        node("MatMul", "a w1", "y"),
+    ],
+    "bias of every head": [
+        node("Reshape", "h split", "q0"),
+        node("Add", "q0 bias", "q1"),
+        node("Transpose", "q1", "q2", perm=[0, 2, 1, 3]),
+        node("Transpose", "q0", "k", perm=[0, 2, 3, 1]),
+        node("MatMul", "q2 k", "y"),
+    ],
+    "decay": [
+        node("Unsqueeze", "h behind", "h4"),
+        node("Mul", "h4 rates", "d0"),
+        node("Exp", "d0", "d"),
+        node("MatMul", "d d", "y"),
+    ],
     "registers": [node("Concat", "registers h", "a", axis=1), node("MatMul", "a w1", "y")],
     "a class as an image": [
         node("Gather", "labels i", "r"),
@@ -325,10 +345,14 @@ def test_stored_values_that_are_data(kind: str) -> None:
         weight("p1", 16, 8),
         weight("w1", 8, 4),
         weight("table", 32, 8),
+        weight("rates", 8, 8),
         weight("square", 16, 16),
         weight("registers", 1, 4, 8),
         weight("labels", 8, 16),
         ints("image", 1, 1, 4, 4),
+        ints("behind", 3),
+        ints("split", 1, 16, 2, 4),
+        weight("bias", 2, 4),
         weight("kernel", 2, 1, 3, 3),
     ]
     coverage = covered(read(made(NO_WEIGHTS[kind], stored)))

@@ -337,6 +337,23 @@ def test_weights_in_unknown_operators_are_refused_or_counted() -> None:
     assert [(item.weights, item.macs) for item in network.unmodelled] == [(104, None)]
 
 
+def test_experts_whose_tokens_data_picks_are_refused_with_the_form_that_is_read() -> None:
+    """Two experts of 4 x 4, each on the tokens that chose it, as many as these are."""
+
+    def forward(m: Any, x: Any) -> Any:
+        for number, expert in enumerate(m.experts):
+            places = torch.nonzero(m.gate(x).argmax(-1)[0] == number)[:, 0]
+            if len(places):
+                x = x.index_add(1, places, expert(x[:, places]))
+        return x
+
+    experts = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(2))
+    module = Made(forward, experts=experts, gate=nn.Linear(4, 2))
+    told = r"32 weights of experts \(experts.0.weight and 1 more\) work: .*all experts work on all tokens"
+    with pytest.raises(UnsupportedError, match=told):
+        from_torch(module, (1, 6, 4))
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 @pytest.mark.filterwarnings("ignore")
 def test_recurrent_layers_are_the_same_from_onnx_and_from_pytorch(kind: Any, tmp_path: Path) -> None:

@@ -33,11 +33,13 @@ _MOVES = frozenset(
     "Trilu".split()
 ).union(_REGROUPED, _LOOKUPS, SAME)
 """Operators whose results are values of their inputs, perhaps rounded: in a matrix, its weights."""
-_FUNCTIONS = frozenset(ACTIVATIONS).union(
+_WAVES = frozenset("Cos Cosh Erf Erfc Exp Log Sin Sinh Tan".split())
+_FUNCTIONS = (frozenset(ACTIVATIONS) - _WAVES).union(
     "Dropout GroupNormalization InstanceNormalization LayerNormalization LogSoftmax LpNormalization "
     "MeanVarianceNormalization RMSNormalization Relu Softmax".split()
 )
-"""Operators whose results are functions of one value or of those beside it."""
+"""Operators whose results are functions of one value or of those beside it: not the angles and rates of decay
+that a stored matrix holds for each channel of a state."""
 EXPERTS = (
     "a mixture of experts is read in the form in which all experts work on all tokens, and what those make "
     "that are not chosen is multiplied by 0"
@@ -185,12 +187,12 @@ def _combined(step: OnnxOperator, out: Dims) -> Chosen | None:
     """Return the weights in a sum, a product or a choice, value by value.
 
     A stored matrix that is multiplied with pixels of its size scales these, as in a rotation by position;
-    with rows of a table added it is a table itself.
+    with rows of a table added it is a table itself, and with more values than its own a bias.
     """
     places = _OPERANDS.get(step.op, range(len(step.values)))
     branches = [value for at, value in enumerate(step.values) if at in places and value is not None]
-    plain = [x for x in step.values if isinstance(x, Tensor) and (x.chosen is None or x.chosen.kind == "row")]
-    covers = [x for x in plain if x in branches] if step.op not in _QUANTISERS else []
+    data = [x for x in branches if isinstance(x, Tensor) and (x.chosen is None or x.chosen.kind != "matrix")]
+    data = data if step.op not in _QUANTISERS else []
     parts = list[Chosen]()
     for value in branches:
         own = value.chosen if isinstance(value, Tensor) else None
@@ -198,13 +200,15 @@ def _combined(step: OnnxOperator, out: Dims) -> Chosen | None:
             own = Chosen(stored=value.stored, kind="matrix")
         if own is None:
             continue
-        over = [x for x in covers if x is not value and _covers(x.dims, value.dims or ())]
+        over = [x for x in data if x is not value and _covers(x.dims, value.dims or ())]
         if own.row is not None:
             row = replace(own.row, axis=own.row.axis + len(out) - len(value.dims or ()))
             parts += [] if any(x.chosen is None for x in over) else [replace(own, row=row)]
         elif step.op in _ADDITIONS:
-            changed = replace(own, kind="changed") if covers else own
-            parts += [] if any(x.chosen for x in over) else [changed]
+            is_table = any(x.chosen is not None and x.chosen.kind == "row" for x in over)
+            is_bias = any(math.prod(x.dims) > math.prod(value.dims or ()) for x in over)
+            is_left = is_table or (is_bias and not (isinstance(value, Tensor) and own.kind == "matrix"))
+            parts += [] if is_left else [replace(own, kind="changed") if data else own]
         elif step.op in PRODUCTS:
             parts += [] if any(_has_pixels(x, value.dims or ()) for x in over) else [own]
         else:
