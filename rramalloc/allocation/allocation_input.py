@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, cast
@@ -18,14 +18,16 @@ from rramalloc.allocation.allocation import (
     BareAllocation,
     BlockSize,
     EdgeDelay,
+    Layer,
     NetworkId,
     PositiveCount,
 )
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import Divided, Handoff, HostLike, ObjectiveName
+from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.files import read_json
+from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind, one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
@@ -76,7 +78,8 @@ class AllocationInput:
     a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says how long
     each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs of a
     step of each layer reach their readers' tiles, by the placement that it was optimised for, which are
-    part of its time; left_out: what its time lacks, in words; where: how messages call it; measured: step
+    part of its time; left_out: what its time lacks, in words; stated: what the file says of every layer that
+    follows from the rest; where: how messages call it; measured: step
     times that replace those of the hardware; network: the one it was made for, None where it is not said;
     objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
     fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
@@ -99,6 +102,19 @@ class AllocationInput:
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    stated: MappingOf[str, MappingOf[str, int]] = field(default_factory=dict)
+
+    def differences(self, rows: Iterable[Record]) -> list[str]:
+        """Return in a line what the file states of layers, and is otherwise; rows: of the layers, derived."""
+        other = [
+            f"{name} of {brief(layer)} is {found}, stated is {stated}"
+            for row in rows
+            for layer in [str(getattr(row, "name", ""))]
+            for name, stated in self.stated.get(layer, {}).items()
+            if (found := getattr(row, name, None)) is not None and found != stated
+        ]
+        more = f", and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
+        return [f"{self.where}: derived anew: {'; '.join(other[:_SHOWN])}{more}"] if other else []
 
     @property
     def bare(self) -> BareAllocation:
@@ -213,6 +229,8 @@ class AllocationInput:
         """
         options = self.options.changed(mapping=mapping, fc=fc, fold=fold, host=host)
         own = self if options == self.options else replace(self.without_transfer(), options=options)
+        if self.network is not None and (options, hardware or self.hardware) != (self.options, self.hardware):
+            own = replace(own, stated={})  # of a file that says on which hardware
         if hardware is None:
             return own
         own = own if hardware == self.hardware else own.without_transfer()
@@ -268,7 +286,55 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
         if any(isinstance(value, MappingOf) for value in allocation.values()):
             return _of_bare({**allocation}, origin)
         return AllocationInput(copies=cast("dict[str, int]", {**allocation}), where=origin)
-    return _of_document(upgraded(read_json(allocation)), os.fspath(allocation))
+    where = os.fspath(allocation)
+    if where.lower().endswith(".csv"):
+        return _of_table(read_text(allocation, CSV_LIMIT_BYTES), where)
+    return _of_document(upgraded(read_json(allocation)), where)
+
+
+_READ = ("name", "copies", "block", "kind")
+"""Columns of a table that are read."""
+_WHOLE = ("windows", "arrays_per_copy", "arrays", "batches", "start", "finish")
+"""Columns that follow from the others, and are compared with what does."""
+_OF_EXPORTS = "index op input output kernel stride pads dilation groups".split()
+_COLUMNS = (*_READ, *_WHOLE, *sorted({*Layer.model_fields, *_OF_EXPORTS, "stall_steps"} - {*_READ, *_WHOLE}))
+"""All columns that `optimize` and `export` write."""
+_EXPORT = "rramalloc-export/2"
+_SHOWN = 3  # differences that a note lists
+
+
+def _of_table(text: str, where: str) -> AllocationInput:
+    """Return the input of a table that `optimize --format csv` or `export --to csv` wrote."""
+    document: dict[str, dict[str, Any]] = {"copies": {}, "block": {}, "kind": {}}
+    stated: dict[str, dict[str, int]] = {}
+    for place, row in csv_rows(text, where, _COLUMNS, ("name", "copies")):
+        name = row["name"]
+        if name in stated:
+            raise SpecError(place, f"{brief(name)} stands twice")
+        numbers = {column: row[column] for column in ("copies", *_WHOLE) if row.get(column)}
+        for column, cell in numbers.items():
+            if not (cell.isascii() and cell.isdigit()):
+                raise SpecError(place, f"{column}: must be a whole number, got {brief(cell)}")
+        stated[name] = {column: int(numbers[column]) for column in _WHOLE if column in numbers}
+        if stated[name].get("arrays_per_copy") == 0:  # a digital node has no copies
+            continue
+        document["copies"][name] = int(numbers.get("copies", "1"))
+        if row.get("kind"):
+            document["kind"][name] = row["kind"]
+        if row.get("block"):
+            sides = row["block"].split("x")
+            if not all(side.isascii() and side.isdigit() for side in sides):
+                raise SpecError(place, f"block: must be such as 2x2, got {brief(row['block'])}")
+            document["block"][name] = list(map(int, sides))
+    return replace(_of_bare(document, where), stated=stated)
+
+
+def _stated(layers: list[Any]) -> dict[str, dict[str, int]]:
+    """Return what a document states of every layer that follows from the rest."""
+    return {
+        layer["name"]: {column: layer[column] for column in _WHOLE if isinstance(layer.get(column), int)}
+        for layer in layers
+    }
 
 
 class _Lenient(Record):
@@ -326,6 +392,12 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         raise SpecError(where, f"must be an allocation or {{'copies': ...}}, got {brief(document)}")
     if "copies" in document:
         return _of_bare(document, where)
+    if document.get("format") == _EXPORT:
+        options = {name: document[name] for name in ("mapping", "fc", "host") if name in document}
+        document = document | {"format": FORMAT, "options": options}
+        for index, layer in enumerate(document.get("layers", ())):
+            for name in layer if isinstance(layer, dict) else ():
+                check_known(f"{where}: layers[{index}]: field", name, _COLUMNS)
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'copies' alone; got {got}")
@@ -335,7 +407,7 @@ def _of_document(document: Any, where: str) -> AllocationInput:
         if layer.name in seen:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
         seen.add(layer.name)
-    return _of_whole(whole, where)
+    return replace(_of_whole(whole, where), stated=_stated(document["layers"]))
 
 
 _OF_INTERVAL = "target_interval", "target_interval_ns", "target_throughput"

@@ -162,6 +162,7 @@ def simulate_network(
     layers = layers_in_result(
         timing, demand.tolist(), sums.taken.tolist(), sizes, hardware, sums.metrics, **shown
     )
+    warnings += given.differences(layers) if handoff == "next" else ()
     rate_per_s = None if rate_per_s is None else _checked_rate(rate_per_s, sums.absolute, sums.metrics)
     coverage = Coverage.of(network, graph.names)
     path = critical_path(timing)

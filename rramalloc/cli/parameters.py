@@ -129,7 +129,7 @@ SECONDS = Value("S", unit="s")
 _PANELS: Mapping[Panel, Help] = {
     "Problem": {
         "network": ("NETWORK", "A .json, .onnx or .csv file, or a shipped network's name."),
-        "allocation": ("FILE", 'Allocation, or {"copies": {...}, "block": {...}}.'),
+        "allocation": ("FILE", 'Allocation (JSON or CSV), or {"copies": {...}}.'),
         "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
         "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
         "set_values": ("SECTION.FIELD=VALUE", "Replace a value of the hardware, e.g. timing.adc_ns=2."),

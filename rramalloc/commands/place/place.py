@@ -215,13 +215,14 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
     arrays = assembled(found.layout, names)
     routes = TileRoutes.of(arrays, names, found.flows, stored.copies)
     gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
+    layers = _layers(stored, source, arrays)
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
         options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
         traffic=Traffic.gather(found, found.mesh, gap=gap),
-        layers=_layers(stored, source, arrays),
+        layers=layers,
         flows=_flows(names, routes, found.mesh.chip_hop, _delays(routes, stored.graph, source)),
         links=tuple(
             Link(chip=chip, start=start, end=end, size_bytes=load)
@@ -233,6 +234,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
             *network.warnings,
             *hardware_warnings(hardware, len(arrays)),
             *(() if measured is None else measured.warnings),
+            *source.differences(layers),
         ),
     )
     check_placement(placement, network, source.copies, blocks=source.blocks)
