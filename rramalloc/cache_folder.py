@@ -16,16 +16,16 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _PRIVATE = 0o700
 
 
-def cache_folder(source: Path, chosen: str) -> Path:
+def cache_folder(source: Path) -> Path:
     """Return the folder of the compiled code of a source file; it is made where it lacks.
 
-    chosen: a folder that the user names (NUMBA_CACHE_DIR); if empty, that beside the source, or where that is
-    not the user's own, one in the user's cache. They have the names that numba gives them.
+    It lies where NUMBA_CACHE_DIR says; if that is not set, beside the source, or where that is not the user's
+    own, in the user's cache. It has the name that numba gives it.
     Raises FileError if others can write in it or put another in its place.
     """
     place = source.absolute().parent
     name = f"{place.name}_{sha1(str(place).encode(), usedforsecurity=False).hexdigest()}"
-    if chosen:
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return private_folder(Path(chosen) / name)
     try:
         return private_folder(place / "__pycache__")

@@ -62,7 +62,7 @@ def _settings() -> dict[str, Any]:
         raise SpecError("environment", f"{words}; correct or unset {' or '.join(names)}") from None
     if own["DISABLE_JIT"]:
         raise SpecError("NUMBA_DISABLE_JIT", "searches run as compiled code alone: unset it")
-    return own | {"CACHE_LOCATOR_CLASSES": "", "reload_config": lambda: None}
+    return own | {"reload_config": lambda: None}
 
 
 def _fresh_settings() -> dict[str, Any]:

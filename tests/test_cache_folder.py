@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
 import pytest
 
-from rramalloc import cache_folder, compiled, numba_inside
+import rramalloc
+from rramalloc import cache_folder, compiled
 from rramalloc.errors import FileError
 
 SOURCE = """
@@ -29,9 +29,9 @@ def double(x):
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known() -> Iterator[None]:
-    _forget()
+    cache_folder._examined.cache_clear()
     yield
-    _forget()
+    cache_folder._examined.cache_clear()
 
 
 def mode(path: Path) -> int:
@@ -132,21 +132,25 @@ def test_where_the_code_of_a_source_is_kept(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     chosen = tmp_path / "chosen"
-    assert cache_folder.cache_folder(source, str(chosen)) == chosen / name
-    assert cache_folder.cache_folder(source, "") == package / "__pycache__"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(chosen))
+    assert cache_folder.cache_folder(source) == chosen / name
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    assert cache_folder.cache_folder(source) == package / "__pycache__"
     made(tmp_path / "shared", 0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared"))
     with pytest.raises(FileError, match="shared: can be written"):
-        cache_folder.cache_folder(source, str(tmp_path / "shared"))
+        cache_folder.cache_folder(source)
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
     cache_folder._examined.cache_clear()
     (package / "__pycache__").chmod(0o775)
-    assert cache_folder.cache_folder(source, "") == tmp_path / "home" / ".cache" / "numba" / name
+    assert cache_folder.cache_folder(source) == tmp_path / "home" / ".cache" / "numba" / name
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder.cache_folder(source, "") == tmp_path / "xdg" / "numba" / name
+    assert cache_folder.cache_folder(source) == tmp_path / "xdg" / "numba" / name
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as without HOME and an entry in passwd
     with pytest.raises(FileError, match="is no absolute path"):
-        cache_folder.cache_folder(source, "")
+        cache_folder.cache_folder(source)
     assert not (tmp_path / "~").exists()
 
 
@@ -173,7 +177,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
 
     def function() -> Any:
-        _forget()
+        cache_folder._examined.cache_clear()
         spec = importlib.util.spec_from_file_location("doubling", tmp_path / "doubling.py")
         assert spec is not None
         assert spec.loader is not None
@@ -185,17 +189,11 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     return function
 
 
-def _forget() -> None:
-    cache_folder._examined.cache_clear()
-    numba_inside._is_whole.cache_clear()
-
-
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
     monkeypatch.setattr(compiled, "compilation", compiled.Compilation())
-    compiled.compilation.on_unkept = told.append
-    compiled.compilation.on_damage = lambda folder: told.append(f"{folder} is damaged")
+    compiled.compilation.on_note = told.append
     return told
 
 
@@ -210,9 +208,8 @@ class Evil:
 def plant(folder: Path) -> None:
     """Put code in place of a function's index, with the checksum that it needs."""
     (index,) = folder.glob("*/*.nbi")
-    index.write_bytes(content := pickle.dumps(Evil()))
-    sums = index.parent / numba_inside.CHECKSUMS
-    sums.write_bytes(hashlib.blake2b(content, digest_size=16).hexdigest().encode())
+    content = pickle.dumps(Evil())
+    index.write_bytes(content + hashlib.blake2b(content, digest_size=16).digest())
 
 
 @pytest.mark.usefixtures("permissive_umask")
@@ -223,7 +220,7 @@ def test_what_is_kept_belongs_to_the_user_and_is_loaded_again(
     assert load()(21) == 42
     kept = sorted((tmp_path / "cache").rglob("*"))
     assert {mode(path) for path in kept} == {0o700, 0o600}
-    assert len(kept) == 4  # a folder, an index, a file of code, the checksums
+    assert len(kept) == 3  # a folder, an index, a file of code
     assert load()(21) == 42
     assert said == []
 
@@ -248,28 +245,22 @@ def test_files_that_others_can_write_are_compiled_again(tmp_path: Path, load: Lo
     index.chmod(0o666)
     assert load()(21) == 42
     assert ran == []
-    assert said == [f"{index.parent} is damaged"]
+    assert said == [f"compiled code in {index.parent} was damaged: it is compiled again"]
     assert mode(index) == 0o600
 
 
-def test_the_cache_of_numba_itself_is_guarded_too(
+def test_nothing_is_kept_with_another_numba(
     tmp_path: Path, load: Load, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where numba has other inner classes."""
-    monkeypatch.setattr(compiled, "_inside", lambda: None)
-    first = load()
-    assert first(21) == 42
-    assert Path(first.stats.cache_path).parent == tmp_path / "cache"
-    assert said == []
-    (index,) = (tmp_path / "cache").glob("*/*.nbi")
-    index.write_bytes(pickle.dumps(Evil()))
-    for path, permissions in ((index, 0o666), (tmp_path / "cache", 0o777)):
-        path.chmod(permissions)
-        unkept = load()
-        assert unkept(21) == 42
-        assert unkept.stats.cache_path is None
-    assert ran == []
+    """As where its inner classes have other names."""
+    compiled._inside.cache_clear()
+    monkeypatch.setitem(sys.modules, "rramalloc.numba_inside", None)
+    monkeypatch.delattr(rramalloc, "numba_inside")
+    assert load()(21) == 42
+    assert "its code is not kept: numba has other inner classes" in said[0]
     assert len(said) == 1
+    assert not list(tmp_path.rglob("*.nb?"))
+    compiled._inside.cache_clear()
 
 
 def test_one_process_speaks_for_its_workers(
@@ -280,13 +271,3 @@ def test_one_process_speaks_for_its_workers(
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / chosen))
         compiled.compilation.speak_for_workers()
         assert len(said) == told
-
-
-def test_numba_may_have_other_events(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then nothing says when a function is compiled first."""
-    monkeypatch.setitem(sys.modules, "numba.core.event", None)
-    monkeypatch.delattr(numba.core, "event")
-    assert compiled._numba.__wrapped__() is numba
-    compiled.compilation.leave_unkept("the folder is shared")
-    (told,) = said
-    assert "the folder is shared" in told

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 import warnings
-from pathlib import Path
 from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
@@ -128,12 +127,9 @@ def announce_compilation(*, quiet: bool) -> None:
             is_said = True
             line.show(f"{words}: {compilation.functions} functions")
 
-    def say(folder: Path) -> None:
-        note(f"note: compiled code in {folder} was damaged: it is compiled again", quiet=quiet)
-
     warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
-    compilation.on_change, compilation.on_damage = show, say
-    compilation.on_unkept = lambda text: note(f"note: {text}", quiet=quiet)
+    compilation.on_change = show
+    compilation.on_note = lambda text: note(f"note: {text}", quiet=quiet)
 
 
 def _room() -> int:

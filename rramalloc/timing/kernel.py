@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_part, thoroughly
+from rramalloc.compiled import compiled, compiled_part
 from rramalloc.mapping.modes import BlockGrid
 
 NEVER: Any = np.int64(2**62)
@@ -59,7 +59,6 @@ class Timeline(NamedTuple):
     delay: Any = NEXT_STEP
 
 
-@thoroughly
 @compiled_part
 def run_stage(
     edges: Any, shapes: Any, ticks: Any, needs: Any, timeline: Any, stage: int, out: int, limit: int
@@ -187,7 +186,6 @@ def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: i
     return needed
 
 
-@thoroughly
 @compiled
 def batch_starts(
     edges: Any, shapes: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any
@@ -250,7 +248,6 @@ def critical_chain(
         stage, leave = before, needed
 
 
-@thoroughly
 @compiled
 def makespans(graph: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any, result: Any) -> None:
     """Write the exact makespan of every row of `copies` (int64, k x n) to `result` (int64, k).

@@ -6,11 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from numba.core.caching import NullCache
-
 import rramalloc
-from rramalloc.compiled import compiled, compiled_part
 
 SCALARS = {"int", "float", "bool", "None"}
 
@@ -29,26 +25,3 @@ def test_compiled_parts_return_scalars() -> None:
         assert node.returns is not None, name
         named = {each.id for each in ast.walk(node.returns) if isinstance(each, ast.Name)}
         assert named - {"tuple"} <= SCALARS, name
-
-
-@compiled_part
-def _tripled(number: int) -> int:
-    return 3 * number
-
-
-@compiled
-def _tripled_twice(number: int) -> int:
-    return max(_tripled(_tripled(number)), 1)
-
-
-def test_a_part_has_machine_code_in_its_callers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for made in (_tripled, _tripled_twice):
-        monkeypatch.setattr(made, "_cache", NullCache())  # what is loaded from disk needs no part
-    assert _tripled_twice(5) == 45
-    functions = [
-        [one.name for one in result.library._final_module.functions if not one.is_declaration]
-        for made in (_tripled, _tripled_twice)
-        for result in made.overloads.values()  # type: ignore[attr-defined]
-    ]
-    assert functions[0] == []
-    assert functions[1] != []

@@ -204,7 +204,7 @@ def _begin(living: Connection) -> None:
             living.recv_bytes()
         os._exit(1)
 
-    compilation.on_unkept = str
+    compilation.on_note = str
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one process per core; it hangs without its threads
     threading.Thread(target=watch, daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_part, thoroughly
+from rramalloc.compiled import compiled, compiled_inline, compiled_part
 
 # Offset basis and prime of FNV-1a. States of one hash become one, which is valid whatever they are.
 _FIRST_HASH = np.uint64(1469598103934665603)
@@ -317,7 +317,6 @@ class Turn(NamedTuple):
     work: Any
 
 
-@thoroughly
 @compiled
 def expand(
     choices: Any, limits: Any, old: Any, carry: Any, table: Any, new: Any, count: int, turn: Any
@@ -383,7 +382,6 @@ def _covered(states: Any, near: Any, count: int, centres: Any, j: int, telling: 
     return -1
 
 
-@thoroughly
 @compiled
 def cover(
     states: Any, order: Any, telling: Any, slack: int, near: Any, centres: Any, centre: Any, work: Any
