@@ -192,6 +192,14 @@ def test_a_loop_of_a_known_length_is_a_barrier(case: str, weighted: bool) -> Non
     assert cover.macs.total == 36 * 108 + products + rounds * 24 * 36 * weighted
 
 
+def test_a_scan_over_stacked_layers_has_the_weights_of_all() -> None:
+    """Five layers of two matrices of 6 x 6, as JAX writes them, on 4 tokens."""
+    nodes = [node("MatMul", "h u", "p"), node("MatMul", "p v", "h2"), node("Identity", "h2", "o")]
+    scan = node("Scan", "c wu wv", "y all", body=part("body", nodes, "h2 o", "h u v"), num_scan_inputs=2)
+    network = load(model([scan], [], [weight("wu", 5, 6, 6), weight("wv", 5, 6, 6)]), allow_partial=True)
+    assert [(item.weights, item.macs) for item in network.unmodelled] == [(2 * 5 * 36, 2 * 5 * 24 * 36)]
+
+
 def test_the_outputs_of_a_scan_have_its_length() -> None:
     """Twelve rounds on columns of 3: states of 5, outputs along another axis; a row of weights is counted."""
     inner = part(

@@ -324,13 +324,16 @@ def _scan(step: OnnxOperator, run: Body) -> Rounds:
     made_along = step.integers("scan_output_axes") or (0,) * collects
     if len(given) != scanned or len(made_along) != collects:
         raise step.fault("scan_input_axes", f"must be {scanned} axes, and {collects} of outputs")
-    slices, lengths = list[Value](), set[int]()
+    slices, lengths, stacked = list[Value](), set[int](), 0
     for number, axis in enumerate(given):
         value = step.need(total - scanned + number)
         dims = step.size(value)
         place = step.axis(axis, len(dims), "scan_input_axes")
         lengths.add(dims[place])
-        slices.append(_spread(value, (*dims[:place], *dims[place + 1 :])))
+        kept = (*dims[:place], *dims[place + 1 :])
+        slices.append(_spread(value, kept))
+        is_stack = isinstance(value, Constant) and value.stored and sum(size > 1 for size in kept) > 1
+        stacked += math.prod(kept) if is_stack else 0  # a matrix of its own for every round
     if len(lengths) != 1:
         raise step.mismatch("inputs", f"the scanned inputs are {sorted(lengths)} long, which must be equal")
     made, work = _any_round(lambda begun: run(body, [*begun, *slices]), states, 0)
@@ -342,4 +345,6 @@ def _scan(step: OnnxOperator, run: Body) -> Rounds:
         dims = step.size(value)
         place = step.axis(axis, len(dims) + 1, "scan_output_axes")
         collected.append(_spread(value, (*dims[:place], rounds, *dims[place:])))
-    return Rounds(states=ends, collected=collected, work=work.times(rounds))
+    work = work.times(rounds)
+    work = replace(work, weights=work.weights + (rounds - 1) * stacked) if work.weights else work
+    return Rounds(states=ends, collected=collected, work=work)

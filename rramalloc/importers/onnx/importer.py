@@ -364,6 +364,8 @@ class Visitor:
                 node = builder.unique(f"{step.name}/{info.name}")
                 builder.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
                 value = replace(tensor(node, value.dims, layout), bits=value.bits, chosen=value.chosen)
+            elif not value.origin:
+                value = replace(value, origin=info.name)
             own[info.name] = value
         made = replace(self, builder=builder, axes=None).visit_part(step.place, body, ChainMap(own, values))
         self.builder.room = builder.room
