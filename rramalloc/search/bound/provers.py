@@ -20,6 +20,8 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
+_LEAST_TURN_S = 1e-3  # of work that a turn counts at least
+
 
 def has_boxes(problem: Problem) -> bool:
     """Return True if the modes of every stage are a range of copies of one block, without gaps."""
@@ -41,13 +43,18 @@ class _Branching(LowerSide, Protocol):
 
 @dataclass(eq=False)
 class PlacesProver:
-    """The program over places as long as it pays, then branch and bound on what it leaves."""
+    """The program over places as long as it pays, then in turns with branch and bound on what it leaves.
+
+    _program_pace, _branching_pace: ticks by which a turn of each raised the bound, a counted second.
+    """
 
     problem: Problem
     menu: Menu
     branching: _Branching
     _program: Places | None = None
-    _ended: bool = False
+    _has_begun: bool = False
+    _program_pace: float = math.inf
+    _branching_pace: float = 0.0
 
     @property
     def nodes(self) -> int:
@@ -57,7 +64,7 @@ class PlacesProver:
     @property
     def first_s(self) -> float:
         """Seconds of the first target, as of `LowerSide`."""
-        return self.branching.first_s if self._ended else 0.0
+        return self.branching.first_s
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return a first bound and allocations to start from, as `LowerSide.root`."""
@@ -65,30 +72,49 @@ class PlacesProver:
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`."""
-        if self._ended or not self.branching.begins_with_program:
+        if self.branching.begins_with_program and not self._has_begun:
+            self._has_begun = True
+            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
+        program, begun_s = self._program, stop.spent_s
+        if program is None:
             return self.branching.run(bound, makespan, seconds, left_s, stop)
-        begun_s = stop.spent_s
+        if self._branching_pace > self._program_pace:
+            turn = self.branching.run(bound, makespan, seconds, left_s, stop)
+            least = min(self._branching_pace, self._program_pace) / 2
+            self._branching_pace = (turn.bound - bound) / max(stop.spent_s - begun_s, _LEAST_TURN_S) or least
+            return turn
+        known = max(float(bound), program.bound)
         with suppress(OutOfTime):
-            if self._program is None:
-                self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
-            program = self._program
-            if program is None:
-                self._ended = True
-                return self.branching.run(bound, makespan, seconds, left_s, stop)
-            while bound < makespan and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
-                more = program.round(makespan - 1, left_s - spent, stop)
-                bound = max(bound, min(math.ceil(program.bound), makespan))
-                if program.stands_still or not more:
-                    if not program.fix():
-                        bound = makespan
-                    elif not program.has_pairs:
-                        program.begin_pairs()
-                        continue
-                    elif bound < makespan:
-                        self.branching.restrict(makespan - 1, program)
-                    self._ended = True
-                    break
+            bound = self._raise(program, bound, makespan, seconds, left_s, stop)
+        raised = max(program.bound - known, 0.0)
+        pace = raised / max(stop.spent_s - begun_s, _LEAST_TURN_S)
+        if math.isfinite(self._program_pace):
+            self._program_pace = pace
+        elif program.has_pairs and program.stands_still:
+            self._program_pace, self._branching_pace = pace, math.inf
         return ProofTurn(bound, ())
+
+    def _raise(
+        self, program: Places, bound: int, makespan: int, seconds: float, left_s: float, stop: Work
+    ) -> int:
+        """Run rounds of the program for about `seconds`; return the bound. Raises OutOfTime."""
+        begun_s, more = stop.spent_s, True
+        while bound < makespan and more and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
+            more = program.round(makespan - 1, left_s - spent, stop)
+            bound = max(bound, min(math.ceil(program.bound), makespan))
+            if program.has_pairs or not (program.stands_still or not more):
+                continue
+            if not program.fix():
+                return makespan
+            program.begin_pairs()
+            more = True
+        if bound < makespan and program.has_pairs:
+            if not program.fix():
+                return makespan
+            self.branching.restrict(makespan - 1, program)
+        if not more:
+            self._program = None
+        return bound
 
 
 def prover_of(problem: Problem, menu: Menu) -> LowerSide:
