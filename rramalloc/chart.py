@@ -29,7 +29,7 @@ from rramalloc.files import check_writable, write_bytes
 from rramalloc.records import brief
 from rramalloc.units import printable
 
-Spec = dict[str, Any]
+VegaSpec = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
 Lists = dict[str, list[Any]]
 Zoom = Literal["x", "y", "xy", ""]
@@ -146,7 +146,7 @@ class Marks:
     hover: column by the words in front of its value; derived: expression by the column it makes.
     """
 
-    mark: Spec
+    mark: VegaSpec
     data: Columns
     channels: Mapping[str, Any]
     key: Key | None = None
@@ -259,11 +259,11 @@ class Chart:
         return tuple(dict.fromkeys(layer.key for layer in layers if layer.key is not None))
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> VegaSpec:
         """The Vega-Lite specification of a file's picture. Raises SpecError for a width that is too small."""
         return self._spec(_WIDTH) if self.width is None else self._fitted(self.width)[0]
 
-    def _spec(self, width: int) -> Spec:
+    def _spec(self, width: int) -> VegaSpec:
         """Return the specification with panels of that width."""
         panels = [self._panel(place, width) | {"width": width} for place in range(len(self.panels))]
         shared = {"color": "shared", "shape": "shared"}
@@ -280,7 +280,7 @@ class Chart:
             "resolve": {"scale": shared, "legend": shared},
         }
 
-    def _fitted(self, width: int) -> tuple[Spec, str]:
+    def _fitted(self, width: int) -> tuple[VegaSpec, str]:
         """Return the specification of a picture of that width, and the picture as SVG."""
         check_width(width)
         panel = width
@@ -298,7 +298,7 @@ class Chart:
         words = f"{width} px leave no room for {brief(self.title)}: it takes {width + excess} px"
         raise SpecError("figure width", words)
 
-    def page_specs(self) -> list[Spec]:
+    def page_specs(self) -> list[VegaSpec]:
         """Return the specification of every panel for a page, without the legend, which the page draws."""
         common = self._common(_ON_PAGE)
         return [common | self._panel(n, None) | {"width": "container"} for n in range(len(self.panels))]
@@ -339,7 +339,7 @@ class Chart:
         """Pixels that a name on an axis may take."""
         return min(_LONGEST_NAME, round(_NAMES * (self.width or _WIDTH)))
 
-    def _common(self, look: tuple[str, str, str]) -> Spec:
+    def _common(self, look: tuple[str, str, str]) -> VegaSpec:
         ink, grid, font = look
         longest = _LONGEST_LABEL * self._name_pixels // _LONGEST_NAME  # Vega cuts the ends, which may differ
         names = [
@@ -362,15 +362,15 @@ class Chart:
             "config": _config(ink, grid, font),
         }
 
-    def _panel(self, place: int, width: int | None) -> Spec:
+    def _panel(self, place: int, width: int | None) -> VegaSpec:
         """Return a panel of a file with its width in pixels, or one of a page, which fills its place."""
         panel = self.panels[place]
         axes = {axis: self._axis(getattr(panel, axis), axis, place, width) for axis in "xy"}
         layers = [self._layer(layer, axes, width) for layer in panel.layers]
-        spec: Spec = {"height": panel.height, "layer": layers}
+        spec: VegaSpec = {"height": panel.height, "layer": layers}
         return spec | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
 
-    def _axis(self, axis: Axis, which: str, place: int, width: int | None) -> Spec:
+    def _axis(self, axis: Axis, which: str, place: int, width: int | None) -> VegaSpec:
         """Return the channel of a position without its column."""
         if which in self.zoom:
             ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
@@ -382,7 +382,7 @@ class Chart:
             ends["domainMax"] = {"expr": f"{axis.low} + {axis.high - axis.low} * {pixels} / {left}"}
         scale = {"type": axis.scale, "nice": False, "zero": False, **ends}
         scale["reverse"] = which == "y" and (axis.down or bool(axis.names))
-        shown: Spec = {
+        shown: VegaSpec = {
             "title": axis.title or None,
             "format": _NUMBER,
             "labelOverlap": "greedy",
@@ -414,16 +414,16 @@ class Chart:
         number = f"datum.value % {step:.0f} ? '' : datum.value" if axis.numbered else "''"
         return f"{fits} ? {which}_names_{place}[datum.value] : {number}"
 
-    def _layer(self, layer: Marks, axes: Mapping[str, Spec], width: int | None) -> Spec:
-        encoding: Spec = {}
+    def _layer(self, layer: Marks, axes: Mapping[str, VegaSpec], width: int | None) -> VegaSpec:
+        encoding: VegaSpec = {}
         for channel, given in layer.channels.items():
-            definition: Spec = {"field": given} if isinstance(given, str) else given
+            definition: VegaSpec = {"field": given} if isinstance(given, str) else given
             positional = channel in axes and "value" not in definition
             encoding[channel] = (axes[channel] | definition) if positional else definition
             if "legend" in definition:
                 legend = definition["legend"] | _in_columns(definition["scale"]["domain"], width)
                 encoding[channel] = definition | {"legend": legend}
-        transforms: list[Spec] = [
+        transforms: list[VegaSpec] = [
             {"calculate": expression, "as": name} for name, expression in layer.derived.items()
         ]
         if layer.key is not None:
@@ -437,12 +437,12 @@ class Chart:
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
-    def _keyed(self, key: Key, encoding: Spec, width: int | None) -> Spec:
+    def _keyed(self, key: Key, encoding: VegaSpec, width: int | None) -> VegaSpec:
         """Return colour, and shape of points, by the name in the legend."""
         names = [each.name for each in self.keys]
         legend = None if width is None else {"title": None, "orient": "bottom"} | _in_columns(names, width)
 
-        def by_name(range_: list[str]) -> Spec:
+        def by_name(range_: list[str]) -> VegaSpec:
             scale = {"domain": names, "range": range_}
             return {"datum": key.name, "type": "nominal", "scale": scale, "legend": legend}
 
@@ -454,13 +454,13 @@ class Chart:
 
 def bars(
     data: Columns,
-    left: str | Spec,
+    left: str | VegaSpec,
     right: str,
     *,
     key: Key | None = None,
     hover: Mapping[str, str] | None = None,
     thick: float = 0.72,
-    look: Spec | None = None,
+    look: VegaSpec | None = None,
 ) -> Marks:
     """Return horizontal bars on the rows that the column `row` names, `thick` of a row high."""
     channels = {"x": right, "x2": left, "y": "bottom", "y2": "top"}
@@ -485,19 +485,19 @@ def stacked(data: Lists, terms: Mapping[str, Key], hover: Mapping[str, str]) -> 
     return layers, max([0.0, *data[low]])
 
 
-def rule(at: float, along: Literal["x", "y"], colour: str | Spec = INK, key: Key | None = None) -> Marks:
+def rule(at: float, along: Literal["x", "y"], colour: str | VegaSpec = INK, key: Key | None = None) -> Marks:
     """Return a dashed line across the panel where the axis `along` is `at`."""
-    look: Spec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}
+    look: VegaSpec = {"type": "rule", "strokeDash": DASHED, "strokeWidth": 1.4}
     return Marks(look if key else look | {"color": colour}, {"at": [at]}, {along: "at"}, key)
 
 
-def fills(count: int) -> list[str | Spec]:
+def fills(count: int) -> list[str | VegaSpec]:
     """Return the fills of layers in their order: colours, then the same ones hatched, as scales take them."""
     hatched = (_hatched(colour, *stripes) for stripes in _STRIPES for colour in LAYERS)
     return list(islice(cycle([*LAYERS, *hatched]), count))
 
 
-def _hatched(colour: str, stripe: str, rises: bool) -> Spec:
+def _hatched(colour: str, stripe: str, rises: bool) -> VegaSpec:
     """Return a colour with two diagonal stripes, as a gradient in steps: Vega has no other hatching."""
     parts = [colour, stripe, colour, stripe, colour]
     stops = [
@@ -514,7 +514,7 @@ def _letters(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in text)
 
 
-def _in_columns(names: Sequence[str], width: int | None) -> Spec:
+def _in_columns(names: Sequence[str], width: int | None) -> VegaSpec:
     """Return the columns of a legend that fit under a panel; on a page its width is known there alone."""
     widest = 30 + min(_LONGEST_KEY, round(_LETTER * max(map(_letters, names), default=0)))
     if width is None:
@@ -576,7 +576,7 @@ def check_width(width: int | None) -> None:
         raise SpecError("figure width", f"{brief(width)}: a figure is {limits} wide")
 
 
-def _config(ink: str, grid: str, font: str) -> Spec:
+def _config(ink: str, grid: str, font: str) -> VegaSpec:
     axis = {"labelColor": ink, "titleColor": ink, "domainColor": grid, "tickColor": grid, "gridColor": grid}
     plain = {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 12}
     return {
@@ -594,7 +594,7 @@ def _config(ink: str, grid: str, font: str) -> Spec:
     }
 
 
-def _tooltip(words: str, name: str, data: Columns) -> Spec:
+def _tooltip(words: str, name: str, data: Columns) -> VegaSpec:
     first = next(iter(data.get(name, ())), None)
     if isinstance(first, str):
         return {"field": name, "type": "nominal", "title": words}

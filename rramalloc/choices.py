@@ -114,7 +114,7 @@ UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 """Annotation by which a call says that it takes the arguments of a TypedDict."""
 
 
-def share(kind: type, defaults: MappingOf[str, Any]) -> None:
+def share_arguments(kind: type, defaults: MappingOf[str, Any]) -> None:
     """Let calls take the arguments of a TypedDict as `**given: Unpack[kind]`, with their defaults."""
     taken = {name: value for name, value in defaults.items() if name in kind.__annotations__}
     SHARED[kind.__name__] = (kind, taken)

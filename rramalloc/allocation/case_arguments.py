@@ -18,7 +18,7 @@ from rramalloc.choices import (
     Mapping,
     NetworkArguments,
     ValuesLike,
-    share,
+    share_arguments,
 )
 
 if TYPE_CHECKING:
@@ -140,5 +140,5 @@ DEFAULTS: SearchArguments = {
 }
 """Defaults of shared arguments."""
 for kind in (MappedArguments, CaseArguments, SearchArguments):
-    share(kind, DEFAULTS)
-share(AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None})
+    share_arguments(kind, DEFAULTS)
+share_arguments(AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None})

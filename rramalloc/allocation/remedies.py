@@ -14,14 +14,19 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import MAX_LINES
 
 Works = Callable[[Hardware], bool]
-Store = Callable[[Hardware, int], object]
+StoreOn = Callable[[Hardware, int], object]
 """Makes the case anew on a hardware and stores all layers within a budget. Raises RramallocError."""
 _MOST_TRIES = 4
 """Budgets, and numbers of chips, that are tried one after another: the first one is nearly always enough."""
 
 
 def of_budget(
-    hardware: Hardware, weight_bits: int, arrays: int, error: BudgetError, store: Store, store_without: Store
+    hardware: Hardware,
+    weight_bits: int,
+    arrays: int,
+    error: BudgetError,
+    store: StoreOn,
+    store_without: StoreOn,
 ) -> list[str]:
     """Return in words what stores every layer of a case, which `arrays` do not.
 
@@ -47,7 +52,7 @@ def of_budget(
     return remedies
 
 
-def _stored_on_more_chips(store: Store, hardware: Hardware, need: int) -> Hardware | None:
+def _stored_on_more_chips(store: StoreOn, hardware: Hardware, need: int) -> Hardware | None:
     """Return the hardware with so many chips that some budget stores every layer; None for none."""
     budgets = dict[int, int | None]()
 
@@ -64,7 +69,7 @@ def _stored_on_more_chips(store: Store, hardware: Hardware, need: int) -> Hardwa
     return fewer or machine
 
 
-def _is_stored(store: Store, hardware: Hardware, arrays: int) -> bool:
+def _is_stored(store: StoreOn, hardware: Hardware, arrays: int) -> bool:
     """Return whether a budget stores every layer."""
     try:
         store(hardware, arrays)
@@ -73,7 +78,7 @@ def _is_stored(store: Store, hardware: Hardware, arrays: int) -> bool:
     return True
 
 
-def _smallest_budget(store: Store, hardware: Hardware, need: int) -> int | None:
+def _smallest_budget(store: StoreOn, hardware: Hardware, need: int) -> int | None:
     """Return the smallest budget that stores every layer, at least `need`; None where the chips have less."""
     for _ in range(_MOST_TRIES):
         try:

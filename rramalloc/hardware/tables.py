@@ -62,7 +62,7 @@ def _as_mesh(value: object) -> object:
     return mesh_of(value) if is_number else as_tuple(value)  # type: ignore[arg-type]
 
 
-Grid = Annotated[
+MeshSize = Annotated[
     tuple[Lines, Lines],
     BeforeValidator(_as_mesh, json_schema_input_type=list[Lines] | Annotated[int, Field(ge=1, le=MAX_MESH)]),
 ]
@@ -250,8 +250,8 @@ class Chip(Record):
     """
 
     arrays_per_tile: Count
-    tiles: Grid
-    chips: Grid = (1, 1)
+    tiles: MeshSize
+    chips: MeshSize = (1, 1)
     sharing: Literal["free", "layer"] | None = None
     hop_ns_tile: ZeroOrPositive | None = None
     hop_ns_chip: ZeroOrPositive | None = None

@@ -24,7 +24,7 @@ import numpy as np
 from rramalloc.compiled import compiled, compiled_maker, compiled_part
 from rramalloc.methods.method import Method, clipped
 from rramalloc.search import cost
-from rramalloc.search.kernels.limits import Limits, arrays_of, copy_to
+from rramalloc.search.kernels.limits import CopyLimitTables, arrays_of, copy_to
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
@@ -160,7 +160,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (SETTINGS_TRIED, 1)), np.full(SETTINGS_TRIED, value)
     heat = hot = _power_of_ten(value)
-    limits = Limits(problem.demand, problem.budget, problem.smallest, problem.largest)
+    limits = CopyLimitTables(problem.demand, problem.budget, problem.smallest, problem.largest)
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = cost.ANNEALED_STAGE * len(start) * SETTINGS_TRIED * MOVES
     while value > 0 and heat > hot / RANGE and not stop.is_used_up:

@@ -16,4 +16,4 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     return Answer(problem.choice(problem.smallest.copy()), 1, "heuristic: every layer is stored once")
 
 
-NONE = Method("none", solve, minimises="nothing: every layer once", source="the definition")
+ONE_COPY = Method("none", solve, minimises="nothing: every layer once", source="the definition")

@@ -32,7 +32,7 @@ METHODS = {
     "lagrange": "rramalloc.methods.lagrange:LAGRANGE",
     "milp": "rramalloc.methods.milp:MILP",
     "neurosim": "rramalloc.methods.neurosim_rule:NEUROSIM",
-    "none": "rramalloc.methods.none:NONE",
+    "none": "rramalloc.methods.none:ONE_COPY",
     "proportional": "rramalloc.methods.proportional:PROPORTIONAL",
     "published": "rramalloc.methods.published_recurrence:PUBLISHED",
     "recurrence": "rramalloc.methods.tight_recurrence:RECURRENCE",

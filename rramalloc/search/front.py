@@ -64,7 +64,7 @@ class Done(NamedTuple):
     succeeded: int = 0
 
 
-Task = Callable[[Archive, Sequence[int], float, Work], Done]
+FrontTask = Callable[[Archive, Sequence[int], float, Work], Done]
 """Works on steps until a number of seconds is charged."""
 
 
@@ -174,7 +174,7 @@ class Tasks:
         return self.seed + _PRIMES[1] * budget
 
 
-DEFAULT_WORK = 800  # units of work of a front over all its budgets
+FRONT_WORK = 800  # units of work of a front over all its budgets
 _FIRST_BUDGETS = (4, 16)  # fewest and most budgets that are searched first
 _FIRST_SHARE = 0.3  # of all work, for these
 _LATER_BUDGETS = (2, 8)  # fewest and most budgets of the searches that end a round, where the gap is widest
@@ -526,7 +526,7 @@ class _FrontSearch:
             self._branches = done.succeeded >= _HOPELESS * done.tried
         self._do(tasks.search, _budgets(self._widest()))
 
-    def _do(self, task: Task, budgets: Sequence[int], limit_s: float | None = None) -> Done:
+    def _do(self, task: FrontTask, budgets: Sequence[int], limit_s: float | None = None) -> Done:
         """Split the budgets between two archives, side by side where there are two cores.
 
         limit_s: seconds of work that the task may take, None for all that are left.

@@ -37,7 +37,7 @@ from rramalloc.timing.simulate import Copies
 
 
 @dataclass(eq=False)
-class Intervals:
+class IntervalSearch:
     """The intervals that allocations of a problem can have, and the search for the shortest step with one."""
 
     problem: Problem
@@ -130,7 +130,7 @@ class Intervals:
 
 
 @dataclass(eq=False)
-class ArraysForInterval(Intervals):
+class ArraysForInterval(IntervalSearch):
     """The fewest arrays with which interval * step_ns is at most a target, stage by stage.
 
     For every interval the target is a longest step. Where all stages share the bandwidth their access sums
@@ -233,7 +233,7 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
         return problem.interval(found.copies, found.modes) * problem.step_ns(found.copies, found.modes)
 
     incumbent = Incumbent(problem, product)
-    return incumbent, Intervals(problem, incumbent, stop).run()
+    return incumbent, IntervalSearch(problem, incumbent, stop).run()
 
 
 def even_copies(problem: Problem) -> Copies:

@@ -29,7 +29,7 @@ MOST_SUMS_OF_SEVERAL = 2**9
 """Sums kept of a stage where several axes are limited: to compare them takes the square."""
 
 
-class Options(NamedTuple):
+class Knapsack(NamedTuple):
     """Options of all stages, those of stage i from first[i] on.
 
     costs: of every option, int64 or float64; amounts: int64, shape (options, limits), what each takes beyond
@@ -50,7 +50,7 @@ class Options(NamedTuple):
         taken: Sequence[Ints],
         limits: Sequence[int],
         rounding: float = 0.0,
-    ) -> Options:
+    ) -> Knapsack:
         """Return the options of stages. costs: of those of each; taken: of every limit, (options, limits)."""
         first = np.cumsum([0, *map(len, costs)])
         amounts = np.concatenate(taken)
@@ -73,7 +73,7 @@ class Options(NamedTuple):
         return beyond
 
 
-def dual(options: Options) -> tuple[Floats, float]:
+def dual(options: Knapsack) -> tuple[Floats, float]:
     """Return prices at which the cheapest options about keep to the limits, and the best bound on the way.
 
     Prices: float64, one a limit; bound: a cost that no choice within the limits undercuts. One price after
@@ -105,7 +105,7 @@ def dual(options: Options) -> tuple[Floats, float]:
     return prices, max(bounds)
 
 
-def _value(options: Options, prices: Floats) -> float:
+def _value(options: Knapsack, prices: Floats) -> float:
     least = np.minimum.reduceat(options.priced(prices), options.first[:-1])
     return float(least.sum() - prices @ options.room)
 
@@ -118,7 +118,7 @@ class LeastSum(NamedTuple):
     proven: bool
 
 
-def least_sum(options: Options, stop: Work) -> LeastSum:
+def least_sum(options: Knapsack, stop: Work) -> LeastSum:
     """Return one option of every stage, least in the sum of costs; of equal sums the one that takes least.
 
     options: under one limit of each stage with rising amounts and falling costs; under several the first is
@@ -140,7 +140,7 @@ def least_sum(options: Options, stop: Work) -> LeastSum:
     return LeastSum(chosen, max(bound, float(options.costs[chosen].sum())) if exact else bound, exact)
 
 
-def _greedy(options: Options, beyond: Floats) -> Ints:
+def _greedy(options: Knapsack, beyond: Floats) -> Ints:
     """Return the options that are cheapest at some price, and spend what is left where it saves most.
 
     beyond: of every option at these prices, 0 of the cheapest.
@@ -159,7 +159,7 @@ def _greedy(options: Options, beyond: Floats) -> Ints:
         chosen[stages[np.argmin(np.where(fits, saving, 0.0))]] += 1
 
 
-def _frugal(options: Options) -> Ints:
+def _frugal(options: Knapsack) -> Ints:
     """Return options within several limits: of the sums that are kept the cheapest, or the fewest arrays."""
     for costs in (options.costs, options.amounts[:, 0]):
         chosen, _ = cheapest(options._replace(costs=costs), MOST_SUMS_OF_SEVERAL)
@@ -169,7 +169,7 @@ def _frugal(options: Options) -> Ints:
 
 
 def cheapest(
-    options: Options,
+    options: Knapsack,
     most: int = _MOST_COMBINATIONS,
     stop: Work | None = None,
     prices: Floats | None = None,

@@ -25,7 +25,7 @@ from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.kernels.clock import Clock
-from rramalloc.search.kernels.limits import Axes
+from rramalloc.search.kernels.limits import LimitTables
 from rramalloc.search.kernels.moves import MenuTables, State
 from rramalloc.search.kernels.slots import NO_SLOTS, Slots
 from rramalloc.search.problem import Choice, Problem
@@ -644,7 +644,7 @@ class Menu:
         if self.axes:
             every = [Axis("cost", budget, weights), *self.axes]
             excess = [1.0, *prices_of_excess(problem.resources, self.prices, budget)]
-        axes = Axes(
+        axes = LimitTables(
             np.array([axis.per_array for axis in every], dtype=np.int64).reshape(-1, len(weights)),
             np.array([axis.per_part for axis in every], dtype=np.int64),
             np.array([axis.limit for axis in every], dtype=np.int64),

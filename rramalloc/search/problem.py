@@ -14,7 +14,6 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
-from rramalloc.search.kernels.limits import Limits
 from rramalloc.search.resources import ONE_KIND, Alternatives, Cost, Resources
 from rramalloc.status import Stopped
 from rramalloc.timing.access import StepTime, access_ns
@@ -327,11 +326,6 @@ class Problem:
             energy=None if energy is None else replace(energy, graph=graph),
             start=None,
         )
-
-    @cached_property
-    def limits(self) -> Limits:
-        """The constraints in the form that compiled searches read."""
-        return Limits(self.demand, self.budget, self.smallest, self.largest)
 
 
 @dataclass(frozen=True, eq=False)

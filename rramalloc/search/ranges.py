@@ -59,7 +59,7 @@ class Piece:
     time: float = 1
 
 
-Parts = Callable[[Piece], Sequence[Piece]]
+Divide = Callable[[Piece], Sequence[Piece]]
 """Cuts a piece, or searches it with more work; returns none where more work would be the same."""
 
 
@@ -92,7 +92,7 @@ class Incumbent:
         return Answer(self.best, bound, proof)
 
 
-def close_ranges(pieces: Iterable[Piece], parts: Parts, incumbent: Incumbent, stop: Work) -> float:
+def close_ranges(pieces: Iterable[Piece], parts: Divide, incumbent: Incumbent, stop: Work) -> float:
     """Return a value that no allocation in the pieces undercuts, searching until the best one meets it."""
     number = count()  # of equal bounds the piece that came first
     heap = [(each.bound, next(number), each) for each in pieces]

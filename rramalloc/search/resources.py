@@ -27,7 +27,7 @@ from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import MOST_SUMS_OF_SEVERAL, Options, cheapest, dual
+from rramalloc.search.knapsack import MOST_SUMS_OF_SEVERAL, Knapsack, cheapest, dual
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit, area, number_of
 
@@ -197,10 +197,10 @@ def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) 
     return places, least if exact else min(least, _rounded_up(dual(table)[1]))
 
 
-def _table(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> Options:
+def _table(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> Knapsack:
     """Return the options of all stages as arrays."""
     each = [np.array(own, dtype=np.int64).reshape(-1, 1 + len(axes)) for own in options]
-    return Options.of(
+    return Knapsack.of(
         [own[:, 0] for own in each], [own[:, 1:] for own in each], [axis.limit for axis in axes]
     )
 

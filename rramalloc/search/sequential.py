@@ -21,7 +21,7 @@ import numpy as np
 
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import Options, least_sum
+from rramalloc.search.knapsack import Knapsack, least_sum
 from rramalloc.search.menu import StageModes, access_of_modes, all_modes, step_of_modes
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
@@ -85,7 +85,7 @@ def _least(
     axes = problem.resources.axes
     costs = [costs_of(stage, listed) for stage, listed in enumerate(stages)]
     kept = [_undominated(listed, own, by_kind=bool(axes)) for listed, own in zip(stages, costs, strict=True)]
-    options = Options.of(
+    options = Knapsack.of(
         [own[entries] for own, entries in zip(costs, kept, strict=True)],
         [listed.take(entries).taken(axes) for listed, entries in zip(stages, kept, strict=True)],
         [problem.budget, *(axis.limit for axis in axes)],

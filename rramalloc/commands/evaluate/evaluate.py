@@ -37,7 +37,7 @@ from rramalloc.ndarrays import Floats
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_range
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import Options, least_sum
+from rramalloc.search.knapsack import Knapsack, least_sum
 from rramalloc.search.work import Work
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
@@ -135,7 +135,7 @@ def propose_copies(
         shares = (task.even_shares(count, "windows")[0] for count in each_count)
         costs.append(np.array([task.terms(share, "windows", chip.own_rates).total_ns for share in shares]))
     taken = [np.array(counts)[:, None] * each for counts, each in zip(useful, demand, strict=True)]
-    options = Options.of(costs, taken, [arrays], SAME_SUM)
+    options = Knapsack.of(costs, taken, [arrays], SAME_SUM)
     chosen, _, proven = least_sum(options, Work())
     copies = [counts[at] for counts, at in zip(useful, chosen - options.first[:-1], strict=True)]
     times = options.costs[chosen].tolist()

@@ -21,7 +21,7 @@ from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import DEFAULT_WORK, Point, Progress, front_of
+from rramalloc.search.front import FRONT_WORK, Point, Progress, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
@@ -44,7 +44,7 @@ def pareto(
     against: FrontAgainst = "arrays",
     baselines: Sequence[str] = (),
     seed: int = 0,
-    work: int = DEFAULT_WORK,
+    work: int = FRONT_WORK,
     time_limit_s: float | None = None,
     on_progress: Progress | None = None,
     progress: bool = True,
@@ -207,7 +207,7 @@ def _beside(
             most = points[place].arrays
             try:
                 with_budget = objective_of(replace(problem, budget=most), request)
-                answer = propose(with_budget, request, stop.nested(DEFAULT_WORK))
+                answer = propose(with_budget, request, stop.nested(FRONT_WORK))
             except (SolverError, UnsupportedError):
                 continue
             checked = check_answer(problem, answer, problem.budget, request.method)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Marks, Panel, Spec, columns, fills, label, named
+from rramalloc.chart import Axis, Chart, Marks, Panel, VegaSpec, columns, fills, label, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
@@ -59,11 +59,11 @@ class _Map:
         """Return the row and column of a tile on the drawing."""
         return self.corner[chip][0] + tile[0], self.corner[chip][1] + tile[1]
 
-    def colour(self) -> Spec:
+    def colour(self) -> VegaSpec:
         """Return the colour of a layer with its legend: 24, then hatched ones."""
         names = [self.named(layer.name) for layer in self.placement.layers]
-        scale: Spec = {"domain": names, "range": fills(len(names))}
-        legend: Spec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
+        scale: VegaSpec = {"domain": names, "range": fills(len(names))}
+        legend: VegaSpec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
         legend |= {"symbolLimit": 0}
         return {"field": "shown", "type": "nominal", "scale": scale, "legend": legend}
 
@@ -117,7 +117,7 @@ def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
     )
 
 
-def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: Spec, **more: Any) -> Marks:
+def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: VegaSpec, **more: Any) -> Marks:
     """Return boxes of one width and height around the columns x and y."""
     across, down = sides[0] / 2, sides[1] / 2
     edges = {"left": f"datum.x - {across}", "right": f"datum.x + {across}"}

@@ -11,18 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.allocation.case import Case
 from rramalloc.errors import TargetError
 from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
+from rramalloc.ndarrays import Ints
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.fewest import Target
 from rramalloc.search.resources import Cost
-
-Ints = npt.NDArray[np.int64]
 
 _LONGER = 1 + SAME_SUM  # of a time: steps that exceed it by rounding are counted as within it
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, hardware_of
+from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, named_hardware
 from rramalloc.files import to_json
 from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
@@ -201,7 +201,7 @@ class SweepDocument(ResultRecord):
             points=grid.spec.size,
             spec=grid.spec,
             networks=tuple(SweptNetwork(name=name, sha256=sha256) for name, sha256, _ in grid.networks),
-            hardware=tuple(map(hardware_of, grid.hardware)),
+            hardware=tuple(map(named_hardware, grid.hardware)),
         )
 
     def to_dict(self) -> dict[str, Any]:

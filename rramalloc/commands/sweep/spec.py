@@ -300,7 +300,7 @@ class SweptCase(NamedTuple):
     @property
     def hardware(self) -> Hardware:
         """The hardware with all changes."""
-        return hardware_of(self.hardware_json)
+        return named_hardware(self.hardware_json)
 
     @property
     def table(self) -> LatencyTable | None:
@@ -342,7 +342,7 @@ class SweepPoint(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def hardware_of(text: str) -> Hardware:
+def named_hardware(text: str) -> Hardware:
     """Return the hardware of a document as JSON."""
     return parse(_HARDWARE, json.loads(text), "hardware")
 
@@ -355,7 +355,7 @@ def _table(text: str) -> LatencyTable:
 @lru_cache(maxsize=256)
 def _chosen_json(text: str, values: str) -> str:
     """Return a hardware with values by dotted name, all as JSON. Raises SpecError."""
-    return json.dumps(chosen_hardware(hardware_of(text), json.loads(values)).to_dict())
+    return json.dumps(chosen_hardware(named_hardware(text), json.loads(values)).to_dict())
 
 
 class Grid(NamedTuple):

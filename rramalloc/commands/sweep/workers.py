@@ -48,7 +48,7 @@ def check_jobs(jobs: int | None, scheduler: str | None) -> None:
         raise SpecError("jobs", f"{words}, got {brief(jobs)}")
 
 
-class Point(Protocol):
+class Submitted(Protocol):
     """What a worker computes: hashable, of a sweep or of `size`."""
 
     @property
@@ -75,10 +75,10 @@ class Workers(Closing):
         """Return the points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
-    def submit(self, point: Point) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[Found]:
         """Return the future results of a point; they may raise `death`. Raises WorkerError."""
 
-    def others(self, point: Point) -> str:
+    def others(self, point: Submitted) -> str:
         """Return in brackets which workers do not have this version of rramalloc, and what they have."""
         return ""
 
@@ -93,7 +93,7 @@ def compute(function: str, *arguments: Any) -> Found:
     return found
 
 
-T = TypeVar("T", bound=Point)
+T = TypeVar("T", bound=Submitted)
 
 
 def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tuple[T, Found]]]:
@@ -157,7 +157,7 @@ class LocalWorkers(Workers):
         """Return two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
-    def submit(self, point: Point) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[Found]:
         """Make the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
@@ -269,12 +269,12 @@ class ClusterWorkers(Workers):
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
-    def submit(self, point: Point) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[Found]:
         """Make the cluster compute a point."""
         future: Future[Found] = self._executor.submit(operator.call, self._compute, *point.call)
         return future
 
-    def others(self, point: Point) -> str:
+    def others(self, point: Submitted) -> str:
         """Return in brackets which workers do not have this version of rramalloc, and what they have."""
         name = f"{point.call[0].partition(':')[0]}:__version__"
         with contextlib.suppress(Exception):  # it is lost while an error of it is told

@@ -198,7 +198,7 @@ def _all_written(node: Node, inputs: list[PixelSteps], output: Shape, *, is_time
 
 
 @dataclass(slots=True)
-class Comparison:
+class TwinRun:
     """Computes images on both sides. shifts: of every node that sums, from the first image's reference.
 
     layers: those on arrays, by name; values: compared, which must be equal where converters are exact.
@@ -378,7 +378,7 @@ def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
     return arrays
 
 
-def summary(task: Task, comparison: Comparison, difference: Difference | None, images: int) -> Verification:
+def summary(task: Task, comparison: TwinRun, difference: Difference | None, images: int) -> Verification:
     """Return the verdict and the results of every layer."""
     timing, converters = comparison.schedule.timing, comparison.converters
     layers = []
@@ -588,7 +588,7 @@ def verify_task(
         arrays[array.layer].append(array)
     for layer, held in zip(layers.values(), on_arrays.held, strict=True):
         layer.program(arrays[layer.stage.name], held, weights.of(layer.stage))
-    comparison = Comparison(network, layers, schedule, weights, width, converters)
+    comparison = TwinRun(network, layers, schedule, weights, width, converters)
     difference = None
     for image in range(images):
         difference = difference or comparison.run(image, on_progress)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rramalloc.compiled import compiled_part
 
 
-class Limits(NamedTuple):
+class CopyLimitTables(NamedTuple):
     """The constraints of a Problem. demand, smallest, largest: int64 of length n."""
 
     demand: Any
@@ -16,7 +16,7 @@ class Limits(NamedTuple):
     largest: Any
 
 
-class Axes(NamedTuple):
+class LimitTables(NamedTuple):
     """Limits beside that of the priced cost: none, or the cost itself and then every axis.
 
     per_array: int64, what an array of each kind takes (axes x kinds); per_part: what a part of the
