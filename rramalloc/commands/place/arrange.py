@@ -1,54 +1,40 @@
-"""Placement of copies in tiles: the constructive placement, its improvement, and the bound of both.
+"""Placement of copies in tiles: the constructive placement, and its improvement.
 
-The constructive placement: tiles filled layer after layer, along a curve over the mesh.
+The constructive placement: tiles filled layer after layer, along a curve over the mesh. Two are made, and the
+cheaper is kept. In one a copy is one piece if it fits a tile, else pieces that fill whole tiles and one for
+what is left; a piece goes to the latest tile with room for it, or opens the next tile. Pieces that would not
+fit in this order are packed, the largest first, and where that finds no way they are cut to fill what room
+there is. In the other copies are cut wherever a tile is full. Where each row block of a copy must lie in one
+tile, the row blocks are the pieces, and none is cut.
 
-A copy is one piece if it fits a tile, else pieces that fill whole tiles and one for what is left. A piece
-goes to the latest tile with room for it, or opens the next tile. Pieces that would not fit in this order get
-a packing, and where there is none they are cut to fill what room there is. Where each row block of a copy
-must lie in one tile, the row blocks are the pieces, and none is cut.
+The row blocks of a copy that is cut are dealt in stripes (`layout`): high ones send few partial sums, low
+ones send inputs to few tiles. The cost says how high those of each layer are.
 
-The bound: what must leave its tile, and how far at least.
-
-Let stages p and c have N_p and N_c arrays, a tile T. If a tile holds x of p and y of c, x + y <= T.
-So for any s in [0, 1] x * y <= T * (s^2 * x + (1 - s)^2 * y). With s = N_c / (N_p + N_c), summed over the
-tiles, the pairs within a tile are at most the share T / (N_p + N_c) of all pairs. Let K_h be the most tiles
-that are nearer than h hops to any tile. These tiles hold at most K_h * T - 1 arrays beside an array, so the
-pairs less than h apart are at most the share (K_h * T - 1) / max(N_p, N_c). The mean of hops is the integral
-over h of the share that is h or more apart. Thus edges are bounded one by one.
-
-Data reach a row block of the reader over at least the hops to its farthest array. These are no fewer than the
-mean of hops to all of its arrays, which are as many for every row block: bounds of pairs of arrays hold.
-
-Results leave from one array a column block, the others send it partial sums. Let x be one of the m arrays of
-a column block whose results leave from g, y an array of the reader: d(x, y) <= d(x, g) + d(g, y). A tile
-apart from g holds k = min(T, m - 1) of the m arrays at most. So the mean of d(x, y) over them is at most
-d(g, y) + k / m * (sum over the tiles of d(tile, g)). Flows of together m / k times the bytes of a partial sum
-thus cost, with the partial sums, at least what both bounds say of all N_p arrays. Other bytes are bounded
-with the arrays that give in place of N_p.
+The aim is the latency with transfers, or the interval where the allocation was optimised for it, and then
+byte hops. The search goes by byte hops; loads of links above what the latency that is aimed at leaves them
+cost as well, and each round aims at less than the one before it reached.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.commands.place.annealing import FIRST_THRESHOLD, Search
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
-from rramalloc.commands.place.mesh import Mesh
-from rramalloc.commands.place.move_pieces import improve
-from rramalloc.commands.place.packing import pack
+from rramalloc.commands.place.mesh import Mesh, chip_of
 from rramalloc.commands.place.placement import MAX_PLACED
+from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
 from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import Chip
+from rramalloc.hardware.tables import MAX_LINES, Chip
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
-from rramalloc.ndarrays import Floats, Ints
+from rramalloc.ndarrays import Ints
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -130,12 +116,21 @@ def construct(demand: Ints, copies: Ints, tiles: Tiles, *, cut: bool = True) -> 
     left = [(stage, arrays, filling.add(stage, arrays, count)) for stage, arrays, count in pieces]
     if not any(count for *_, count in left):
         return Filled.of(filling.contents), False
-    packed, proven = _packed(pieces, tiles)
+    # First fit finds a way for whatever `optimize` returns (`Tiles.certain`), best fit often for more.
+    packed = _decreasing(pieces, tiles, best=True) or _decreasing(pieces, tiles, best=False)
     if packed is None and cut:
         for each in left:
             filling.cut(*each)
         packed = filling.contents
-    return None if packed is None else Filled.of(packed), proven
+    return None if packed is None else Filled.of(packed), False
+
+
+def dense(demand: Ints, copies: Ints, tiles: Tiles) -> Filled:
+    """Return stage after stage in full tiles, cut wherever one is full."""
+    filling = _Filling(tiles)
+    for stage, arrays in enumerate((demand * copies).tolist()):
+        filling.cut(stage, arrays, 1)
+    return Filled.of(filling.contents)
 
 
 def _in_own_tiles(demand: Ints, copies: Ints, tiles: Tiles) -> Filled | None:
@@ -165,10 +160,7 @@ class _Filling:
         count = self._to_open(stage, arrays, count, _LOOK_BACK)
         while count and len(self.contents) < self.tiles.count:
             here = min(count, self.tiles.arrays // arrays)
-            self.contents.append([])
-            self.room.append(self.tiles.arrays)
-            self.open.append(len(self.contents) - 1)
-            self._put(self.open[-1], stage, arrays, here)
+            self._put(self._opened(), stage, arrays, here)
             count -= here
         return self._to_open(stage, arrays, count, len(self.open))
 
@@ -177,10 +169,17 @@ class _Filling:
         for _ in range(self._to_open(stage, arrays, count, len(self.open))):
             rest = arrays
             while rest:
-                tile = self.open[-1]
+                tile = self.open[-1] if self.open else self._opened()
                 part = min(rest, self.room[tile])
                 self._put(tile, stage, part, 1)
                 rest -= part
+
+    def _opened(self) -> int:
+        """Open the next tile."""
+        self.contents.append([])
+        self.room.append(self.tiles.arrays)
+        self.open.append(len(self.contents) - 1)
+        return self.open[-1]
 
     def _to_open(self, stage: int, arrays: int, count: int, most: int) -> int:
         """Fill room in the latest `most` open tiles; pieces that remain."""
@@ -198,21 +197,26 @@ class _Filling:
             self.open.remove(tile)
 
 
-def _packed(pieces: list[EqualPieces], tiles: Tiles) -> tuple[list[list[EqualPieces]] | None, bool]:
-    """Return a packing in the order of the stages in it, None if there is none; whether that is proven."""
-    whole = [(stage, arrays) for stage, arrays, n in pieces if arrays == tiles.arrays for _ in range(n)]
-    smaller = [each for each in pieces if each[1] < tiles.arrays]
-    spare = Tiles(tiles.count - len(whole), tiles.arrays)
-    if spare.count < 1 or not smaller:
-        return None, True
-    _, arrays, counts = np.array(smaller, dtype=np.int64).T
-    packing = pack(spare, arrays, counts)
-    if packing.fit != "fits":
-        return None, packing.fit == "does not fit"
-    contents = [[(*each, 1)] for each in whole]
-    for filling in packing.fillings:
-        contents += [[(*smaller[at][:2], count) for at, count in filling.copies]] * filling.tiles
-    return sorted(contents, key=_middle), True
+def _decreasing(pieces: list[EqualPieces], tiles: Tiles, *, best: bool) -> list[list[EqualPieces]] | None:
+    """Return a packing of the largest pieces first, in the order of the stages in it; None if it finds none.
+
+    best: each goes to the fullest tile with room for it, else to the first one.
+    """
+    room, contents = list[int](), list[list[EqualPieces]]()
+    for stage, arrays, count in sorted(pieces, key=lambda each: -each[1]):
+        for tile in sorted(range(len(room)), key=room.__getitem__) if best else range(len(room)):
+            if here := min(count, room[tile] // arrays):
+                contents[tile].append((stage, arrays, here))
+                room[tile] -= here * arrays
+                count -= here
+        while count and len(room) < tiles.count:
+            here = min(count, tiles.arrays // arrays)
+            contents.append([(stage, arrays, here)])
+            room.append(tiles.arrays - here * arrays)
+            count -= here
+        if count:
+            return None
+    return sorted(contents, key=_middle)
 
 
 def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
@@ -221,33 +225,36 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     return sum(stage * arrays * count for stage, arrays, count in content) / total, content
 
 
-PLACEMENT_WORK = 40  # units of PROPOSALS_PER_WORK random changes
+_OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
+_WORK_PER_PLACE = 0.2  # units that pay, for each piece and tile: 0.4 gained 1 % in byte hops
+_MOST_WORK = 300  # units, unless more are asked for
+_TIMED = 2  # times as much where links take time
+_ROUNDS = 6  # of the second half of the work
+_MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
 _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
+_STEP_DOWN = 0.8  # of the latency that a round aims at where transfers slow the network down
+_MARGIN = 0.98  # of what would just keep to the aim
+_SHORT = 0.95  # of a batch: transfers that hide in it
+_HOT = 4 * FIRST_THRESHOLD  # half and twice as much were 1 % worse
+_PRICE = 0.7  # of the byte hops: of a load above that limit by a batch; 2 and 0.25 found slower places
 
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Copies in tiles. cost, lower_bound, constructed: bytes x hops; proof: what shows the bound."""
+    """Copies in tiles.
+
+    cost, constructed: bytes x hops; work: units that were spent; times: with the transfers of this placement,
+    None where links take no time.
+    """
 
     layout: Layout
     flows: Flows
     mesh: Mesh
     cost: float
-    lower_bound: float
     constructed: float
-    proof: str
-
-
-def chip_of(hardware: Hardware) -> Chip:
-    """Return the chips of a hardware. Raises SpecError if it describes none."""
-    if hardware.chip is None:
-        raise SpecError(
-            f"hardware {hardware.name[:60]!r}",
-            "has no [chip]: to place arrays, give arrays_per_tile, tiles and chips there, or use a preset "
-            "that has them (`rramalloc presets`)",
-        )
-    return hardware.chip
+    work: int
+    times: TransferTimes | None
 
 
 def arrange(
@@ -255,55 +262,176 @@ def arrange(
     held: Sequence[StoredCopies],
     hardware: Hardware,
     *,
-    work: int,
+    work: int | None,
     seed: int,
     stop: Work | None = None,
+    timer: TransferTimer | None = None,
 ) -> Arrangement:
-    """Place what the arrays of every stage hold, with little traffic.
+    """Place what the arrays of every stage hold, with little delay and little traffic.
 
-    held: in canonical order; work: units of improvement, which the clock and token of `stop` end.
+    held: in canonical order; work: units of improvement, None for as many as pay, which the clock and token
+    of `stop` end; timer: of this allocation, None where links take no time.
     Raises SpecError or CapacityError if it cannot be placed.
     """
     chip = chip_of(hardware)
     mesh, flows = Mesh.of(chip), Flows.of(graph, hardware)
-    demand = np.array([each.together for each in held], dtype=np.int64)
-    blocks = dict(zip(graph.names, graph.blocks, strict=True))
-    widths = row_block_widths(graph.network, hardware, blocks)
-    sets = np.array([len(each) for each in held], dtype=np.int64)
-    filled = _filled(graph, demand, sets, hardware, widths)
-    stage, arrays, number, tile = filled.assign_pieces_to_copies(demand.tolist())
-    pieces = Pieces.of(held, flows, stage, arrays, number, by_rows=widths is not None)
-    first = _on_best_curve(pieces, tile, flows, mesh)
-    constructed = first.cost(flows, mesh)
-    masses = Masses(pieces.column_blocks, pieces.taken, pieces.sum_bytes)
-    bound = placement_lower_bound(flows, masses, mesh, chip.arrays_per_tile)
-    proof = "edge by edge: arrays of a tile, tiles within each number of hops"
-    best = improve(first, flows, mesh, chip, work, seed, stop or Work())
-    cost = best.cost(flows, mesh)
-    return Arrangement(best, flows, mesh, cost, min(bound, cost), constructed, proof)
+    widths = row_block_widths(graph.network, hardware, dict(zip(graph.names, graph.blocks, strict=True)))
+    starts = list[Layout]()
+    for filled in _fillings(graph, held, hardware, widths):
+        rows = filled.assign_pieces_to_copies([each.together for each in held])
+        pieces = Pieces.of(held, flows, *rows[:3], by_rows=widths is not None)
+        starts.append(_on_best_curve(pieces, rows[3], flows, mesh))
+    if widths is None:
+        starts = [_striped(each, flows, mesh) for each in starts]
+    improver = _Improver(flows, mesh, chip, seed, stop or Work(), timer, widths is None)
+    constructed = min(layout.cost(flows, mesh) for layout in starts)
+    chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
+    meshes = chips + 1 if chips > 1 else 1
+    if work is None:
+        more = meshes * (_TIMED if timer else 1)
+        work = max(1, round(more * min(_MOST_WORK, _WORK_PER_PLACE * places)))
+    if len(starts[0].sites) < 2 or pieces.stages * meshes * max(*mesh.tiles, *mesh.chips) > _MOST_COUNTED:
+        work = 0
+    found = improver.improve(starts, work)
+    return Arrangement(found.layout, flows, mesh, found.cost, constructed, work, found.times)
+
+
+class _Placed(NamedTuple):
+    """A layout, its byte hops, and its times."""
+
+    layout: Layout
+    cost: float
+    times: TransferTimes | None
+
+    @property
+    def key(self) -> tuple[float, float, float]:
+        """What is minimised: time, to within rounding, then byte hops, then the load of the busiest link."""
+        slower = 0.0 if self.times is None else round(self.times.factor, 9)
+        return slower, self.cost, 0.0 if self.times is None else self.times.busiest[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Improver:
+    """Improvement of layouts. striped: whether copies are cut into stripes."""
+
+    flows: Flows
+    mesh: Mesh
+    chip: Chip
+    seed: int
+    stop: Work
+    timer: TransferTimer | None
+    striped: bool
+
+    def improve(self, starts: Sequence[Layout], work: int) -> _Placed:
+        """Return the best layout found from these, the same for equal arguments."""
+        if work < 1:
+            return min(map(self._timed, starts), key=lambda each: each.key)
+        every = [*starts]
+        for layout in starts:  # half of the work from both starts
+            every += self._annealed(layout, work / 2 / len(starts), _HOT)
+        found, step = self._timed(min(every, key=self._guess)), _STEP_DOWN
+        for turn in range(1, _ROUNDS + 1):
+            if self.stop.out_of_time:
+                break
+            more = self._annealed(found.layout, work / 2 / _ROUNDS, FIRST_THRESHOLD, found, turn, step)
+            now = self._timed(min(more, key=self._guess))
+            step = step if now.key < found.key else step**0.5
+            found = min(found, now, key=lambda each: each.key)
+        return found
+
+    def _annealed(
+        self,
+        layout: Layout,
+        work: float,
+        share: float,
+        start: _Placed | None = None,
+        turn: int = 0,
+        step: float = 1.0,
+    ) -> list[Layout]:
+        """Return a layout after a search, and with other stripes.
+
+        start: the layout timed, whose links guide; step: of its latency that is aimed at.
+        """
+        if self.stop.out_of_time:
+            return [layout]
+        seed = self.seed + turn
+        if start is None or start.times is None or not start.times.slowest:
+            search, price = Search.of(layout, self.flows, self.mesh, self.chip, seed), 0.0
+        else:
+            search, price = self._guided(layout, seed), _PRICE * start.cost
+            aim = max(1.0, step * start.times.factor) * search.longest / start.times.slowest
+            if start.times.graph.unit == "ticks":  # whose edges are delayed by loads of any size
+                aim = step * search.longest
+            search = search.aimed(_MARGIN * aim)
+        found, _ = search.run(round(work * _OPERATIONS), price, share)
+        striped = _striped(found, self.flows, self.mesh) if self.striped else found
+        every = [found] if striped is found else [found, striped]
+        if self.striped and self.timer is not None:
+            whole = found.pieces.in_stripes(self.flows, np.full(len(found.pieces.held), MAX_LINES))
+            every.append(replace(found, pieces=whole))
+        return every
+
+    def _guess(self, layout: Layout) -> tuple[float, float]:
+        """Return the longest transfer without its hops, unless it is short, and the byte hops."""
+        if self.timer is None:
+            return 0.0, self._cost(layout)
+        return max(_SHORT, self._guided(layout, 0).longest), self._cost(layout)
+
+    def _guided(self, layout: Layout, seed: int) -> Search:
+        timer = self.timer
+        if timer is None:
+            return Search.of(layout, self.flows, self.mesh, self.chip, seed)
+        batch_ns, in_turn = timer.batch_ns, timer.graph.unit == "steps"
+        of_layout = layout, self.flows, self.mesh, self.chip, seed
+        return Search.of(*of_layout, batch_ns=batch_ns, in_turn=in_turn)
+
+    def _cost(self, layout: Layout) -> float:
+        return layout.cost(self.flows, self.mesh)
+
+    def _timed(self, layout: Layout) -> _Placed:
+        times = None
+        if self.timer is not None:
+            times = self.timer.of_routes(TileRoutes.of_layout(layout, self.flows, self.timer.placed_copies))
+        return _Placed(layout, self._cost(layout), times)
+
+
+def _striped(layout: Layout, flows: Flows, mesh: Mesh) -> Layout:
+    """Return the layout with stripes as high as cost least, of those that halve again and again."""
+    pieces, best = layout.pieces, layout
+    rows = np.array([1 + max(block.row_block for block in held[0].blocks) for held in pieces.held])
+    cut = pieces.arrays < np.array([each.together for each in pieces.held])[pieces.stage]
+    rows[np.bincount(pieces.stage[cut], minlength=len(rows)) == 0] = 1
+    heights, costs = [np.array(pieces.heights)], [layout.costs(flows, mesh)]
+    for halvings in range(int(rows.max()).bit_length()):
+        heights.append(np.maximum(1, rows >> halvings))
+        costs.append(replace(layout, pieces=pieces.in_stripes(flows, heights[-1])).costs(flows, mesh))
+    # of each stage those that are best for itself if all are as high, then of all stages together
+    heights.append(np.array(heights)[np.argmin(costs, axis=0), np.arange(len(rows))])
+    costs.append(replace(layout, pieces=pieces.in_stripes(flows, heights[-1])).costs(flows, mesh))
+    least = int(np.argmin(np.sum(costs, axis=1)))
+    return best if least == 0 else replace(layout, pieces=pieces.in_stripes(flows, heights[least]))
 
 
 def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware) -> bool:
     """Return whether the tiles of a hardware hold all copies."""
-    demand = np.array([each.together for each in held], dtype=np.int64)
-    sets = np.array([len(each) for each in held], dtype=np.int64)
     blocks = dict(zip(graph.names, graph.blocks, strict=True))
     try:
-        _filled(graph, demand, sets, hardware, row_block_widths(graph.network, hardware, blocks))
+        next(_fillings(graph, held, hardware, row_block_widths(graph.network, hardware, blocks)))
     except (CapacityError, SpecError):
         return False
     return True
 
 
-def _filled(
-    graph: StageGraph, demand: Ints, copies: Ints, hardware: Hardware, widths: dict[str, int] | None
-) -> Filled:
-    """Return the filling. widths: arrays of a row block of every layer where it must lie in one tile."""
+def _fillings(
+    graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware, widths: dict[str, int] | None
+) -> Iterator[Filled]:
+    """Yield the fillings. widths: arrays of a row block of every layer where it must lie in one tile."""
+    demand = np.array([each.together for each in held], dtype=np.int64)
+    copies = np.array([len(each) for each in held], dtype=np.int64)
     chip = chip_of(hardware)
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, copies, strict=True)]
-    order = graph.network_order
-    most = max(order, key=lambda stage: arrays[stage])
+    most = max(graph.network_order, key=lambda stage: arrays[stage])
     largest = graph.names[most], int(copies[most]), int(demand[most])
     if sum(arrays) > tiles.count * tiles.arrays:
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest)
@@ -323,7 +451,9 @@ def _filled(
     if filled is None:
         found = {"proven": proven, "own_tiles": hardware.own_tiles is not None}
         raise CapacityError(sum(arrays), tiles.count, tiles.arrays, largest, **found)
-    return filled
+    yield filled
+    if hardware.own_tiles is None and widths is None:
+        yield dense(demand, copies, tiles)
 
 
 def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layout:
@@ -340,82 +470,3 @@ def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layo
         sites = best.sites[: tiles + tiles // 4]
         to = np.arange(len(sites))
     return Layout(pieces, to[tile], sites)
-
-
-_CAUTION = 1 - 1e-12  # factor of a bound for the rounding of the sums that it is made of
-_MOST_LEVELS = 2048  # hops up to which a bound counts, in meshes of any extent
-_MOST_STEPS = 64  # levels of a bound beyond each hop between chips
-
-
-class Masses(NamedTuple):
-    """Senders and receivers of every stage: its column blocks, and all its arrays.
-
-    sum_bytes: float64, of the partial sums of each stage if every column block sent one.
-    """
-
-    column_blocks: Ints
-    taken: Ints
-    sum_bytes: Floats
-
-
-def placement_lower_bound(flows: Flows, masses: Masses, mesh: Mesh, arrays_per_tile: int) -> float:
-    """Return the bytes x hops that no placement of these arrays undercuts, whichever tiles they lie in."""
-    column_blocks, taken, sum_bytes = masses
-    levels, p, c = _tiles_within(mesh), flows.producer, flows.consumer
-    least = cache(partial(_mean_hops, levels, arrays_per_tile))  # edges of equal stages are many
-    of_all, of_blocks = (
-        np.array([least(*pair) for pair in zip(arrays[p].tolist(), taken[c].tolist(), strict=True)])
-        for arrays in (taken, column_blocks)
-    )
-    rows = taken / column_blocks
-    left = sum_bytes * rows / np.clip(rows - 1, 1, arrays_per_tile)
-    shared = np.zeros(len(p))
-    for edge in np.argsort(of_blocks - of_all, kind="stable").tolist():
-        shared[edge] = min(left[p[edge]], flows.size_bytes[edge])
-        left[p[edge]] -= shared[edge]
-    of_shared, of_others = shared * of_all, (flows.size_bytes - shared) * of_blocks
-    return (math.fsum(of_shared.tolist()) + math.fsum(of_others.tolist())) * _CAUTION
-
-
-def _tiles_within(mesh: Mesh) -> list[tuple[float, int]]:
-    """Return (hops, most tiles nearer than them to any tile), both rising from the nearest neighbours on."""
-    rows, columns, chip_rows, chip_columns = (
-        min(extent, 2 * _MOST_LEVELS + 1) for extent in (*mesh.tiles, *mesh.chips)
-    )
-    own = np.cumsum(np.convolve(_from_middle(rows), _from_middle(columns)))
-    corner = np.cumsum(np.convolve(np.ones(rows, dtype=np.int64), np.ones(columns, dtype=np.int64)))
-    chips = np.convolve(_from_middle(chip_rows), _from_middle(chip_columns))[1:]
-    far = [(number + 1) * mesh.chip_hop for number in range(len(chips))]
-    reach = {float(hops) for hops in range(1, min(len(own), _MOST_LEVELS))}
-    reach |= {at + step for at in far[:_MOST_STEPS] for step in range(min(len(corner), _MOST_STEPS))}
-    farthest = min(_MOST_LEVELS, far[_MOST_LEVELS] if len(far) > _MOST_LEVELS else math.inf)
-    levels = []
-    for hops in sorted(hops for hops in reach if hops <= farthest):
-        tiles = int(own[min(math.ceil(hops) - 1, len(own) - 1)])
-        for number, at in enumerate(far):
-            if at >= hops:
-                break
-            tiles += int(chips[number]) * int(corner[min(math.ceil(hops - at) - 1, len(corner) - 1)])
-        levels.append((hops, tiles))
-    return levels
-
-
-def _mean_hops(levels: list[tuple[float, int]], arrays_per_tile: int, one: int, other: int) -> float:
-    """Return the least mean of hops between `one` arrays of a stage and `other` of another."""
-    terms, before = [], 0.0
-    for hops, tiles in levels:
-        near = (tiles * arrays_per_tile - 1) / max(one, other)
-        if before == 0.0:
-            near = min(near, arrays_per_tile / (one + other))
-        if near >= 1.0:
-            break
-        terms.append((hops - before) * (1.0 - near))
-        before = hops
-    return math.fsum(terms)
-
-
-def _from_middle(extent: int) -> Ints:
-    """Return the lines at distance 0, 1, ... from the middle one of `extent`, the one with most
-    lines near."""
-    distance = np.abs(np.arange(extent, dtype=np.int64) - extent // 2)
-    return np.bincount(distance).astype(np.int64)

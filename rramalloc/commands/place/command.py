@@ -10,7 +10,7 @@ from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, described, pas
 
 PLACE: Help = {
     **OF_ALLOCATION,
-    "work": ("N", "Units of improvement; 0: construction only."),
+    "work": ("N", "Units of improvement, about 0.01 s each; left out: as many as pay, 0: construction only."),
     "output": ("FILE", "Write the placement as JSON."),
 }
 
@@ -22,7 +22,7 @@ def command(
     allocation: str,
     latency_table: str | None = None,
     seed: int = 0,
-    work: int = 40,
+    work: int | None = None,
     output_format: Format = "table",
     output: str | None = None,
     figure: str | None = None,

@@ -10,9 +10,10 @@ partial sums are spread over the copies (`transfer` says which arrays give, and 
 
 with hops between chips weighted (`Mesh.chip_hop`).
 
-A copy that fits a tile is one piece, others are cut. The blocks of a copy fill its pieces column block after
-column block, so that few partial sums leave a tile; row block after row block where row blocks must keep to a
-tile. What is sent is that of `transfer`: a tile adds up what it holds of a column block, its
+A copy that fits a tile is one piece, others are cut. The blocks of a copy fill its pieces stripe after
+stripe of row blocks, and in a stripe column block after column block: in one stripe few partial sums leave a
+tile, in low ones its inputs go to few tiles; row block after row block where row blocks must keep to a tile.
+What is sent is that of `transfer`: a tile adds up what it holds of a column block, its
 partial sum goes to the tile of the last row block, and results leave from there.
 """
 
@@ -20,9 +21,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,6 +34,7 @@ from rramalloc.commands.place.links import Readers, Tree
 from rramalloc.commands.place.mesh import Mesh, Site
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.mapping.blocks import Block, StoredCopies
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import BITS_PER_BYTE
@@ -139,8 +143,8 @@ class Pieces:
     held: what the arrays of every stage hold; stage, arrays, copy: int64, `arrays` arrays of set `copy` of
     the stage, rows of a set in the order in which its blocks fill them; sends: int64, column blocks whose
     results leave from the piece; units: int64 (k, 4), rows of stage, number of a unit that reads the same
-    inputs, a piece of it, and how many such units there are; sums: between pieces; column_bytes: float64,
-    that the partial sum of a column takes per input, of every stage; by_rows: row blocks must keep to a tile.
+    inputs, a piece of it, and how many such units there are; sums: between pieces; heights: row blocks of a
+    stripe of every stage.
     """
 
     held: Sequence[StoredCopies]
@@ -150,15 +154,16 @@ class Pieces:
     sends: Ints
     units: Ints
     sums: Sums
-    column_bytes: Floats
-    by_rows: bool
+    heights: Sequence[int]
 
     @classmethod
     def of(
         cls, held: Sequence[StoredCopies], flows: Flows, stage: Ints, arrays: Ints, copy: Ints, *,
-        by_rows: bool,
+        by_rows: bool = False, heights: Sequence[int] | None = None,
     ) -> Pieces:  # fmt: skip
         """Return the pieces from what a row says of each."""
+        if heights is None:
+            heights = [1 if by_rows else MAX_LINES] * len(held)
         copies = np.array([each.copies for each in held], dtype=np.int64)
         column_bytes = flows.column_bytes * flows.blocks / copies
         sends = np.zeros(len(stage), dtype=np.int64)
@@ -172,7 +177,7 @@ class Pieces:
             key = s, *(length[piece] for piece in own)
             if key not in known:  # copies cut alike are alike
                 local = np.repeat(np.arange(len(own)), key[1:]).tolist()
-                blocks = _in_order(held[s], number, by_rows=by_rows)
+                blocks = _in_order(held[s], number, heights[s])
                 known[key] = Sent.of((0, block, at) for block, at in zip(blocks, local, strict=True))
             for at, count in known[key].sends.items():
                 sends[own[at]] = count
@@ -190,7 +195,7 @@ class Pieces:
             np.array([piece for each in sources for piece in each], dtype=np.int64),
         )
         reads = np.array(units, dtype=np.int64).reshape(-1, 4)
-        return cls(held, stage, arrays, copy, sends, reads, sums, column_bytes, by_rows)
+        return cls(held, stage, arrays, copy, sends, reads, sums, heights)
 
     @property
     def stages(self) -> int:
@@ -204,18 +209,24 @@ class Pieces:
         together = np.array([each.together for each in self.held], dtype=np.int64)
         return np.where(self.arrays == together[self.stage], self.stage, numbers)
 
-    @property
-    def sum_bytes(self) -> Floats:
-        """Bytes per input of every stage if each column block of its copies sent one partial sum, all as
-        narrow as the narrowest.
-        """
-        narrowest = [min(block.columns for block in each[0].blocks) for each in self.held]
-        sent: Floats = self.column_bytes * np.array(narrowest) * self.column_blocks
-        return sent
+    def in_stripes(self, flows: Flows, heights: Ints) -> Pieces:
+        """Return the same pieces, which the blocks of each stage fill in stripes of so many row blocks."""
+        rows = self.stage, self.arrays, self.copy
+        return Pieces.of(self.held, flows, *rows, heights=heights.tolist())
 
     def blocks(self, stage: int, copy: int) -> list[Block]:
         """Return the blocks of a set of arrays, in the order in which it fills pieces."""
-        return _in_order(self.held[stage], copy, by_rows=self.by_rows)
+        return _in_order(self.held[stage], copy, self.heights[stage])
+
+    def contents(self) -> dict[tuple[int, int], list[tuple[int, list[Block]]]]:
+        """Return the pieces of every set of arrays, by stage and number, each with the blocks it holds."""
+        found: dict[tuple[int, int], list[tuple[int, list[Block]]]] = {}
+        rest: dict[tuple[int, int], Iterator[Block]] = {}
+        for piece, of in enumerate(zip(self.stage.tolist(), self.copy.tolist(), strict=True)):
+            if of not in rest:
+                rest[of] = iter(self.blocks(*of))
+            found.setdefault(of, []).append((piece, list(islice(rest[of], int(self.arrays[piece])))))
+        return found
 
     @cached_property
     def taken(self) -> Ints:
@@ -228,12 +239,12 @@ class Pieces:
         return np.bincount(self.stage, self.sends, self.stages).astype(np.int64)
 
 
-def _in_order(held: StoredCopies, number: int, *, by_rows: bool) -> list[Block]:
-    """Return the blocks of a set of arrays in the order in which they fill pieces."""
-    blocks = held[number].blocks
-    if by_rows:
-        return list(blocks)
-    return sorted(blocks, key=lambda block: (block.column_block, block.row_block, block.plane))
+def _in_order(held: StoredCopies, number: int, height: int) -> list[Block]:
+    """Return the blocks of a set of arrays in the order in which they fill pieces: stripes of `height` row
+    blocks, in each column block after column block.
+    """
+    order = attrgetter("column_block", "row_block", "plane")
+    return sorted(held[number].blocks, key=lambda block: (block.row_block // height, *order(block)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,12 +280,17 @@ class Layout:
 
     def cost(self, flows: Flows, mesh: Mesh) -> float:
         """Return the bytes x hops of all edges and of all partial sums."""
-        sums = self.pieces.sums
+        return math.fsum(self.costs(flows, mesh).tolist())
+
+    def costs(self, flows: Flows, mesh: Mesh) -> Floats:
+        """Return the bytes x hops that every stage takes: of what it reads, and of its partial sums."""
+        sums, stages = self.pieces.sums, self.pieces.stages
         sent = np.unique(np.stack([sums.net, self.site[sums.source]]), axis=1)
-        source, target = self.sites[sent[1]], self.sites[self.site[sums.target[sent[0]]]]
-        of_sums = sums.size_bytes[sent[0]] * mesh.hops(source, target)
+        target = sums.target[sent[0]]
+        of_sums = sums.size_bytes[sent[0]] * mesh.hops(self.sites[sent[1]], self.sites[self.site[target]])
         of_edges = flows.size_bytes * self.mean_hops(flows, mesh)
-        return math.fsum(of_edges.tolist()) + math.fsum(of_sums.tolist())
+        found = np.bincount(flows.consumer, of_edges, stages).astype(np.float64)
+        return found + np.bincount(self.pieces.stage[target], of_sums, stages)
 
     def _apart(self, flows: Flows, among: Any, place: Ints, tree: Tree, stage_of: Ints) -> Ints:
         """Return the hops of each edge, from the pieces `among` all at their places of a mesh.

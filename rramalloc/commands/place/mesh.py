@@ -14,11 +14,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.errors import SpecError
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Chip
 from rramalloc.ndarrays import Ints
 
 _WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed
 Site = tuple[int, int, int, int]  # chip row, chip column, tile row, tile column
+
+
+def chip_of(hardware: Hardware) -> Chip:
+    """Return the chips of a hardware. Raises SpecError if it describes none."""
+    if hardware.chip is None:
+        raise SpecError(
+            f"hardware {hardware.name[:60]!r}",
+            "has no [chip]: to place arrays, give arrays_per_tile, tiles and chips there, or use a preset "
+            "that has them (`rramalloc presets`)",
+        )
+    return hardware.chip
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Unpack
@@ -21,9 +21,10 @@ from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
-from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange, chip_of, is_room_for
+from rramalloc.commands.place.arrange import Arrangement, arrange, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
+from rramalloc.commands.place.mesh import chip_of
 from rramalloc.commands.place.placement import (
     Flow,
     Link,
@@ -34,7 +35,13 @@ from rramalloc.commands.place.placement import (
     TileUse,
     Traffic,
 )
-from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, missing_of_transfer
+from rramalloc.commands.place.transfer import (
+    TileRoutes,
+    TransferTimer,
+    check_transfer,
+    delays,
+    missing_of_transfer,
+)
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike, network_of
@@ -46,12 +53,13 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.records import check_range
-from rramalloc.timing.access import StepTime
-from rramalloc.timing.clocks import timed_graph
+from rramalloc.rounding import SAME_SUM
+from rramalloc.status import Status
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import duration, share
 from rramalloc.version import __version__
 
 
@@ -100,6 +108,7 @@ class StoredNetwork:
     copies: Ints
     sizes: list[Pair] | None
     held: list[StoredCopies]
+    options: MappingOptions
 
     @classmethod
     def of(
@@ -142,7 +151,7 @@ class StoredNetwork:
                 weights = folded_weights(network, stage, hardware, size)
             where = f"{network.where}: node {stage.name[:60]!r}"
             held.append(stored(weights, hardware.crossbar, options.mapping, count, where))
-        return cls(graph, copies, sizes, held)
+        return cls(graph, copies, sizes, held, options)
 
 
 MAX_PLACEMENT_WORK = 10**6
@@ -154,7 +163,7 @@ def place(
     *,
     latency_table: LatencyTableLike | None = None,
     seed: int = 0,
-    work: int = PLACEMENT_WORK,
+    work: int | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
     """Return which layer, copy, row block and column block every array of every chip holds.
@@ -173,12 +182,13 @@ def place(
     seed
         Of what the search draws.
     work
-        Units of improvement, about 0.01 s each; 0 for the constructive placement alone.
+        Units of improvement, about 0.01 s each, which are spent; 0 for the constructive placement alone, None
+        for as many as pay for its size.
 
     Returns
     -------
     Placement
-        Every array in use, the traffic between tiles, and a lower bound of it.
+        Every array in use, the traffic between tiles, and the times with and without transfers.
 
     Raises
     ------
@@ -188,7 +198,8 @@ def place(
         FileError, SpecError, UnknownNameError.
     """
     check_range("seed", seed, 0, 2**53)
-    check_range("work", work, 0, MAX_PLACEMENT_WORK)
+    if work is not None:
+        check_range("work", work, 0, MAX_PLACEMENT_WORK)
     source = network_of(network, given)
     what = read_allocation(allocation).made_for(source).with_arguments(source, given)
     what.of_one_kind("place")
@@ -198,36 +209,41 @@ def place(
     return place_network(source, replace(what, measured=measured), work=work, seed=seed)
 
 
-def place_network(network: Network, source: AllocationInput, *, work: int, seed: int) -> Placement:
-    """Place every block of every copy on an array of the allocation's hardware, with little traffic; checked.
+def place_network(network: Network, source: AllocationInput, *, work: int | None, seed: int) -> Placement:
+    """Place every block of every copy on an array of the allocation's hardware: as fast with transfers as
+    can be found, then with little traffic; checked.
 
     Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
+    source = source.without_transfer()  # of the placement that it was optimised for
     hardware, measured = source.hardware, source.measured
     chip_of(hardware)
     stored = StoredNetwork.of(network, source)
-    names = stored.graph.names
+    names, timer = stored.graph.names, _timer(network, source)
     try:
-        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed)
+        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer)
     except CapacityError as error:
         error.remedies = _remedies(stored, source, error.need)
         raise
     arrays = assembled(found.layout, names)
     routes = TileRoutes.of(arrays, names, found.flows, stored.copies)
-    gap = (found.cost - found.lower_bound) / found.cost if found.cost else 0.0
-    layers = _layers(stored, source, arrays)
+    times, interval_ns, layers = dict[str, Any](), None, _layers(stored, source, arrays)
+    if timer is not None and found.times is not None:
+        alone_ns, interval_ns = timer.alone
+        times = {"latency_ns_alone": alone_ns, "latency_ns": found.times.latency_ns}
+        times |= {"interval_ns_alone": interval_ns, "interval_ns": found.times.interval_ns}
+        times |= {"proof": _PROVEN if found.times.factor <= 1 + SAME_SUM else _WITHOUT}
+        times["status"] = Status.OPTIMAL if times["proof"] is _PROVEN else Status.BOUNDED
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=PlacementOptions(**dict(source.options), seed=seed, work=work, latency_table=measured),
-        traffic=Traffic.gather(found, found.mesh, gap=gap),
+        options=PlacementOptions(**dict(source.options), seed=seed, work=found.work, latency_table=measured),
+        traffic=Traffic(cost=found.cost, constructed=found.constructed, chip_hop=found.mesh.chip_hop),
+        **times,
         layers=layers,
-        flows=_flows(names, routes, found.mesh.chip_hop, _delays(routes, stored.graph, source)),
-        links=tuple(
-            Link(chip=chip, start=start, end=end, size_bytes=load)
-            for load, chip, start, end in routes.loads(routes.input_bytes).listed()
-        ),
+        flows=_flows(names, routes, found.mesh.chip_hop, _delays(routes, timer, hardware)),
+        links=tuple(_links(routes, hardware, interval_ns)),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
         warnings=(
@@ -235,10 +251,81 @@ def place_network(network: Network, source: AllocationInput, *, work: int, seed:
             *hardware_warnings(hardware, len(arrays)),
             *(() if measured is None else measured.warnings),
             *source.differences(layers),
+            *_slowed(stored, timer, found, seed),
         ),
     )
     check_placement(placement, network, source.copies, blocks=source.blocks)
     return placement
+
+
+_WORK_OF_TRIAL = 20  # units, for a placement of fewer copies
+_PROVEN = "no placement of these copies is faster: transfers take no time beside the rest"
+_WITHOUT = "the time without transfers, which no placement goes below"
+
+
+def _timer(network: Network, source: AllocationInput) -> TransferTimer | None:
+    """Return what times an allocation with transfers; None where the hardware does not give what it takes."""
+    if missing_of_transfer(source.hardware):
+        return None
+    if source.hardware.own_clock and source.measured is None and source.hardware.compute_ns is None:
+        return None
+    graph = source.in_blocks(source.graph(network))
+    copies, of_interval = copies_by_name(graph, source.copies, source.where), source.objective == "interval"
+    return TransferTimer.of(graph, copies, source.step_time(graph), source.hardware, of_interval=of_interval)
+
+
+def _links(routes: TileRoutes, hardware: Hardware, interval_ns: float | None) -> Iterator[Link]:
+    """Yield the links in use, the most bytes first. interval_ns: without transfers, None if unknown."""
+    chip = chip_of(hardware)
+    for load, at, start, end in routes.loads(routes.input_bytes).listed():
+        gb_s = chip.bandwidth_chip_gb_s if at is None else chip.bandwidth_tile_gb_s
+        busy = None if interval_ns is None or gb_s is None else load / gb_s / interval_ns
+        yield Link(chip=at, start=start, end=end, size_bytes=load, busy=busy)
+
+
+def _slowed(
+    stored: StoredNetwork, timer: TransferTimer | None, found: Arrangement, seed: int
+) -> Iterator[str]:
+    """Yield how much transfers slow a placement down, at which link, and what was tried and helps."""
+    times = found.times
+    if timer is None or times is None or times.factor <= 1 + SAME_SUM:
+        return
+    hardware, (load, key, start, end) = timer.hardware, times.busiest
+    field = "bandwidth_chip_gb_s" if key is None else "bandwidth_tile_gb_s"
+    gb_s, remedies = getattr(chip_of(hardware), field), list[str]()
+    routes = TileRoutes.of_layout(found.layout, found.flows, stored.copies)
+    for part in (1.0, 1.25, 1.6, 2.0, 4.0):
+        enough = float(f"{gb_s * times.slowest * part:.2g}")
+        wider = replace(timer, hardware=hardware.with_values({f"chip.{field}": enough}))
+        if enough > gb_s and wider.of_routes(routes).factor <= 1 + SAME_SUM:
+            remedies.append(f"{field} = {enough:g} in [chip] (now {gb_s:g})")
+            break
+    slowest = int(np.argmax(times.transfer_ns[timer.graph.weighted]))
+    fewer = stored.copies.copy()
+    fewer[slowest] = max(1, int(fewer[slowest] / times.factor))
+    if (quicker := _with_fewer(stored, timer, fewer, seed)) is not None and quicker < times.latency_ns:
+        words = f"{fewer[slowest]} copies of {stored.graph.names[slowest]} (now {stored.copies[slowest]})"
+        remedies.append(f"{words}: {duration(quicker)}, or optimize with --placed, which looks for such")
+    where = "between chips" if key is None else f"of chip {key[0]},{key[1]}"
+    link = f"link {start[0]},{start[1]} to {end[0]},{end[1]} {where}"
+    advice = f"; what helps: {'; or '.join(remedies)}" if remedies else ""
+    late = "it cannot keep up" if load > 1 else "its layers wait for it"
+    yield (
+        f"transfers make the network {times.factor:.3g} times as slow: {link} takes {share(load)} of the "
+        f"time of a batch, {late}{advice}"
+    )
+
+
+def _with_fewer(stored: StoredNetwork, timer: TransferTimer, copies: Ints, seed: int) -> float | None:
+    """Return the latency [ns] of other copies in a placement of their own; None for the same copies."""
+    if (copies == stored.copies).all() or stored.sizes is not None:
+        return None
+    every = timer.copies.copy()
+    every[timer.graph.weighted] = copies
+    other, graph = replace(timer, copies=every), stored.graph
+    held = StoredNetwork.of_copies(graph, copies, timer.hardware, stored.options).held
+    times = arrange(graph, held, timer.hardware, work=_WORK_OF_TRIAL, seed=seed, timer=other).times
+    return None if times is None else times.latency_ns
 
 
 def _remedies(stored: StoredNetwork, source: AllocationInput, need: int) -> list[str]:
@@ -300,18 +387,12 @@ def _layers(
     return tuple(layers)
 
 
-def _delays(routes: TileRoutes, graph: StageGraph, source: AllocationInput) -> list[dict[str, float]]:
+def _delays(routes: TileRoutes, timer: TransferTimer | None, hardware: Hardware) -> list[dict[str, float]]:
     """Return transfer_ns and busy of every route, as far as the hardware gives what they need."""
-    hardware, measured = source.hardware, source.measured
     if missing_of_transfer(hardware):
         return [{} for _ in routes]
-    step_time, batch_ns = StepTime.of(graph, hardware, measured), None
-    if step_time is not None:
-        timed = timed_graph(graph.network, hardware, source.options, measured).on_arrays
-        ticks = timed.in_blocks(graph.blocks).batch_ticks(routes.copies)
-        batch_ns = ticks.astype(np.float64) * float(step_time.step_ns(routes.copies))
-    found, busy = delays(routes, hardware, batch_ns), batch_ns is not None
-    return [{"transfer_ns": each.ns} | ({"busy": each.busy} if busy else {}) for each in found]
+    found = delays(routes, hardware, None if timer is None else timer.batch_ns)
+    return [{"transfer_ns": each.ns} | ({} if timer is None else {"busy": each.busy}) for each in found]
 
 
 def _flows(

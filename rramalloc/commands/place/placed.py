@@ -21,7 +21,7 @@ more bytes than it carries in the time of the batches slows down until the link 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,60 +29,50 @@ import numpy as np
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed, left_uncounted
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of, propose
-from rramalloc.commands.place.arrange import PLACEMENT_WORK, arrange
-from rramalloc.commands.place.place import StoredNetwork, assembled
-from rramalloc.commands.place.transfer import TileRoutes, check_transfer, delays, transfer
+from rramalloc.commands.place.arrange import arrange
+from rramalloc.commands.place.place import StoredNetwork
+from rramalloc.commands.place.transfer import TransferTimer, check_transfer
 from rramalloc.errors import SpecError
-from rramalloc.mapping.mode import Mode
-from rramalloc.ndarrays import Floats
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.geometry import Pair
-from rramalloc.rounding import EXACTLY
+from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.status import Stopped
-from rramalloc.timing.simulate import makespan_of
-from rramalloc.timing.stage_graph import BatchTicks, Clocks, StageGraph
 from rramalloc.units import Unit, plain_quantity
 
 MOST_ROUNDS = 8  # of optimising and placing, where they do not repeat earlier
+MOST_PLACED = 150  # allocations of a small problem that are placed, about 40 ms each
 _PLACING_S = 5e-5  # for an array, until a placement was timed: measured with 20,000 and 60,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
-MOST_PLACED = 150  # allocations of a small problem that are placed, about 20 ms each
+_WORK_OF_EACH = 4  # units of its placement
+_LEADERS = 6  # of them that are placed again, with as much work as pays
+_FIRST = 0.7  # of the work, for the first search for copies
+_LATER = 0.1  # of the work, for each search with the transfers of a placement
 
 
 class _Round(NamedTuple):
-    """The answer, the problem and latency with the transfers of its placement, and those of every stage."""
+    """The answer, the problem and latency with the transfers of its placement, and those of every stage.
+
+    is_hidden: whether they take no time beside the rest.
+    """
 
     answer: Answer
     problem: Problem
     latency_ns: float
     transfer_ns: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class _Slower:
-    """Clocks that are slowed down by links."""
-
-    clocks: Clocks
-    factors: Floats
-
-    def __call__(self, stage: int, mode: Mode) -> BatchTicks:
-        ticks, factor = self.clocks(stage, mode), float(self.factors[stage])
-        compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
-        return BatchTicks(compute, ticks.per_copy * factor)
+    is_hidden: bool
 
 
 def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
     """Return the best copies when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
-    places the result; it ends when a round changes nothing, or returns to an earlier one, or after
-    MOST_ROUNDS. Of a small problem each allocation is placed that may be the fastest. The round of least
-    latency is kept. The bound is that of the first round: transfer cannot make anything faster. Work and gap
-    of `stop` are those of each round.
+    places the result, which moves arrays until transfers take as little as can be found. It ends when they
+    take no time beside the rest, when a round changes nothing or returns to an earlier one, or when the work
+    is used up. Of a small problem each allocation is placed that may be the fastest. The round of least
+    latency is kept. The bound is that of the first round: transfer cannot make anything faster.
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
     measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
     """
@@ -106,18 +96,18 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         rounds, converged = _all_that_may_be_faster(case, problem, request.seed, stop)
     limit_s, placing_s = stop.time_limit_s, _PLACING_S * problem.budget
     while not converged and len(rounds) < MOST_ROUNDS:
+        if rounds and counted_s >= stop.work_s:
+            break
         stop.history.clear()
-        counted_s += stop.taken()
         within = rounds[-1].problem if rounds else problem
+        turn = replace(stop, work=_part_of(stop.work, first=not rounds), spent_s=0.0)
         if limit_s is not None:  # the search leaves time to place what it finds
             placing_s = min(placing_s, _MOST_PLACING * limit_s)
             if rounds and stop.seconds + placing_s >= limit_s:
                 break
-            stop.time_limit_s = limit_s - placing_s
-        try:
-            answer = propose(objective_of(within, request), request, stop)
-        finally:
-            stop.time_limit_s = limit_s
+            turn.time_limit_s = limit_s - placing_s
+        answer = propose(objective_of(within, request), request, turn)
+        counted_s, stop.counts = counted_s + turn.spent_s, turn.counts
         same = [np.array_equal(answer.choice.copies, each.answer.choice.copies) for each in rounds]
         if any(same):
             converged = same[-1]
@@ -125,7 +115,8 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         begun_s = stop.seconds
         rounds.append(_placed(case, problem, answer, request.seed, stop))
         placing_s = stop.seconds - begun_s
-        if stop.out_of_time:
+        converged = rounds[-1].is_hidden
+        if converged or stop.out_of_time:
             break
     stop.charge(counted_s)
     best = min(rounds, key=lambda each: (each.latency_ns, each.answer.choice.arrays))
@@ -176,60 +167,35 @@ def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work)
     least, words = min(values), f"all {len(every)} allocations timed, each placed that may be faster"
     for at in sorted(range(len(every)), key=lambda at: (values[at], every[at].arrays)):
         if latency.in_ns(values[at]) >= best_ns:
-            return rounds, True
+            break
         if len(rounds) == MOST_PLACED or stop.out_of_time:
             return [], False
         answer = Answer(every[at], least, words, stopped=Stopped.PROOF)
-        rounds.append(_placed(case, problem, answer, seed, stop))
+        rounds.append(_placed(case, problem, answer, seed, stop, _WORK_OF_EACH))
         best_ns = min(best_ns, rounds[-1].latency_ns)
-    return rounds, True
+    leaders = sorted(rounds, key=lambda each: each.latency_ns)[:_LEADERS]
+    again = [_placed(case, problem, each.answer, seed, stop) for each in leaders if not each.is_hidden]
+    return [*rounds, *again], True
 
 
-def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
-    """Return the lags between stages on arrays as those of the edges between all stages.
-
-    A digital node with a rate has no tile of its own: what leaves it is as late as the slowest transfer to
-    its consumer from a stage on arrays that it got pixels of.
-    """
-    origins: list[set[int]] = [set() for _ in graph.stages]
-    found: dict[Pair, int] = {}
-    for edge in graph.edges:  # grouped by consumer, producers first
-        p, c = edge.producer, edge.consumer
-        sent = {p} if graph.weighted[p] else origins[p]
-        origins[c] |= sent
-        if graph.weighted[c]:
-            found[p, c] = max((lags.get((origin, c), 0) for origin in sent), default=0)
-    return found
+def _part_of(work: int, *, first: bool) -> int:
+    """Return the units of work of a search for copies."""
+    return min(work, max(1, round(work * (_FIRST if first else _LATER))))
 
 
-def _placed(case: Case, problem: Problem, answer: Answer, seed: int, stop: Work) -> _Round:
+def _placed(
+    case: Case, problem: Problem, answer: Answer, seed: int, stop: Work, work: int | None = None
+) -> _Round:
     """Place an answer and time it with the transfers of that placement."""
-    hardware, copies, tick_ns = case.hardware, answer.choice.copies, case.hardware.tick_ns
-    graph, placed, step_time = problem.graph, problem.on_arrays.graph, problem.step_time
-    if step_time is None:
+    hardware, copies = case.hardware, answer.choice.copies
+    timer = TransferTimer.of(problem.graph, copies, problem.step_time, hardware, of_interval=False)
+    if timer is None:
         raise AssertionError("checked before")
-    number = np.flatnonzero(graph.weighted)
-    own = copies[number]
-    stored = StoredNetwork.of_copies(placed, own, hardware, case.mapping)
-    found = arrange(placed, stored.held, hardware, work=PLACEMENT_WORK, seed=seed, stop=stop)
-    routes = TileRoutes.of(assembled(found.layout, placed.names), placed.names, found.flows, own)
-    if placed.unit == "steps":
-        known = transfer(routes, hardware)
-        transfer_ns = known.of_stages(copies)
-        timed = replace(problem, step_time=replace(step_time, transfer=known))
-    else:
-        every = delays(routes, hardware, placed.batch_ticks(own).astype(np.float64) * tick_ns)
-        slower, transfer_ns = np.ones(len(copies)), np.zeros(len(copies))
-        for p, delay in zip(number[routes.sender].tolist(), every, strict=True):
-            slower[p], transfer_ns[p] = max(slower[p], delay.busy), max(transfer_ns[p], delay.ns)
-        endpoints = zip(
-            *(number[end].tolist() for end in (found.flows.producer, found.flows.consumer)), strict=True
-        )
-        lags = {
-            edge: math.ceil(delay.ns / tick_ns * EXACTLY)
-            for edge, delay in zip(endpoints, every[len(routes.sums) :], strict=True)
-        }
-        clocks = _Slower(graph.clocks, slower)
-        timed = replace(problem, graph=graph.timed(clocks).delayed(_of_edges(graph, lags)))
-    latency_ns = makespan_of(timed.graph, copies) * (timed.step_time or step_time).step_ns(copies)
-    return _Round(answer, timed, latency_ns, transfer_ns.tolist())
+    placed = problem.on_arrays.graph
+    held = StoredNetwork.of_copies(placed, timer.placed_copies, hardware, case.mapping).held
+    times = arrange(placed, held, hardware, work=work, seed=seed, stop=stop, timer=timer).times
+    if times is None:
+        raise AssertionError("a timer was given")
+    timed = replace(problem, graph=times.graph, step_time=times.step_time)
+    is_hidden = times.factor <= 1 + SAME_SUM
+    return _Round(answer, timed, times.latency_ns, times.transfer_ns.tolist(), is_hidden)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import FailFast, Field, NonNegativeFloat, TypeAdapter
+from pydantic import FailFast, Field, NonNegativeFloat, TypeAdapter, model_validator
 
 from rramalloc.allocation.allocation import Foldable, NetworkId, PositiveCount
 from rramalloc.files import read_json
@@ -17,9 +17,9 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent, check_format, parse
 from rramalloc.result import ResultRecord
-from rramalloc.status import Status, of_fields
+from rramalloc.status import Status
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.units import counted, rounded, share
+from rramalloc.units import counted, rounded
 from rramalloc.upgrade import upgraded
 
 if TYPE_CHECKING:
@@ -100,12 +100,17 @@ class Flow(Record):
 
 
 class Link(Record):
-    """A directed link with traffic: between neighbouring tiles of `chip`, or of chips (`chip` is null)."""
+    """A directed link with traffic: between neighbouring tiles of `chip`, or of chips (`chip` is null).
+
+    busy: part of the interval without transfers in which it carries the bytes of an input; above 1 it cannot
+    keep up. None where the hardware gives no time of a step or of links.
+    """
 
     chip: Place | None
     start: Place
     end: Place
     size_bytes: NonNegativeFloat
+    busy: NonNegativeFloat | None = Field(None, exclude_if=absent)
 
 
 class TileUse(Record):
@@ -121,18 +126,20 @@ class TileUse(Record):
 class Traffic(Record):
     """Bytes that are moved per input of the network.
 
-    cost, lower_bound: bytes x hops of all flows, partial sums among them, and what no placement can go
-    below; gap: their relative distance; proof: what shows the bound; constructed: cost before the
-    improvement; chip_hop: tile hops that a hop between chips counts as.
+    cost: bytes x hops of all flows, partial sums among them; constructed: before the improvement; chip_hop:
+    tile hops that a hop between chips counts as.
     """
 
     cost: NonNegativeFloat
-    lower_bound: NonNegativeFloat
-    gap: NonNegativeFloat
-    proof: str
-    status: Status = Field(default_factory=of_fields)
     constructed: NonNegativeFloat
     chip_hop: NonNegativeFloat
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_bound(cls, value: object) -> object:
+        """Return the value without the bound of byte hops that older versions wrote."""
+        bound = ("lower_bound", "gap", "proof", "status")
+        return {k: v for k, v in value.items() if k not in bound} if isinstance(value, dict) else value
 
 
 class PlacementOptions(MappingOptions):
@@ -150,6 +157,9 @@ class Placement(ResultRecord):
     """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/2`.
 
     arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
+    latency_ns_alone, interval_ns_alone: without transfers between tiles; latency_ns, interval_ns: with them,
+    as steps get longer, or edges are delayed with own clocks; all None where the hardware gives no time of a
+    step or of links; status, proof: whether any placement of these copies is faster;
     flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
     """
 
@@ -161,6 +171,12 @@ class Placement(ResultRecord):
     hardware: Hardware
     options: PlacementOptions
     traffic: Traffic
+    latency_ns_alone: NonNegativeFloat | None = Field(None, exclude_if=absent)
+    latency_ns: NonNegativeFloat | None = Field(None, exclude_if=absent)
+    interval_ns_alone: NonNegativeFloat | None = Field(None, exclude_if=absent)
+    interval_ns: NonNegativeFloat | None = Field(None, exclude_if=absent)
+    status: Status = Status.FEASIBLE
+    proof: str | None = Field(None, exclude_if=absent)
     layers: Annotated[tuple[PlacedLayer, ...], FailFast()]
     flows: Annotated[tuple[Flow, ...], FailFast()]
     links: Annotated[tuple[Link, ...], FailFast()]
@@ -201,8 +217,15 @@ class Placement(ResultRecord):
 
     def _headline(self) -> tuple[str, str]:
         held = f"{counted(len(self.arrays), 'array')} in {counted(len(self.tiles), 'tile')}"
-        moved = f"{rounded(self.traffic.cost)} byte hops, at most {share(self.traffic.gap)} from the least"
-        return self.network.name, f"{held}, {moved}"
+        slower = "" if self.factor is None else f", {self.factor:.3g} times the latency without transfers"
+        return self.network.name, f"{held}, {rounded(self.traffic.cost)} byte hops{slower}"
+
+    @property
+    def factor(self) -> float | None:
+        """Latency with transfers as a multiple of that without; None where it has none."""
+        if self.latency_ns is None or not self.latency_ns_alone:
+            return None
+        return self.latency_ns / self.latency_ns_alone
 
 
 PlacementLike = Placement | str | os.PathLike[str]

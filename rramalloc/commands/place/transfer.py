@@ -12,17 +12,18 @@ of `Mesh`: XY routing, between chips by way of tile (0, 0) of both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.commands.place.arrange import chip_of
-from rramalloc.commands.place.layout import Flows, Sent
+from rramalloc.commands.place.layout import Flows, Layout, Sent
 from rramalloc.commands.place.links import (
     HeldArrays,
+    LinkKey,
     LinkRoute,
     Loads,
     Readers,
@@ -30,12 +31,18 @@ from rramalloc.commands.place.links import (
     routes,
     single_routes,
 )
-from rramalloc.commands.place.mesh import Hops, Site, hops_apart
+from rramalloc.commands.place.mesh import Hops, Site, chip_of, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.mapping.blocks import Block
+from rramalloc.mapping.mode import Mode
 from rramalloc.ndarrays import Floats, Ints
-from rramalloc.timing.access import Transfer
+from rramalloc.network.geometry import Pair
+from rramalloc.rounding import EXACTLY
+from rramalloc.timing.access import StepTime, Transfer
+from rramalloc.timing.simulate import simulate
+from rramalloc.timing.stage_graph import BatchTicks, Clocks, StageGraph
 
 
 @dataclass(eq=False)
@@ -102,9 +109,9 @@ class Endpoints(NamedTuple):
     sums: TileRoute
 
     @classmethod
-    def of(cls, arrays: Iterable[PlacedArray]) -> Endpoints:
-        """Return the ends of the arrays of one stage."""
-        sent = Sent.of((array.replica, array, (*array.chip, *array.tile)) for array in arrays)
+    def of(cls, held: Iterable[tuple[int, Block | PlacedArray, Site]]) -> Endpoints:
+        """Return the ends of the arrays of one stage: the copy, what an array holds of it, and its tile."""
+        sent = Sent.of(held)
         moved: dict[tuple[Site, Site], list[int]] = {}
         for (target, sources), (blocks, columns) in sent.sums.items():
             for source in sources:
@@ -158,10 +165,23 @@ class TileRoutes:
         cls, arrays: Iterable[PlacedArray], names: Sequence[str], flows: Flows, copies: Ints
     ) -> TileRoutes:
         """Return all routes. names, copies: of the stages."""
-        of_layer: dict[str, list[PlacedArray]] = {name: [] for name in names}
+        of_layer: dict[str, list[tuple[int, PlacedArray, Site]]] = {name: [] for name in names}
         for array in arrays:
-            of_layer[array.layer].append(array)
-        endpoints = [Endpoints.of(own) for own in of_layer.values()]
+            of_layer[array.layer].append((array.replica, array, (*array.chip, *array.tile)))
+        return cls._between([Endpoints.of(held) for held in of_layer.values()], flows, copies)
+
+    @classmethod
+    def of_layout(cls, layout: Layout, flows: Flows, copies: Ints) -> TileRoutes:
+        """Return all routes of the arrays of a layout."""
+        pieces, sites = layout.pieces, [tuple(site) for site in layout.sites[layout.site].tolist()]
+        of_stage: list[list[tuple[int, Block, Site]]] = [[] for _ in pieces.held]
+        for (stage, number), parts in pieces.contents().items():
+            replica = pieces.held[stage][number].replica
+            of_stage[stage] += [(replica, block, sites[piece]) for piece, held in parts for block in held]
+        return cls._between([Endpoints.of(held) for held in of_stage], flows, copies)
+
+    @classmethod
+    def _between(cls, endpoints: Sequence[Endpoints], flows: Flows, copies: Ints) -> TileRoutes:
         edges = zip(flows.producer.tolist(), flows.consumer.tolist(), strict=True)
         results = tuple(_results(endpoints[p].sends, endpoints[c].receives) for p, c in edges)
         return cls(flows, copies, tuple(own.sums for own in endpoints), results)
@@ -265,10 +285,160 @@ def delays(tile_routes: TileRoutes, hardware: Hardware, batch_ns: Floats | None 
     return found
 
 
-def transfer(tile_routes: TileRoutes, hardware: Hardware) -> Transfer:
-    """Return the transfer time of every stage of a placement: `delays` of the slowest of its edges."""
+def transfer(tile_routes: TileRoutes, hardware: Hardware, every: Sequence[Delay] | None = None) -> Transfer:
+    """Return the transfer time of every stage of a placement: the slowest of its delays.
+
+    every: the delays of all routes, if they are known.
+    """
     slowest = [Delay(0.0, 0.0, 0.0)] * len(tile_routes.copies)
-    for p, delay in zip(tile_routes.sender.tolist(), delays(tile_routes, hardware), strict=True):
+    for p, delay in zip(tile_routes.sender.tolist(), every or delays(tile_routes, hardware), strict=True):
         slowest[p] = max(slowest[p], delay, key=lambda each: each.ns)
     per_copy = [each.queue_ns / int(copies) for each, copies in zip(slowest, tile_routes.copies, strict=True)]
     return Transfer(np.array([each.hops_ns for each in slowest]), np.array(per_copy))
+
+
+@dataclass(frozen=True, eq=False)
+class _Slower:
+    """Clocks that are slowed down by links."""
+
+    clocks: Clocks
+    factors: Floats
+
+    def __call__(self, stage: int, mode: Mode) -> BatchTicks:
+        ticks, factor = self.clocks(stage, mode), float(self.factors[stage])
+        compute = tuple(math.ceil(each * factor * EXACTLY) for each in ticks.compute)
+        return BatchTicks(compute, ticks.per_copy * factor)
+
+
+class TransferTimes(NamedTuple):
+    """Times of an allocation with the transfers of a placement.
+
+    graph, step_time: that give them; transfer_ns: of every stage; factor: of the quantity that is minimised,
+    to what it is without transfers; slowest: part of the time of a batch that the slowest transfer, or the
+    busiest link with own clocks, takes; busiest: part that the busiest link takes, its chip or None, start
+    and end.
+    """
+
+    graph: StageGraph
+    step_time: StepTime
+    latency_ns: float
+    interval_ns: float
+    transfer_ns: Floats
+    factor: float
+    slowest: float
+    busiest: tuple[float, LinkKey, Pair, Pair]
+
+
+@dataclass(frozen=True, eq=False)
+class TransferTimer:
+    """Times an allocation with the transfers of any placement of it.
+
+    With a common step the step grows with the slowest transfer; with own clocks transfers delay edges, and a
+    stage one of whose links is too busy slows down. graph, copies: of all stages, also digital ones that have
+    rates; of_interval: whether the interval is minimised, in place of the latency.
+    """
+
+    graph: StageGraph
+    copies: Ints
+    step_time: StepTime
+    hardware: Hardware
+    of_interval: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        graph: StageGraph,
+        copies: Ints,
+        step_time: StepTime | None,
+        hardware: Hardware,
+        *,
+        of_interval: bool,
+    ) -> TransferTimer | None:
+        """Return it, None where the hardware lacks the time of a step, or a time or bandwidth of links."""
+        if step_time is None or missing_of_transfer(hardware):
+            return None
+        return cls(graph, copies, step_time, hardware, of_interval)
+
+    @cached_property
+    def _number(self) -> Ints:
+        return np.flatnonzero(self.graph.weighted)
+
+    @cached_property
+    def placed_copies(self) -> Ints:
+        """Copies of the stages that have arrays."""
+        return self.copies[self._number]
+
+    @cached_property
+    def batch_ns(self) -> Floats:
+        """Time of a batch of each of them, in which links must carry what it sends."""
+        ticks = self.graph.on_arrays.batch_ticks(self.placed_copies)
+        found: Floats = ticks.astype(np.float64) * self.step_time.step_ns(self.copies)
+        return found
+
+    @cached_property
+    def alone(self) -> tuple[float, float]:
+        """Latency and interval [ns] without transfers."""
+        return self._measured(self.graph, self.step_time)
+
+    def _measured(self, graph: StageGraph, step_time: StepTime) -> tuple[float, float]:
+        timing, step_ns = simulate(graph, self.copies), step_time.step_ns(self.copies)
+        return timing.makespan * step_ns, timing.interval * step_ns
+
+    def of_routes(self, routes: TileRoutes) -> TransferTimes:
+        """Return the times with these routes between tiles."""
+        every = delays(routes, self.hardware, self.batch_ns)
+        if self.graph.unit == "steps":
+            known = transfer(routes, self.hardware, every)
+            fixed, per_copy = np.zeros((2, len(self.copies)))
+            fixed[self._number], per_copy[self._number] = known.fixed_ns, known.ns_per_copy
+            known = Transfer(fixed, per_copy)
+            transfer_ns = known.of_stages(self.copies)
+            graph, step_time = self.graph, replace(self.step_time, transfer=known)
+            slowest = float(transfer_ns.max()) / self.step_time.step_ns(self.copies)
+        else:
+            graph, transfer_ns, slowest = self._delayed(routes, every)
+            step_time = self.step_time
+        latency_ns, interval_ns = self._measured(graph, step_time)
+        factor = interval_ns / self.alone[1] if self.of_interval else latency_ns / self.alone[0]
+        return TransferTimes(
+            graph, step_time, latency_ns, interval_ns, transfer_ns, factor, slowest, self._busiest(routes)
+        )
+
+    def _busiest(self, routes: TileRoutes) -> tuple[float, LinkKey, Pair, Pair]:
+        """Return the part of a batch that the busiest link takes with all stages at work, and that link."""
+        chip = chip_of(self.hardware)
+        loads = routes.loads(routes.batch_bytes / self.batch_ns[routes.sender])
+        for key, each in loads.of_key.items():
+            each /= (chip.bandwidth_chip_gb_s if key is None else chip.bandwidth_tile_gb_s) or math.inf
+        return max(loads.listed(), key=lambda link: link[0], default=(0.0, None, (0, 0), (0, 0)))
+
+    def _delayed(self, routes: TileRoutes, every: Sequence[Delay]) -> tuple[StageGraph, Floats, float]:
+        """Return the graph with own clocks, transfer times of stages, and the slow-down of the slowest."""
+        slower, transfer_ns = np.ones(len(self.copies)), np.zeros(len(self.copies))
+        for p, delay in zip(self._number[routes.sender].tolist(), every, strict=True):
+            slower[p], transfer_ns[p] = max(slower[p], delay.busy), max(transfer_ns[p], delay.ns)
+        flows, tick_ns = routes.flows, self.hardware.tick_ns
+        ends = zip(self._number[flows.producer].tolist(), self._number[flows.consumer].tolist(), strict=True)
+        lags = {
+            edge: math.ceil(delay.ns / tick_ns * EXACTLY)
+            for edge, delay in zip(ends, every[len(routes.sums) :], strict=True)
+        }
+        graph = self.graph.timed(_Slower(self.graph.clocks, slower))
+        return graph.delayed(_of_edges(graph, lags)), transfer_ns, float(slower.max())
+
+
+def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:
+    """Return the lags between stages on arrays as those of the edges between all stages.
+
+    A digital node with a rate has no tile of its own: what leaves it is as late as the slowest transfer to
+    its consumer from a stage on arrays that it got pixels of.
+    """
+    origins: list[set[int]] = [set() for _ in graph.stages]
+    found: dict[Pair, int] = {}
+    for edge in graph.edges:  # grouped by consumer, producers first
+        p, c = edge.producer, edge.consumer
+        sent = {p} if graph.weighted[p] else origins[p]
+        origins[c] |= sent
+        if graph.weighted[c]:
+            found[p, c] = max((lags.get((origin, c), 0) for origin in sent), default=0)
+    return found

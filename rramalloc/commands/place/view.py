@@ -8,7 +8,7 @@ from functools import partial
 from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.commands.place.placement import Link, Placement
 from rramalloc.result import frame_table
-from rramalloc.units import counted, number_of, rounded, share
+from rramalloc.units import counted, duration, number_of, rounded, share
 from rramalloc.view.view import Fact, Table, View, table
 
 _BUSIEST = 20
@@ -44,7 +44,7 @@ def _tables(placement: Placement) -> Iterator[Table]:
     yield table(
         "Busiest links",
         placement.links[:_BUSIEST],
-        "busiest links=chip, from tile=start, to tile=end, bytes=size_bytes",
+        "busiest links=chip, from tile=start, to tile=end, bytes=size_bytes, busy?",
         spare="chip",
         shown=_SHOWN,
         chip=_chip,
@@ -70,18 +70,20 @@ def _facts(placement: Placement) -> Iterator[Fact]:
     yield Fact("tiles", len(placement.tiles), note=f"used of {there}, {used}")
     constructed = f"byte hops an input ({rounded(traffic.constructed)} as constructed)"
     yield Fact("traffic", rounded(traffic.cost), note=constructed)
-    yield Fact("lower bound", rounded(traffic.lower_bound), note="byte hops")
-    yield Fact("gap", traffic.gap, "share", "from the least traffic at most")
-    yield Fact("proof", traffic.proof)
+    if placement.latency_ns is not None and placement.latency_ns_alone is not None:
+        without = f"with transfers, {duration(placement.latency_ns_alone)} without: x{placement.factor:.2f}"
+        yield Fact("latency", placement.latency_ns, "ns", without)
+        yield Fact("proof", placement.proof or "")
     timed = [(flow.transfer_ns, flow) for flow in placement.flows if flow.transfer_ns is not None]
     if timed:
         longest_ns, flow = max(timed, key=lambda each: each[0])
         yield Fact("transfer", longest_ns, "ns", f"at most, {flow.words}")
-    busy = [(flow.busy, flow) for flow in placement.flows if flow.busy is not None]
+    busy = [(link.busy, link) for link in placement.links if link.busy is not None]
     if busy:
-        part, flow = max(busy, key=lambda each: each[0])
+        part, link = max(busy, key=lambda each: each[0])
         late = ": it cannot keep up" if part > 1 else ""
-        yield Fact("links busy", part, "share", f"of the time, {flow.words}{late}")
+        where = f"{_chip(link)}, {_at(link.start)} to {_at(link.end)}"
+        yield Fact("busiest link", part, "share", f"of the interval, {where}{late}")
     if placement.flows and traffic.cost:
         most = max(placement.flows, key=lambda flow: flow.byte_hops)
         yield Fact("largest flow", most.byte_hops / traffic.cost, "share", f"of the traffic, {most.words}")

@@ -30,7 +30,7 @@ def test_table_file_and_figure(run: Run, tiny: Path, allocation: Path, tmp_path:
     ended = run("place", tiny, "--allocation", allocation, "-o", placed, "--figure", figure)
     assert ended.code == 0, ended.err
     assert ended.out.split("\n")[0].split() == "layer arrays per copy copies tiles straddling".split()
-    for label in ("busiest links", "traffic", "lower bound", "gap", "proof"):
+    for label in ("busiest links", "traffic", "latency", "busiest link", "proof"):
         assert label in ended.out
     document = json.loads(placed.read_text())
     used = json.loads(allocation.read_text())["arrays"]["used"]

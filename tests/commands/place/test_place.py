@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from commands.place.machines import chain, chip, machine, place_of, random_chip
 from hypothesis import given, settings
+from laws.packing import placeable
 from laws.strategies import ANY, by_name, random_blocks, random_copies, random_network, randoms
 
 import rramalloc
 from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.arrange import construct
 from rramalloc.commands.place.check import check_placement
-from rramalloc.commands.place.packing import pack
 from rramalloc.errors import BudgetError, CapacityError, SpecError
 from rramalloc.hardware.tables import Counting, Timing
 from rramalloc.mapping.demand import Storage
@@ -84,8 +84,27 @@ def test_construction_places_all_arrays_and_cuts_only_where_it_must(random: Rand
         return
     assert np.bincount(filled.stage, filled.arrays).tolist() == (demand * copies).tolist()
     assert np.bincount(filled.tile, filled.arrays).max() <= room
-    if (demand <= room).all() and pack(Tiles(count, room), demand, copies).fit == "fits":
+    if (demand <= room).all() and copies.sum() <= count:
         assert (filled.arrays == demand[filled.stage]).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(randoms)
+def test_what_may_not_be_cut_lies_whole_in_tiles_or_is_not_found(random: Random) -> None:
+    """Against trying every way: nothing is found that does not exist, and little that exists is not found."""
+    tiles = Tiles(random.randint(1, 5), random.randint(1, 14))
+    demand = np.array([random.randint(1, tiles.arrays + 1) for _ in range(random.randint(1, 4))])
+    copies = np.array([random.randint(1, 4) for _ in demand])
+    filled, proven = construct(demand, copies, tiles, cut=False)
+    if filled is None:
+        too_much = int((demand * copies).sum()) > tiles.count * tiles.arrays or demand.max() > tiles.arrays
+        assert proven == too_much
+        return
+    assert placeable(tiles, demand, copies)
+    assert sorted(zip(filled.stage.tolist(), filled.arrays.tolist(), strict=True)) == sorted(
+        (stage, int(arrays)) for stage, arrays in enumerate(demand) for _ in range(copies[stage])
+    )
+    assert np.bincount(filled.tile, filled.arrays).max() <= tiles.arrays
 
 
 def test_row_blocks_stay_in_a_tile_where_the_target_keeps_them() -> None:
@@ -104,7 +123,7 @@ def test_row_blocks_stay_in_a_tile_where_the_target_keeps_them() -> None:
     assert len(tiles) == 6
     assert all(len(places) == 1 for places in tiles.values())
     assert len(rramalloc.place(network, {"c": 4}, hardware=loose).arrays) == 24
-    with pytest.raises(CapacityError, match=r"no way to keep every row block .* row_blocks = \"any"):
+    with pytest.raises(CapacityError, match=r"found no way to keep every row block .* row_blocks = \"any"):
         rramalloc.place(network, {"c": 4}, hardware=kept)
 
 

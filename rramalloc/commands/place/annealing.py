@@ -1,0 +1,945 @@
+"""Improvement of a placement: threshold accepting over moves of pieces and of tiles, by the cost of `layout`.
+
+Source of the loop: Dueck and Scheuer, "Threshold accepting", J. Comput. Phys. 90, 161-175 (1990). Departures:
+(1) the first threshold is a part of the mean rise of the first proposals, and it falls to 0 at two thirds of
+the work; (2) half of the proposals look for room where a neighbour of the stage lies; (3) exchanges of whole
+tiles take a part of the work, not of the proposals; (4) work is counted in what a proposal reads and writes.
+
+A way along a row and then along columns is as long as the lines that it crosses, so the cost is a sum over
+lines. With several chips a tile has a place on every mesh: on that of its own chip, on that of any other
+chip at tile (0, 0), by which all enters and leaves, and on the mesh of chips (`Mesh`). What stage p sends to
+a unit of stage c takes, with the hops of all senders to a line (`Lines.hops`),
+
+    weight of (p, c) * copies of the unit * (RIGHT to its last column + LEFT to its first column
+        + sum over its columns of (DOWN to the last row in it + UP to the first row in it))
+
+and one sender takes `Lines.read` of its column and row to all units of c. A piece that moves changes these
+sums of its own stage alone. The load of a link counts likewise: senders before a link times units beyond it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rramalloc.commands.place.layout import Flows, Layout
+from rramalloc.commands.place.mesh import Mesh
+from rramalloc.compiled import compiled, compiled_inline
+from rramalloc.hardware.tables import Chip
+from rramalloc.ndarrays import Floats, Ints
+
+_RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
+_RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
+FIRST_THRESHOLD = 1 / 16  # of the mean rise of a proposal
+_CHECKS = 50  # of what links may be loaded, in a search
+_SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
+
+
+class Places(NamedTuple):
+    """row, column: (meshes, tiles), where tiles lie on each mesh, of so many rows and columns at most; hop:
+    (meshes,), what a hop there costs.
+    """
+
+    row: Ints
+    column: Ints
+    hop: Floats
+    high: int
+    wide: int
+
+
+class PieceLists(NamedTuple):
+    """Arrays, stage, column blocks that send, and tile of every piece, and its neighbours in it, -1 for none.
+
+    alike: pieces of equal numbers can change places without effect; sorted: by stage, those of stage s at
+    of_stage[s] ... of_stage[s + 1]; first, unit: its units are unit[first[i]] ... unit[first[i + 1]].
+    """
+
+    size: Ints
+    stage: Ints
+    sends: Floats
+    site: Ints
+    before: Ints
+    after: Ints
+    alike: Ints
+    sorted: Ints
+    of_stage: Ints
+    first: Ints
+    unit: Ints
+
+
+class TileLists(NamedTuple):
+    """Free arrays and first piece of every tile, -1 for none; of_one: whether it holds one stage only."""
+
+    room: Ints
+    head: Ints
+    of_one: bool
+
+
+class Units(NamedTuple):
+    """Who reads the same inputs: pieces piece[first[u]] ... piece[first[u + 1]], so many copies alike.
+
+    of_stage: where the units of every stage begin.
+    """
+
+    of_stage: Ints
+    first: Ints
+    piece: Ints
+    copies: Floats
+
+
+class Neighbours(NamedTuple):
+    """stage[first[s]] ... stage[first[s + 1]]: those that s sends to, or that it reads.
+
+    weight: bytes of an input for a pair of a sender and a unit; busy: part of a batch in which a link of one
+    byte a ns carries what a pair sends in it.
+    """
+
+    first: Ints
+    stage: Ints
+    weight: Floats
+    busy: Floats
+
+
+class Nets(NamedTuple):
+    """Partial sums as `layout.Sums`, and where each piece is part of some.
+
+    Net e goes from source[first[e]] ... source[first[e + 1]] to target[e], of this weight from each tile;
+    apart[e]: no two sources fit in a tile; piece i is in net[pointer[i]] ... net[pointer[i + 1]].
+    """
+
+    weight: Floats
+    busy: Floats
+    target: Ints
+    first: Ints
+    source: Ints
+    apart: Any
+    pointer: Ints
+    net: Ints
+
+
+RIGHT, LEFT, DOWN, UP = 0, 1, 2, 3  # of `Lines.hops`
+ACROSS, ALONG = 0, 1  # of `Lines.read`
+
+
+class Lines(NamedTuple):
+    """Hops of every stage on every mesh to or from each line, as the head of this file says.
+
+    hops: (stages, meshes, 4, lines), of what is sent; read: (stages, meshes, 2, lines), to what reads.
+    first_row, last_row, columns: scratch of a unit, outermost rows (-1 for none) and numbers of its columns.
+    """
+
+    hops: Floats
+    read: Floats
+    first_row: Ints
+    last_row: Ints
+    columns: Ints
+
+
+class LinkLoads(NamedTuple):
+    """load: (meshes, 4, rows, columns), by direction (`links`), as a part of the time of a batch.
+
+    Of each stage and mesh, units with tiles beyond a line of links, to the east and the west of a column, and
+    in a column to the south and the north of a row; senders before it, in a row to the west and the east of a
+    column, and to the north and the south of a row. busy: (meshes,), time of a byte; timed: whether loads are
+    counted; aim: part of a batch that transfers may take, of partial sums and then of results if they go
+    `in_turn`; cap: what each link may be loaded for that; over: (1,), what all links have above; queue:
+    (stages, 2), the most that a link takes on the way of partial sums, and of results; limit: scratch, caps
+    of the partial sums of each stage.
+    """
+
+    load: Floats
+    cap: Floats
+    queue: Floats
+    limit: Floats
+    beyond_column: Floats
+    beyond_row: Floats
+    before_column: Floats
+    before_row: Floats
+    busy: Floats
+    over: Floats
+    timed: bool
+    aim: float
+    in_turn: bool
+
+
+class Problem(NamedTuple):
+    """All that a search reads and writes; state: of the generator, and work that was done."""
+
+    places: Places
+    pieces: PieceLists
+    tiles: TileLists
+    units: Units
+    readers: Neighbours
+    senders: Neighbours
+    nets: Nets
+    lines: Lines
+    links: LinkLoads
+    state: Ints
+
+
+@compiled_inline
+def _next(state: Any, count: int) -> int:
+    """Return a number in 0 ... count - 1 (Lehmer's generator, the same on every machine)."""
+    state[0] = state[0] * _RANDOM_FACTOR % _RANDOM_PRIME
+    return int(state[0] % count)
+
+
+@compiled_inline
+def _over(high: int, low: int) -> int:
+    """Return how far a line lies beyond another, 0 if it does not."""
+    return high - low if high > low else 0
+
+
+@compiled_inline
+def _same(p: Places, m: int, a: int, b: int) -> bool:
+    """Return True if two tiles, none of them -1, lie in one place of a mesh."""
+    return bool(a >= 0 and p.row[m, a] == p.row[m, b] and p.column[m, a] == p.column[m, b])
+
+
+@compiled_inline
+def _hops(p: Places, a: int, b: int) -> float:
+    """Return what the hops between two tiles cost."""
+    total = 0.0
+    for m in range(len(p.hop)):
+        total += p.hop[m] * (abs(p.row[m, a] - p.row[m, b]) + abs(p.column[m, a] - p.column[m, b]))
+    return total
+
+
+@compiled_inline
+def _span(u: int, m: int, q: Problem) -> Any:
+    """Write the outermost rows in every column of a unit; return how many columns, the first and the last."""
+    lines, n, first, last = q.lines, 0, q.places.wide, -1
+    for at in range(q.units.first[u], q.units.first[u + 1]):
+        tile = q.pieces.site[q.units.piece[at]]
+        x, y = q.places.column[m, tile], q.places.row[m, tile]
+        if lines.last_row[x] < 0:
+            lines.columns[n] = x
+            n += 1
+            lines.first_row[x], lines.last_row[x] = y, y
+        else:
+            lines.first_row[x] = min(lines.first_row[x], y)
+            lines.last_row[x] = max(lines.last_row[x], y)
+        first, last = min(first, x), max(last, x)
+    return n, first, last
+
+
+@compiled_inline
+def _forget(n: int, q: Problem) -> None:
+    """Clear the scratch of a unit of n columns."""
+    for k in range(n):
+        q.lines.last_row[q.lines.columns[k]] = -1
+
+
+@compiled_inline
+def _read_cost(u: int, c: int, a: int, b: int, q: Problem) -> float:
+    """Return what a unit of stage c takes on the meshes where tiles a and b lie apart."""
+    total, lines, alone = 0.0, q.lines, q.units.first[u + 1] - q.units.first[u] == 1
+    for m in range(len(q.places.hop)):
+        if _same(q.places, m, a, b):
+            continue
+        if alone:  # most are: only then is the way as long as the hops to one tile
+            tile = q.pieces.site[q.units.piece[q.units.first[u]]]
+            x, y = q.places.column[m, tile], q.places.row[m, tile]
+            for e in range(q.senders.first[c], q.senders.first[c + 1]):
+                p = q.senders.stage[e]
+                part = (
+                    lines.hops[p, m, RIGHT, x]
+                    + lines.hops[p, m, LEFT, x]
+                    + lines.hops[p, m, DOWN, y]
+                    + lines.hops[p, m, UP, y]
+                )
+                total += q.senders.weight[e] * part * q.places.hop[m]
+            continue
+        n, first, last = _span(u, m, q)
+        for e in range(q.senders.first[c], q.senders.first[c + 1]):
+            p = q.senders.stage[e]
+            part = lines.hops[p, m, RIGHT, last] + lines.hops[p, m, LEFT, first]
+            for k in range(n):
+                x = lines.columns[k]
+                part += lines.hops[p, m, DOWN, lines.last_row[x]] + lines.hops[p, m, UP, lines.first_row[x]]
+            total += q.senders.weight[e] * part * q.places.hop[m]
+        _forget(n, q)
+    return float(total * q.units.copies[u])
+
+
+@compiled_inline
+def _is_free(tile: int, e: int, but: int, end: int, nets: Nets, site: Any) -> bool:
+    """Return True if none of the sources of net e before `end` lies in a tile, piece `but` left out."""
+    if not nets.apart[e]:
+        for k in range(nets.first[e], end):
+            if nets.source[k] != but and site[nets.source[k]] == tile:
+                return False
+    return True
+
+
+@compiled_inline
+def _net_change(i: int, b: int, q: Problem) -> float:
+    """Return the change of the cost of partial sums if piece i goes to tile b."""
+    nets, site, change = q.nets, q.pieces.site, 0.0
+    a = site[i]
+    for at in range(nets.pointer[i], nets.pointer[i + 1]):
+        e = nets.net[at]
+        if nets.target[e] == i:
+            for k in range(nets.first[e], nets.first[e + 1]):
+                s = site[nets.source[k]]
+                if _is_free(s, e, -1, k, nets, site):
+                    change += nets.weight[e] * (_hops(q.places, s, b) - _hops(q.places, s, a))
+        else:
+            t, end = site[nets.target[e]], nets.first[e + 1]
+            if _is_free(b, e, i, end, nets, site):
+                change += nets.weight[e] * _hops(q.places, b, t)
+            if _is_free(a, e, i, end, nets, site):
+                change -= nets.weight[e] * _hops(q.places, a, t)
+    return float(change)
+
+
+@compiled
+def _move(i: int, b: int, q: Problem) -> float:
+    """Put piece i into tile b; return the change of the byte hops. Lines and links follow by `_shift`."""
+    pieces, places, lines, change = q.pieces, q.places, q.lines, 0.0
+    a, s, meshes = pieces.site[i], pieces.stage[i], len(q.places.hop)
+    if pieces.sends[i] > 0:
+        for m in range(meshes):
+            xa, xb, ya, yb = places.column[m, a], places.column[m, b], places.row[m, a], places.row[m, b]
+            for e in range(q.readers.first[s], q.readers.first[s + 1]):
+                c = q.readers.stage[e]
+                apart = lines.read[c, m, ACROSS, xb] - lines.read[c, m, ACROSS, xa]
+                apart += lines.read[c, m, ALONG, yb] - lines.read[c, m, ALONG, ya]
+                change += q.readers.weight[e] * places.hop[m] * apart
+        change *= pieces.sends[i]
+    if q.nets.pointer[i] < q.nets.pointer[i + 1]:
+        change += _net_change(i, b, q)
+    for sign in (-1, 1):
+        for at in range(pieces.first[i], pieces.first[i + 1]):
+            change += sign * _read_cost(pieces.unit[at], s, a, b, q)
+        pieces.site[i] = b
+    units = pieces.first[i + 1] - pieces.first[i]
+    edges = (
+        units * (q.senders.first[s + 1] - q.senders.first[s]) + q.readers.first[s + 1] - q.readers.first[s]
+    )
+    q.state[1] += 10 + meshes * edges
+    return float(change)
+
+
+@compiled
+def _count_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
+    """Count a unit of stage c, or take it away, on the meshes where tiles a and b lie apart."""
+    lines, links = q.lines, q.links
+    for m in range(len(q.places.hop)):
+        if _same(q.places, m, a, b):
+            continue
+        n, first, last = _span(u, m, q)
+        amount, high, wide = sign * q.units.copies[u], q.places.high, q.places.wide
+        for x in range(wide):
+            lines.read[c, m, ACROSS, x] += amount * (_over(last, x) + _over(x, first))
+        for k in range(n):
+            x = lines.columns[k]
+            for y in range(high):
+                lines.read[c, m, ALONG, y] += amount * (
+                    _over(lines.last_row[x], y) + _over(y, lines.first_row[x])
+                )
+        if links.timed:
+            for x in range(last):
+                links.beyond_column[c, m, 0, x] += amount
+            for x in range(first + 1, wide):
+                links.beyond_column[c, m, 1, x] += amount
+            for k in range(n):
+                x = lines.columns[k]
+                for y in range(lines.last_row[x]):
+                    links.beyond_row[c, m, 0, y, x] += amount
+                for y in range(lines.first_row[x] + 1, high):
+                    links.beyond_row[c, m, 1, y, x] += amount
+        _forget(n, q)
+
+
+@compiled
+def _count_sender(i: int, tile: int, sign: int, q: Problem) -> None:
+    """Add a piece in a tile to the hops of its stage, or take it away."""
+    lines, links, s, amount = q.lines, q.links, q.pieces.stage[i], sign * q.pieces.sends[i]
+    high, wide = q.places.high, q.places.wide
+    if amount == 0:
+        return
+    for m in range(len(q.places.hop)):
+        column, row = q.places.column[m, tile], q.places.row[m, tile]
+        for x in range(wide):
+            lines.hops[s, m, RIGHT, x] += amount * _over(x, column)
+            lines.hops[s, m, LEFT, x] += amount * _over(column, x)
+        for y in range(high):
+            lines.hops[s, m, DOWN, y] += amount * _over(y, row)
+            lines.hops[s, m, UP, y] += amount * _over(row, y)
+        if links.timed:
+            for x in range(column, wide):
+                links.before_column[s, m, 0, row, x] += amount
+            for x in range(column + 1):
+                links.before_column[s, m, 1, row, x] += amount
+            for y in range(row, high):
+                links.before_row[s, m, 0, y] += amount
+            for y in range(row + 1):
+                links.before_row[s, m, 1, y] += amount
+
+
+@compiled_inline
+def _carry(links: LinkLoads, m: int, direction: int, y: int, x: int, amount: float) -> None:
+    """Add to the load of a link, and to what all links have above the cap."""
+    before = links.load[m, direction, y, x]
+    after = before + amount
+    links.load[m, direction, y, x] = after
+    cap = links.cap[m, direction, y, x]
+    links.over[0] += max(after - cap, 0.0) - max(before - cap, 0.0)
+
+
+@compiled
+def _load_sender(i: int, tile: int, sign: int, q: Problem) -> None:
+    """Load the links from a sender in a tile to all who read it."""
+    links, s = q.links, q.pieces.stage[i]
+    high, wide = q.places.high, q.places.wide
+    for m in range(len(q.places.hop)):
+        column, row = q.places.column[m, tile], q.places.row[m, tile]
+        for e in range(q.readers.first[s], q.readers.first[s + 1]):
+            c, amount = q.readers.stage[e], sign * q.pieces.sends[i] * q.readers.busy[e] * links.busy[m]
+            for x in range(column, wide - 1):
+                if links.beyond_column[c, m, 0, x] == 0:
+                    break
+                _carry(links, m, 0, row, x, amount * links.beyond_column[c, m, 0, x])
+            for x in range(column, 0, -1):
+                if links.beyond_column[c, m, 1, x] == 0:
+                    break
+                _carry(links, m, 1, row, x, amount * links.beyond_column[c, m, 1, x])
+            for y in range(row, high - 1):
+                for x in range(wide):
+                    if links.beyond_row[c, m, 0, y, x] != 0:
+                        _carry(links, m, 2, y, x, amount * links.beyond_row[c, m, 0, y, x])
+            for y in range(row, 0, -1):
+                for x in range(wide):
+                    if links.beyond_row[c, m, 1, y, x] != 0:
+                        _carry(links, m, 3, y, x, amount * links.beyond_row[c, m, 1, y, x])
+
+
+@compiled
+def _load_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
+    """Load the links from all senders to a unit on the meshes where a and b lie apart."""
+    links, lines = q.links, q.lines
+    high, wide = q.places.high, q.places.wide
+    for m in range(len(q.places.hop)):
+        if _same(q.places, m, a, b):
+            continue
+        n, first, last = _span(u, m, q)
+        for e in range(q.senders.first[c], q.senders.first[c + 1]):
+            p, amount = q.senders.stage[e], sign * q.units.copies[u] * q.senders.busy[e] * links.busy[m]
+            for y in range(high):
+                for x in range(last):
+                    if links.before_column[p, m, 0, y, x] != 0:
+                        _carry(links, m, 0, y, x, amount * links.before_column[p, m, 0, y, x])
+                for x in range(first + 1, wide):
+                    if links.before_column[p, m, 1, y, x] != 0:
+                        _carry(links, m, 1, y, x, amount * links.before_column[p, m, 1, y, x])
+            for k in range(n):
+                x = lines.columns[k]
+                for y in range(lines.last_row[x]):
+                    _carry(links, m, 2, y, x, amount * links.before_row[p, m, 0, y])
+                for y in range(lines.first_row[x] + 1, high):
+                    _carry(links, m, 3, y, x, amount * links.before_row[p, m, 1, y])
+        _forget(n, q)
+
+
+@compiled
+def _load_way(a: int, b: int, amount: float, q: Problem) -> None:
+    """Load the links from tile a to tile b."""
+    links = q.links
+    for m in range(len(q.places.hop)):
+        x, y, to, end = q.places.column[m, a], q.places.row[m, a], q.places.column[m, b], q.places.row[m, b]
+        here = amount * links.busy[m]
+        for at in range(x, to):
+            _carry(links, m, 0, y, at, here)
+        for at in range(x, to, -1):
+            _carry(links, m, 1, y, at, here)
+        for at in range(y, end):
+            _carry(links, m, 2, at, to, here)
+        for at in range(y, end, -1):
+            _carry(links, m, 3, at, to, here)
+
+
+@compiled_inline
+def _load_nets(i: int, a: int, b: int, q: Problem) -> None:
+    """Let the links of partial sums follow piece i from a to b."""
+    nets, site = q.nets, q.pieces.site
+    for at in range(nets.pointer[i], nets.pointer[i + 1]):
+        e = nets.net[at]
+        if nets.target[e] == i:
+            for k in range(nets.first[e], nets.first[e + 1]):
+                s = site[nets.source[k]]
+                if _is_free(s, e, -1, k, nets, site):
+                    _load_way(s, a, -nets.busy[e], q)
+                    _load_way(s, b, nets.busy[e], q)
+        else:
+            t, end = site[nets.target[e]], nets.first[e + 1]
+            if _is_free(b, e, i, end, nets, site):
+                _load_way(b, t, nets.busy[e], q)
+            if _is_free(a, e, i, end, nets, site):
+                _load_way(a, t, -nets.busy[e], q)
+
+
+@compiled
+def _shift(i: int, a: int, q: Problem) -> None:
+    """Let lines and links follow a piece that came from tile a."""
+    pieces, s, b = q.pieces, q.pieces.stage[i], q.pieces.site[i]
+    units = pieces.first[i + 1] - pieces.first[i]
+    if q.links.timed:
+        if pieces.sends[i] > 0:
+            _load_sender(i, a, -1, q)
+            _load_sender(i, b, 1, q)
+        _load_nets(i, a, b, q)
+        pieces.site[i] = a
+        for at in range(pieces.first[i], pieces.first[i + 1]):
+            _load_unit(pieces.unit[at], s, a, b, -1, q)
+        pieces.site[i] = b
+        for at in range(pieces.first[i], pieces.first[i + 1]):
+            _load_unit(pieces.unit[at], s, a, b, 1, q)
+        edges = units * (q.senders.first[s + 1] - q.senders.first[s])
+        edges += q.readers.first[s + 1] - q.readers.first[s]
+        q.state[1] += q.places.high * q.places.wide * edges
+    _count_sender(i, a, -1, q)
+    _count_sender(i, b, 1, q)
+    pieces.site[i] = a
+    for at in range(pieces.first[i], pieces.first[i + 1]):
+        _count_unit(pieces.unit[at], s, a, b, -1, q)
+    pieces.site[i] = b
+    for at in range(pieces.first[i], pieces.first[i + 1]):
+        _count_unit(pieces.unit[at], s, a, b, 1, q)
+    q.state[1] += len(q.places.hop) * (1 + units) * (q.places.wide + q.places.high)
+
+
+@compiled
+def _count_all(q: Problem) -> None:
+    """Count the lines and links of all pieces where nothing is counted yet."""
+    for i in range(len(q.pieces.site)):
+        _count_sender(i, q.pieces.site[i], 1, q)
+    for c in range(len(q.pieces.of_stage) - 1):
+        for u in range(q.units.of_stage[c], q.units.of_stage[c + 1]):
+            _count_unit(u, c, -1, -1, 1, q)
+    if q.links.timed:
+        for i in range(len(q.pieces.site)):
+            if q.pieces.sends[i] > 0:
+                _load_sender(i, q.pieces.site[i], 1, q)
+        for e in range(len(q.nets.target)):
+            for k in range(q.nets.first[e], q.nets.first[e + 1]):
+                tile = q.pieces.site[q.nets.source[k]]
+                if _is_free(tile, e, -1, k, q.nets, q.pieces.site):
+                    _load_way(tile, q.pieces.site[q.nets.target[e]], q.nets.busy[e], q)
+
+
+@compiled
+def _limit_way(a: int, b: int, most: float, q: Problem) -> float:
+    """Lower the caps of the links from tile a to tile b; return the load of the busiest."""
+    links, busiest = q.links, 0.0
+    for m in range(len(q.places.hop)):
+        x, y, to, end = q.places.column[m, a], q.places.row[m, a], q.places.column[m, b], q.places.row[m, b]
+        for at in range(min(x, to), max(x, to) + 1):
+            if at != to:
+                d = 0 if to > x else 1
+                links.cap[m, d, y, at] = min(links.cap[m, d, y, at], most)
+                busiest = max(busiest, links.load[m, d, y, at])
+        for at in range(min(y, end), max(y, end) + 1):
+            if at != end:
+                d = 2 if end > y else 3
+                links.cap[m, d, at, to] = min(links.cap[m, d, at, to], most)
+                busiest = max(busiest, links.load[m, d, at, to])
+    return busiest
+
+
+@compiled
+def _limit_edge(p: int, c: int, most: float, q: Problem) -> float:
+    """Lower the caps of the links from stage p to stage c; return the load of the busiest."""
+    links, busiest = q.links, 0.0
+    for m in range(len(q.places.hop)):
+        for y in range(q.places.high):
+            for x in range(q.places.wide):
+                for d in range(4):
+                    if d < 2:
+                        used = links.before_column[p, m, d, y, x] * links.beyond_column[c, m, d, x]
+                    else:
+                        used = links.before_row[p, m, d - 2, y] * links.beyond_row[c, m, d - 2, y, x]
+                    if used > 0:
+                        links.cap[m, d, y, x] = min(links.cap[m, d, y, x], most)
+                        busiest = max(busiest, links.load[m, d, y, x])
+    return busiest
+
+
+@compiled
+def set_caps(q: Problem) -> float:
+    """Set what each link may be loaded, so that no transfer takes more than the aim; return the longest.
+
+    Where partial sums and results of a stage take too long together, both are to be shorter by the same part.
+    """
+    links, nets, site = q.links, q.nets, q.pieces.site
+    q.state[1] += 2 * (len(q.readers.stage) * q.places.high * q.places.wide + 8 * len(nets.source))
+    stages, longest = len(links.queue), 0.0
+    links.cap[:] = links.aim
+    for turn in range(2):
+        for s in range(stages):
+            sums, results = links.queue[s, 0], links.queue[s, 1]
+            if turn == 0:
+                sums, results = np.inf, np.inf
+            elif links.in_turn and sums + results > links.aim:
+                part = links.aim / (sums + results)
+                longest = max(longest, sums + results)
+                sums, results = sums * part, results * part
+            else:
+                longest = max(longest, sums + results if links.in_turn else max(sums, results))
+                sums, results = (links.aim - results, links.aim - sums) if links.in_turn else (np.inf, np.inf)
+            for e in range(q.readers.first[s], q.readers.first[s + 1]):
+                busiest = _limit_edge(s, q.readers.stage[e], results, q)
+                if turn == 0:
+                    links.queue[s, 1] = max(links.queue[s, 1] if e > q.readers.first[s] else 0.0, busiest)
+            links.limit[s] = sums
+            if turn == 0:
+                links.queue[s, 0] = 0.0
+        for e in range(len(nets.target)):
+            s = q.pieces.stage[nets.target[e]]
+            for k in range(nets.first[e], nets.first[e + 1]):
+                busiest = _limit_way(site[nets.source[k]], site[nets.target[e]], links.limit[s], q)
+                if turn == 0:
+                    links.queue[s, 0] = max(links.queue[s, 0], busiest)
+    links.over[0] = 0.0
+    for m in range(links.load.shape[0]):
+        for d in range(4):
+            for y in range(q.places.high):
+                for x in range(q.places.wide):
+                    links.over[0] += max(links.load[m, d, y, x] - links.cap[m, d, y, x], 0.0)
+    return longest
+
+
+@compiled
+def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """Move piece i from the list of tile a to the head of that of b."""
+    before, after, head = pieces.before, pieces.after, tiles.head
+    tiles.room[a] += pieces.size[i]
+    tiles.room[b] -= pieces.size[i]
+    if before[i] >= 0:
+        after[before[i]] = after[i]
+    else:
+        head[a] = after[i]
+    if after[i] >= 0:
+        before[after[i]] = before[i]
+    before[i], after[i] = -1, head[b]
+    if head[b] >= 0:
+        before[head[b]] = i
+    head[b] = i
+
+
+@compiled_inline
+def _send_all(head: int, b: int, q: Problem) -> float:
+    """Put all pieces of a list into tile b; return the change of the byte hops."""
+    change, i = 0.0, head
+    while i >= 0:
+        a = q.pieces.site[i]
+        change += _move(i, b, q)
+        _shift(i, a, q)
+        i = q.pieces.after[i]
+    return change
+
+
+@compiled_inline
+def _are_neighbours(s: int, t: int, q: Problem) -> bool:
+    """Return True if one of two stages sends to the other."""
+    found = False
+    for e in range(q.readers.first[s], q.readers.first[s + 1]):
+        found |= q.readers.stage[e] == t
+    for e in range(q.senders.first[s], q.senders.first[s + 1]):
+        found |= q.senders.stage[e] == t
+    return found
+
+
+@compiled_inline
+def _beside(i: int, q: Problem) -> int:
+    """Return the tile of a random piece of a random neighbour of a stage, or of any piece if it has none."""
+    s, pieces = q.pieces.stage[i], q.pieces
+    sends = q.readers.first[s + 1] - q.readers.first[s]
+    degree = sends + q.senders.first[s + 1] - q.senders.first[s]
+    if degree == 0:
+        return int(pieces.site[_next(q.state, len(pieces.site))])
+    e = _next(q.state, degree)
+    other = (
+        q.readers.stage[q.readers.first[s] + e]
+        if e < sends
+        else q.senders.stage[q.senders.first[s] + e - sends]
+    )
+    low = pieces.of_stage[other]
+    return int(pieces.site[pieces.sorted[low + _next(q.state, pieces.of_stage[other + 1] - low)]])
+
+
+@compiled_inline
+def _swap_tiles(one: int, b: int, other: int, a: int, q: Problem) -> float:
+    """Put the pieces of one list into tile b and of the other into a; return the change of the byte hops."""
+    return _send_all(one, b, q) + _send_all(other, a, q)
+
+
+@compiled_inline
+def _near(a: int, tries: int, q: Problem) -> int:
+    """Return the nearest to a tile of so many random ones."""
+    best = _next(q.state, len(q.tiles.room))
+    for _ in range(1, tries):
+        other = _next(q.state, len(q.tiles.room))
+        if best == a or (other != a and _hops(q.places, a, other) < _hops(q.places, a, best)):
+            best = other
+    return int(best)
+
+
+@compiled_inline
+def _partner(b: int, q: Problem) -> int:
+    """Return one of the first pieces of a tile, -1 if it is empty."""
+    j, steps = q.tiles.head[b], _next(q.state, 8)
+    while steps > 0 and j >= 0 and q.pieces.after[j] >= 0:
+        j = q.pieces.after[j]
+        steps -= 1
+    return int(j)
+
+
+@compiled_inline
+def _may_move(i: int, j: int, b: int, q: Problem) -> bool:
+    """Return True if piece i may go to tile b, and piece j, if it is not -1, from there to the tile of i."""
+    pieces, tiles, a = q.pieces, q.tiles, q.pieces.site[i]
+    other = tiles.head[b] if j < 0 else j
+    if tiles.of_one and (other < 0 or pieces.stage[other] != pieces.stage[i]):
+        return False
+    if j < 0:
+        return bool(tiles.room[b] >= pieces.size[i])
+    if pieces.alike[i] == pieces.alike[j]:
+        return False
+    here, there = tiles.room[a] + pieces.size[i], tiles.room[b] + pieces.size[j]
+    return bool(here >= pieces.size[j] and there >= pieces.size[i])
+
+
+@compiled_inline
+def _shift_both(i: int, j: int, a: int, b: int, done: bool, q: Problem) -> None:
+    """Let lines and links follow i from a to b, unless that is done, and j, if it is not -1, from b to a."""
+    if not done:
+        if j >= 0:
+            q.pieces.site[j] = b
+        _shift(i, a, q)
+    if j >= 0:
+        q.pieces.site[j] = a
+        _shift(j, b, q)
+
+
+@compiled
+def anneal(q: Problem, work: int, price: float, share: float) -> float:
+    """Try random moves and exchanges of pieces and of tiles for so much work; return the change of the byte
+    hops.
+
+    price: of a load above the cap, in byte hops; share: of the mean rise that the first threshold is.
+    """
+    pieces, tiles, site, over = q.pieces, q.tiles, q.pieces.site, q.links.over
+    total, rising, samples, swapped, threshold, checked = 0.0, 0.0, 0, 0, 0.0, 0
+    q.state[1] = 0
+    while q.state[1] < work:
+        done = q.state[1]
+        if q.links.timed and done >= checked:
+            set_caps(q)
+            checked = done + work // _CHECKS
+        before = over[0]
+        q.state[1] += 8
+        if samples >= _SAMPLES:
+            threshold = max(0.0, rising / samples * share * (1.0 - 1.5 * done / work))
+        i = _next(q.state, len(site))
+        a, j, shifted = site[i], -1, False
+        whole = 4 * swapped < done
+        at_random = whole or _next(q.state, 2) == 0
+        b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
+        if a == b:
+            continue
+        if whole:
+            hops, shifted, valued = _swap_tiles(tiles.head[a], b, tiles.head[b], a, q), True, True
+        else:
+            if tiles.room[b] < pieces.size[i] or _next(q.state, 2) == 0:
+                j = _partner(b, q)
+            if not _may_move(i, j, b, q):
+                continue
+            hops = _move(i, b, q)
+            if j >= 0:
+                if _are_neighbours(pieces.stage[i], pieces.stage[j], q):
+                    _shift(i, a, q)
+                    shifted = True
+                hops += _move(j, a, q)
+            valued = not q.links.timed
+            if q.links.timed and hops - price * before <= threshold:
+                _shift_both(i, j, a, b, shifted, q)
+                shifted, valued = True, True
+        change = hops + price * (over[0] - before)
+        if hops > 0 and samples < _SAMPLES:
+            rising, samples = rising + hops, samples + 1
+        if valued and (change < 0 or (change <= threshold and samples >= _SAMPLES)):
+            total += hops
+            if whole:
+                tiles.head[a], tiles.head[b] = tiles.head[b], tiles.head[a]
+                tiles.room[a], tiles.room[b] = tiles.room[b], tiles.room[a]
+            else:
+                if not q.links.timed:
+                    _shift_both(i, j, a, b, shifted, q)
+                _relink(i, a, b, pieces, tiles)
+                if j >= 0:
+                    _relink(j, b, a, pieces, tiles)
+        elif whole:
+            _swap_tiles(tiles.head[b], b, tiles.head[a], a, q)
+        else:
+            if j >= 0:
+                site[j] = b
+                if q.links.timed and valued:
+                    _shift(j, a, q)
+            site[i] = a
+            if shifted:
+                _shift(i, b, q)
+        if whole:
+            swapped += q.state[1] - done
+    return total
+
+
+class Search(NamedTuple):
+    """A layout under improvement. problem: what the compiled search reads and writes."""
+
+    layout: Layout
+    problem: Problem
+
+    @classmethod
+    def of(
+        cls, layout: Layout, flows: Flows, mesh: Mesh, chip: Chip, seed: int = 0, *,
+        batch_ns: Floats | None = None, aim: float = 1.0, in_turn: bool = True,
+    ) -> Search:  # fmt: skip
+        """Return the search from a layout on.
+
+        batch_ns: time in which links must carry a batch of every stage, None where links take no time; aim:
+        part of it that transfers may take; in_turn: those of partial sums and then those of results.
+        """
+        pieces, tiles = layout.pieces, len(layout.sites)
+        order = np.argsort(pieces.stage, kind="stable")
+        places = _places(layout.sites, mesh)
+        size, site, stages = pieces.arrays, layout.site.copy(), pieces.stages
+        head, before, after = _lists(site, tiles)
+        room = chip.arrays_per_tile - np.bincount(site, size, tiles).astype(np.int64)
+        stage, unit, piece, copies = pieces.units.T
+        begins = np.flatnonzero(np.diff(unit, prepend=-1))
+        of_piece = np.argsort(piece, kind="stable")
+        lists = PieceLists(
+            size, pieces.stage, pieces.sends.astype(np.float64), site, before, after, pieces.alike, order,
+            _pointers(pieces.stage, stages), _pointers(piece, len(site)), unit[of_piece],
+        )  # fmt: skip
+        units = Units(
+            _pointers(stage[begins], stages),
+            np.append(begins, len(unit)),
+            piece,
+            copies[begins].astype(float),
+        )
+        p, c, sums = flows.producer, flows.consumer, pieces.sums
+        receiving = np.bincount(stage[begins], copies[begins], stages)
+        pairs = pieces.column_blocks[p] * receiving[c]
+        copied = np.array([held.copies for held in pieces.held], dtype=np.float64)
+        batch = np.ones(stages) if batch_ns is None else batch_ns
+        busy = flows.pixel_bytes * flows.block_pixels * copied[p] / pairs / batch[p]
+        summed = pieces.stage[sums.target]
+        nets = _nets(layout, chip, sums.size_bytes * copied[summed] / flows.blocks[summed] / batch[summed])
+        extent = places.high, places.wide
+        links = _links(len(places.hop), stages if batch_ns is not None else 0, *extent, chip, aim, in_turn)
+        problem = Problem(
+            places,
+            lists,
+            TileLists(room, head, chip.sharing == "layer"),
+            units,
+            _neighbours(p, c, flows.size_bytes / pairs, busy, stages),
+            _neighbours(c, p, flows.size_bytes / pairs, busy, stages),
+            nets,
+            _lines(len(places.hop), stages, *extent),
+            links,
+            np.array([seed % (_RANDOM_PRIME - 1) + 1, 0], dtype=np.int64),
+        )
+        _count_all(problem)
+        return cls(layout, problem)
+
+    @property
+    def longest(self) -> float:
+        """Part of a batch that the longest transfer takes, without its hops."""
+        return float(set_caps(self.problem))
+
+    def aimed(self, aim: float) -> Search:
+        """Return the search with another aim."""
+        return self._replace(problem=self.problem._replace(links=self.problem.links._replace(aim=aim)))
+
+    def run(self, work: int, price: float = 0.0, share: float = FIRST_THRESHOLD) -> tuple[Layout, float]:
+        """Return the layout after so much work, and the change of its byte hops as it counts them."""
+        change = anneal(self.problem, work, price, share)
+        return replace(self.layout, site=self.problem.pieces.site.copy()), change
+
+
+def _places(sites: Ints, mesh: Mesh) -> Places:
+    """Return where tiles lie on the mesh of each chip in use, and on that of several chips."""
+    chips = np.unique(sites[:, :2], axis=0)
+    here = (sites[None, :, :2] == chips[:, None]).all(axis=2)
+    inside = np.where(here[:, :, None], sites[None, :, 2:], 0)
+    hop = np.ones(len(chips))
+    if len(chips) > 1:
+        inside, hop = np.concatenate([inside, sites[None, :, :2]]), np.append(hop, mesh.chip_hop)
+    high, wide = (inside.max(axis=(0, 1)) + 1).tolist()
+    return Places(inside[:, :, 0].copy(), inside[:, :, 1].copy(), hop, high, wide)
+
+
+def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: int) -> Neighbours:
+    order = np.argsort(one, kind="stable")
+    return Neighbours(_pointers(one, stages), other[order], weight[order], busy[order])
+
+
+def _nets(layout: Layout, chip: Chip, busy: Floats) -> Nets:
+    """Return the nets. busy: time on a link in a batch of the stage."""
+    pieces, sums = layout.pieces, layout.pieces.sums
+    several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
+    sizes = pieces.arrays[sums.source]
+    sizes = sizes[np.lexsort((sizes, sums.net))]
+    apart = np.ones(len(first), dtype=bool)
+    apart[several] = sizes[first[several]] + sizes[first[several] + 1] > chip.arrays_per_tile
+    members = np.concatenate([sums.source, sums.target])
+    nets = np.concatenate([sums.net, np.arange(len(first))])
+    pointer = _pointers(members, len(pieces.stage))
+    nets = nets[np.lexsort((nets, members))]
+    return Nets(sums.size_bytes, busy, sums.target, sums.pointer, sums.source, apart, pointer, nets)
+
+
+def _lines(meshes: int, stages: int, high: int, wide: int) -> Lines:
+    lines = max(high, wide)
+    first_row, last_row, columns = np.full((3, wide), -1, dtype=np.int64)
+    sent, read = np.zeros((stages, meshes, 4, lines)), np.zeros((stages, meshes, 2, lines))
+    return Lines(sent, read, first_row, last_row, columns)
+
+
+def _links(
+    meshes: int, stages: int, high: int, wide: int, chip: Chip, aim: float, in_turn: bool
+) -> LinkLoads:
+    """Return links without loads. stages: 0 where links take no time."""
+    busy = np.full(meshes, 1.0 / (chip.bandwidth_tile_gb_s or np.inf))
+    if meshes > 1:
+        busy[-1] = 1.0 / (chip.bandwidth_chip_gb_s or np.inf)
+    each = stages, meshes, 2
+    columns, rows = np.zeros((*each, wide)), np.zeros((*each, high))
+    beyond_row, before_column = np.zeros((2, *each, high, wide))
+    load, cap = np.zeros((2, meshes, 4, high, wide))
+    queue, over, counts = np.zeros((stages, 2)), np.zeros(1), (columns, beyond_row, before_column, rows)
+    return LinkLoads(load, cap, queue, np.zeros(stages), *counts, busy, over, stages > 0, aim, in_turn)
+
+
+def _pointers(keys: Ints, count: int) -> Ints:
+    """Return the place where the entries of every key begin once they are sorted by it."""
+    return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
+
+
+def _lists(site: Ints, tiles: int) -> tuple[Ints, Ints, Ints]:
+    """Return the pieces of every tile as a linked list: first, and the ones before and after each; -1 for
+    none."""
+    head = np.full(tiles, -1, dtype=np.int64)
+    before, after = np.full((2, len(site)), -1, dtype=np.int64)
+    order = np.argsort(site, kind="stable")
+    last, first = order[:-1], order[1:]
+    same = site[last] == site[first]
+    after[last[same]], before[first[same]] = first[same], last[same]
+    starts = np.ones(len(site), dtype=bool)
+    starts[first[same]] = False
+    head[site[starts]] = np.flatnonzero(starts)
+    return head, before, after
