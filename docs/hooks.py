@@ -48,6 +48,8 @@ COMMON: Mapping[str, str] = {
     "moved_pj": "energy of bytes that move between tiles",
     "row_pj": "energy of driving wordlines; of one once, where it is a value of the hardware",
     "rows_used": "wordlines in use of all arrays that a full batch reads",
+    "feeds_back": "whether the next input needs this one's output",
+    "sequences": "that take turns where the next input of each needs this one's output",
     "stream_energy_pj": "energy of an input where inputs come at the interval, or at the rate that is given",
     "stream_power_mw": "power where inputs come at the interval, or at the rate that is given",
     "tops": "2 * multiply-accumulates on arrays * inputs a second / 1e12",

@@ -21,7 +21,7 @@ from rramalloc.choices import HANDOFFS, OBJECTIVES, Handoff, NetworkArguments, N
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.tables import CrossbarLike
-from rramalloc.importers import NetworkLike, as_network, network_of
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.methods.method import MethodLike
 from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
@@ -238,7 +238,7 @@ def simulate(
     own = read_allocation(allocation, origin).with_arguments(source, given, crossbar, fold, latency_table)
     check_known("handoff", handoff, HANDOFFS)
     check_range("rate", rate, 1e-300, 1e300)
-    return simulate_network(source, own, handoff=handoff, rate_per_s=rate)
+    return simulate_network(own.network_of(source, given), own, handoff=handoff, rate_per_s=rate)
 
 
 def convert(
@@ -269,7 +269,7 @@ def convert(
     RramallocError
         FileError, SpecError, UnknownNameError, UnsupportedError.
     """
-    source = as_network(network, names=names, **given)
+    source = network_of(network, given, names)
     write_json(path, source.to_dict())
     return source
 

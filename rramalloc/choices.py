@@ -80,11 +80,18 @@ class NetworkArguments(TypedDict, total=False):
         Values of inputs of an ONNX file that decide what runs, by name.
     allow_partial
         Take operators whose weights cannot be modelled as barriers; the coverage then says so.
+    feeds_back
+        Whether the next input needs this one's output, as the next token of a decoder does; None: as the
+        network says.
+    sequences
+        Sequences that take turns in a network that feeds back, 1 if left out.
     """
 
     input_shapes: InputShapes | None
     input_values: InputValues | None
     allow_partial: bool
+    feeds_back: bool | None
+    sequences: int | None
 
 
 Divided = Literal["width", "windows"]
@@ -104,7 +111,13 @@ MAX_ARRAYS = 2**40
 """Arrays of a budget at most: far above any chip, and more than all copies of a network can use."""
 DEFAULT_WORK = 100
 """Units of search: 5 s of a reference core."""
-NETWORK_DEFAULTS: NetworkArguments = {"input_shapes": None, "input_values": None, "allow_partial": False}
+NETWORK_DEFAULTS: NetworkArguments = {
+    "input_shapes": None,
+    "input_values": None,
+    "allow_partial": False,
+    "feeds_back": None,
+    "sequences": None,
+}
 """Defaults of the arguments by which a network is read."""
 SHARED: dict[str, tuple[type, dict[str, Any]]] = {
     NetworkArguments.__name__: (NetworkArguments, dict(NETWORK_DEFAULTS)),

@@ -67,7 +67,8 @@ class Options(MappingOptions):
     times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
     limited; copies_divide: of what they had to be divisors; start: the allocation that the search began with;
     bits: the weight bits, input bits and sensitivity that layers could have; sensitivity: the limit of its
-    sum; None where bits were given.
+    sum; None where bits were given; feeds_back: whether the next input needs this one's output, sequences:
+    that take turns then; None where it does not.
     """
 
     work: int
@@ -88,6 +89,8 @@ class Options(MappingOptions):
     )
     sensitivity: float | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
+    feeds_back: Literal[True] | None = Field(None, exclude_if=absent)
+    sequences: PositiveCount | None = Field(None, exclude_if=absent)
 
 
 class KindOfArrays(Record):
@@ -262,7 +265,9 @@ class CountedTimes:
         return self.step_ns or self.tick_ns
 
 
-def left_uncounted(hardware: Hardware, coverage: Coverage, *, with_links: bool) -> tuple[str, ...]:
+def left_uncounted(
+    hardware: Hardware, network: Network, coverage: Coverage, *, with_links: bool
+) -> tuple[str, ...]:
     """Return what latency and throughput leave out: what the hardware could time, and products of tensors.
 
     with_links: whether the transfer between placed tiles is counted. Source: docs/sources/interface.md.
@@ -278,6 +283,8 @@ def left_uncounted(hardware: Hardware, coverage: Coverage, *, with_links: bool) 
         words.append(f"digital nodes without a rate: {name_some(coverage.free_digital)}")
     if hardware.write is not None:
         words.append("writing of weights: --reload counts it")
+    if network.has_caches and network.sequences is None:
+        words.append("caches: if the next input needs this one's output, --feeds-back")
     return tuple(words)
 
 

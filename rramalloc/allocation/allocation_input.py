@@ -24,7 +24,7 @@ from rramalloc.allocation.allocation import (
 )
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import CopyLimits
-from rramalloc.choices import Divided, Handoff, HostLike, ObjectiveName
+from rramalloc.choices import Divided, Handoff, HostLike, NetworkArguments, ObjectiveName
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
@@ -83,7 +83,7 @@ class AllocationInput:
     times that replace those of the hardware; network: the one it was made for, None where it is not said;
     objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
     fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
-    limits of other quantities.
+    limits of other quantities; sequences: that take turns in its network, None where that does not feed back.
     """
 
     copies: MappingOf[str, int]
@@ -102,6 +102,7 @@ class AllocationInput:
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    sequences: int | None = None
     stated: MappingOf[str, MappingOf[str, int]] = field(default_factory=dict)
 
     def differences(self, rows: Iterable[Record]) -> list[str]:
@@ -264,6 +265,12 @@ class AllocationInput:
         own = own if measured == self.measured else own.without_transfer()
         return replace(own, measured=measured)
 
+    def network_of(self, network: Network, given: NetworkArguments) -> Network:
+        """Return the network that feeds back as the allocation says, unless a call says something else."""
+        if self.sequences is None or given.get("feeds_back") is not None:
+            return network
+        return network.in_turns(True, given.get("sequences") or self.sequences)
+
     def made_for(self, network: Network) -> AllocationInput:
         """Return itself. Raises SpecError if it was made for another network."""
         if self.network is None or self.network.sha256 == network.sha256:
@@ -365,6 +372,7 @@ class _FileOptions(MappingOptions, _Lenient):
     target_interval_ns: float | None = None
     target_throughput: float | None = None
     at_most: dict[str, float] | None = None
+    sequences: PositiveCount | None = None
 
 
 class _Document(_Lenient):
@@ -435,6 +443,7 @@ def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
         divide=whole.options.copies_divide,
         at_most=whole.options.at_most or {},
         transfer_ns=placed.transfer_ns,
+        sequences=whole.options.sequences,
     )
 
 

@@ -274,7 +274,19 @@ class Case:
             alternatives=alternatives,
             resources=resources,
         )
-        return whole(problem, self.at_most)
+        return whole(problem, self._at_most_in_turns)
+
+    @property
+    def _at_most_in_turns(self) -> MappingOf[str, float]:
+        """Limits of quantities; that of an interval is of the latency where the network feeds back."""
+        longest_ns = self.at_most.get("interval_ns")
+        if self.network.sequences is None or longest_ns is None:
+            return self.at_most
+        if self.network.sequences > 1:
+            words = "interval_ns: sequences take turns: limit latency_ns, or take sequences 1"
+            raise SpecError("at_most", words)
+        left = {name: limit for name, limit in self.at_most.items() if name != "interval_ns"}
+        return left | {"latency_ns": min(longest_ns, self.at_most.get("latency_ns", longest_ns))}
 
     def check_numbers(self, arrays: int) -> None:
         """Raise SpecError where nothing limits the arrays of a kind, and so nothing what is fastest."""

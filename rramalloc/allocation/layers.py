@@ -184,6 +184,15 @@ def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
     yield _given("area", result.area_um2, "um2", chip)
 
 
+def interval_fact(result: Allocation | Simulation, sequences: int | None) -> Fact:
+    """Return the interval, and what makes inputs follow each other."""
+    words = "between inputs when inputs stream"
+    if sequences is not None:
+        turns = "" if sequences == 1 else f", {sequences:,} sequences take turns"
+        words = f"between inputs: the next one needs this one's output{turns}"
+    return Fact("interval", result.interval, f"{result.time_unit}s", words)
+
+
 AT_INTERVAL = "inputs at the interval"
 
 

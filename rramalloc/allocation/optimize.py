@@ -59,6 +59,7 @@ from rramalloc.search.objective import (
     FewestArrays,
     Latency,
     Objective,
+    RepeatedLatency,
     capped_bound,
     gap_of,
 )
@@ -393,6 +394,13 @@ def check_inputs(inputs: int, objective: ObjectiveName) -> None:
         raise SpecError("inputs", f"is for objective 'latency' only, the objective is {objective!r}")
 
 
+def refuse_turns(name: str, is_asked: object) -> None:
+    """Raise SpecError if `name` asks for the interval of sequences that take turns."""
+    if is_asked:
+        words = "asks for the interval of several sequences that take turns, which is not searched for"
+        raise SpecError(name, f"{words}: take sequences 1, whose interval is the latency, or the latency")
+
+
 def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
     """Raise UnsupportedError if a method gives copies that are not allowed."""
     if not problem.keeps_limits(choice.copies, choice.modes):
@@ -402,8 +410,19 @@ def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
 
 
 def objective_of(problem: Problem, request: Request) -> Objective:
-    """Return the objective of a request over a problem, under its limits."""
+    """Return the objective of a request over a problem, under its limits. Raises SpecError."""
     objective: Objective
+    sequences = problem.graph.network.sequences
+    if sequences is not None:
+        target = request.target
+        if sequences > 1:
+            refuse_turns("inputs", request.inputs > 1)
+            refuse_turns("objective", request.objective == "interval")
+            refuse_turns("target", target.given and target.of_latency != target)
+        if request.inputs > 1:
+            return limited(RepeatedLatency(problem, request.inputs))
+        asked: ObjectiveName = "latency" if request.objective == "interval" else request.objective
+        request = replace(request, objective=asked, target=target.of_latency)
     match request.objective:
         case "arrays":
             objective = FewestArrays(problem, request.target)
@@ -464,6 +483,8 @@ def checked_allocation(
             copies_divide=case.divide,
             start=None if request.start is None else request.start.bare,
             at_most=dict(case.at_most) or None,
+            feeds_back=None if network.sequences is None else True,
+            sequences=network.sequences,
         ),
         objective=request.objective,
         objective_value=value,
@@ -495,7 +516,7 @@ def checked_allocation(
         ),
         host=coverage.host,
         coverage=coverage,
-        not_counted=left_uncounted(hardware, coverage, with_links=False),
+        not_counted=left_uncounted(hardware, network, coverage, with_links=False),
         warnings=case.warnings(arrays),
     )
 

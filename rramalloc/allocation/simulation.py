@@ -8,7 +8,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation import CountedTimes, Layer, NetworkId, Product, left_uncounted
+from rramalloc.allocation.allocation import (
+    CountedTimes,
+    Layer,
+    NetworkId,
+    PositiveCount,
+    Product,
+    left_uncounted,
+)
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
@@ -53,7 +60,8 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     instead of step_ns where stages have their own clocks; energy and area as in EnergyArea; latency_table:
     measured step times, None if those of the hardware hold; coverage: how much of the network this is about;
     buffers: of all edges together, None where they are too many to list; rate_per_s: inputs a second that
-    the fields of the stream are about, None for those of the throughput; not_counted: as in an allocation.
+    the fields of the stream are about, None for those of the throughput; not_counted: as in an allocation;
+    sequences: that take turns where the next input needs this one's output, None where it does not.
     """
 
     rows_in = "layers"
@@ -77,6 +85,7 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     critical_path_text: str
     latency_table: MeasuredSteps | None = None
     rate_per_s: float | None = Field(None, exclude_if=absent)
+    sequences: PositiveCount | None = Field(None, exclude_if=absent)
     coverage: Coverage | None = None
     not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -189,8 +198,9 @@ def simulate_network(
         critical_path_text=path_words(path, timing.makespan, unit),
         latency_table=measured,
         rate_per_s=rate_per_s,
+        sequences=network.sequences,
         coverage=coverage,
-        not_counted=left_uncounted(hardware, coverage, with_links=bool(given.transfer_ns)),
+        not_counted=left_uncounted(hardware, network, coverage, with_links=bool(given.transfer_ns)),
         warnings=tuple(warnings),
     )
 

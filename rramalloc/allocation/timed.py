@@ -109,6 +109,7 @@ def time_result(result: Allocation | Simulation, known: Networks, where: str) ->
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation again. Raises SpecError if its file says something else, or does not fit."""
     read = read_allocation(allocation, where)
+    network = read.network_of(network, {})
     timing = read.timing(read.graph(network), "next")
     given = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)

@@ -139,6 +139,8 @@ _PANELS: Mapping[Panel, Help] = {
         "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
         "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
         "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
+        "feeds_back": (None, "The next input needs this one's output, as in a decoder, or does not."),
+        "sequences": ("S", "Sequences that take turns in a network that feeds back."),
         "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
         "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
     },
@@ -172,6 +174,7 @@ _NAMES = {
     "input_shapes": ("--input-shape",),
     "input_values": ("--input-value",),
     "set_values": ("--set",),
+    "feeds_back": ("--feeds-back/--no-feeds-back",),
     "output_format": ("--format",),
     "output": ("-o", "--output"),
     "time_limit_s": ("--time-limit",),
@@ -180,6 +183,8 @@ _NAMES = {
 """Shared options whose names do not follow from those of their parameters."""
 _ON_A_TERMINAL: dict[str, Any] = {
     "bool": bool,
+    "bool | None": bool | None,
+    "int | None": int | None,
     "int": int,
     "float | None": float | None,
     "HardwareLike": str,

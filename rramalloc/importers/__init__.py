@@ -37,14 +37,16 @@ def as_network(
     return load(network, input_shapes, input_values=input_values, allow_partial=allow_partial, names=names)
 
 
-def network_of(network: NetworkLike, given: NetworkArguments) -> Network:
+def network_of(network: NetworkLike, given: NetworkArguments, names: NodeNames = "module") -> Network:
     """Return the network that the arguments of a call describe. Raises as `load`."""
-    return as_network(
+    source = as_network(
         network,
         given.get("input_shapes"),
         input_values=given.get("input_values"),
         allow_partial=given.get("allow_partial", False),
+        names=names,
     )
+    return source.in_turns(given.get("feeds_back"), given.get("sequences"))
 
 
 def load(

@@ -29,7 +29,7 @@ from rramalloc.network.node import (
     Stage,
     Unmodelled,
 )
-from rramalloc.records import Record, check, from_list, parse
+from rramalloc.records import Record, brief, check, from_list, is_whole, parse
 from rramalloc.result import Result
 from rramalloc.units import counted
 
@@ -40,6 +40,8 @@ FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
 MAX_NODES = 200_000  # nodes of one file: far above any real network, it bounds time and memory
 MAX_NAME = 900
 """Longest name that a node of this package's making extends."""
+FEEDS_BACK = "reads one token and its caches come back longer: the next input waits for this one's output"
+MOST_SEQUENCES = 2**20  # that take turns: far above any batch of a server
 MAX_WEIGHTS = 2**46
 """Most weights of all stages together: keeps array counts within 64 bits, for any array and precision."""
 _ALL_ON_ARRAYS = (
@@ -62,6 +64,7 @@ class NetworkDocument(Record):
     unmodelled: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
     precomputed: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
+    feeds_back: bool = False
 
 
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
@@ -75,7 +78,9 @@ class Network(Result):
     shapes: output shape of every node; warnings: what an importer assumed or ignored;
     where: the file it came from, as messages name it; unmodelled: operators of that file whose weights no
     stage stands for; approximations: nodes that stand for an operator only approximately; precomputed: layers
-    of that file that work on constants alone, computed once beforehand, on no arrays.
+    of that file that work on constants alone, computed once beforehand, on no arrays; sequences: that take
+    turns where the next input of each needs this one's output, as the tokens of a decoder do, None where
+    inputs come from outside; has_caches: whether inputs are outputs of the input before, which may mean that.
     """
 
     name: str
@@ -87,13 +92,16 @@ class Network(Result):
     unmodelled: tuple[Unmodelled, ...] = ()
     approximations: tuple[Approximation, ...] = ()
     precomputed: tuple[Unmodelled, ...] = ()
+    sequences: int | None = None
+    has_caches: bool = False
 
     @classmethod
     def from_document(cls, document: Any, where: str) -> Network:
         """Return the network of a parsed network JSON file. Raises SpecError, NetworkError."""
         checked = parse(_DOCUMENT, document, where)
         beyond = {name: getattr(checked, name) for name in _BEYOND}
-        return cls.build(checked.name, checked.nodes, source=checked.source, where=where, **beyond)
+        network = cls.build(checked.name, checked.nodes, source=checked.source, where=where, **beyond)
+        return network.in_turns(True if checked.feeds_back else None, None)
 
     @classmethod
     def build(
@@ -193,9 +201,32 @@ class Network(Result):
         ]
         return replace(self, nodes=tuple(nodes))
 
+    def in_turns(self, feeds_back: bool | None, sequences: int | None) -> Network:
+        """Return the network whose next input needs this one's output, or does not; None: as it says.
+
+        sequences: that take turns, 1 of a network that feeds back if None. Raises SpecError.
+        Source: docs/sources/model.md 8.
+        """
+        turns = self.sequences if feeds_back is None else 1 if feeds_back else None
+        if sequences is not None:
+            if turns is None:
+                words = "take turns in a network whose next input needs this one's output: add feeds_back"
+                raise SpecError("sequences", words)
+            if not is_whole(sequences, 1, MOST_SEQUENCES):
+                raise SpecError("sequences", f"must be from 1 to {MOST_SEQUENCES}, got {brief(sequences)}")
+            turns = sequences
+        if turns == self.sequences and feeds_back is None:
+            return self
+        notes = tuple(text for text in self.warnings if turns is not None or text != FEEDS_BACK)
+        return replace(
+            self, sequences=turns, has_caches=self.has_caches and feeds_back is None, warnings=notes
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the network JSON format, `rramalloc-network/1`."""
         document: dict[str, Any] = {"format": FORMAT, "name": self.name, "source": self.source}
+        if self.sequences is not None:
+            document["feeds_back"] = True
         document["nodes"] = [_dump(node, everything=True) for node in self.nodes]
         for key in _BEYOND:
             if getattr(self, key):

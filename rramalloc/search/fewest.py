@@ -78,6 +78,12 @@ class Target:
         given: dict[str, Any] = {name: round(value) if in_steps else value}
         return replace(self, **given)
 
+    @property
+    def of_latency(self) -> Target:
+        """The same of a network whose next input needs this one's output: its interval is its latency."""
+        steps = self.target_steps if self.target_interval is None else self.target_interval
+        return Target(steps, self.target_ns if self.longest_ns is None else self.longest_ns)
+
     def is_met_by(self, found: Choice) -> bool:
         """Return whether an allocation reaches what is given."""
         problem, copies, blocks = found.problem, found.copies, found.modes

@@ -284,6 +284,27 @@ class Makespan(Latency):
         return 0.0 if step_time.depends_on_copies else latency_ns / step_time.compute_ns
 
 
+class RepeatedLatency(Latency):
+    """Time of several inputs, each of which needs the output of the one before."""
+
+    def __init__(self, problem: Problem, inputs: int) -> None:
+        super().__init__(problem)
+        self.times = inputs
+
+    @override
+    def value(self, found: Choice) -> float:
+        return self.times * super().value(found)
+
+    @override
+    def search(self, stop: Work, seed: int) -> Answer:
+        answer = super().search(stop, seed)
+        return replace(answer, lower_bound=self.times * answer.lower_bound)
+
+    @override
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.times * super().bound(steps, stop)
+
+
 class LatencyNs(Latency):
     """Time for one input in ns."""
 

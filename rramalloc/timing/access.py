@@ -145,7 +145,7 @@ class Absolute(NamedTuple):
         if step_time is None:
             return cls(None, None, None)
         step_ns = step_time.step_ns(timing.copies)
-        latency_ns, throughput_per_s = timing.makespan * step_ns, 1e9 / (timing.interval * step_ns)
+        latency_ns, throughput_per_s = timing.makespan * step_ns, 1e9 / (timing.period * step_ns)
         if timing.graph.unit == "steps":
             return cls(step_ns, latency_ns, throughput_per_s)
         return cls(None, latency_ns, throughput_per_s, tick_ns=step_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,9 +54,20 @@ class ExactTiming:
         return np.diff(self.first)
 
     @cached_property
+    def period(self) -> float:
+        """Steps between two inputs when inputs stream: the time of all batches of the slowest stage.
+
+        Where the next input needs this one's output, that is the makespan, which sequences share that take
+        turns. Source: docs/sources/model.md 8.
+        """
+        busy = int((self.batches * self.cycles).max())
+        sequences = self.graph.network.sequences
+        return busy if sequences is None else max(self.makespan / sequences, busy)
+
+    @property
     def interval(self) -> int:
-        """Steps between two inputs when inputs stream: the time of all batches of the slowest stage."""
-        return int((self.batches * self.cycles).max())
+        """The same in whole steps."""
+        return math.ceil(self.period)
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:

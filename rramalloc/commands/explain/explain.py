@@ -10,6 +10,7 @@ from rramalloc.allocation.allocation_input import AllocationInput, AllocationLik
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import copy_limits
+from rramalloc.allocation.optimize import refuse_turns
 from rramalloc.api import optimize
 from rramalloc.choices import DEFAULT_WORK, EXPLAINED_OBJECTIVES, CopiesLike, Divided, ExplainedObjective
 from rramalloc.commands.explain.explanation import Explanation
@@ -128,12 +129,16 @@ def explain(
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
     own = read_allocation(allocation).with_arguments(source, given, crossbar, fold, latency_table)
+    source = own.network_of(source, given)
     if own.blocks:
         own = own.changed(mapping="sdk")
     case = _case(source, own, copies, copies_divide)
     timing = own.timing(own.graph(source, case.stages))
     if objective is None:
         objective = "interval" if own.objective == "interval" else "latency"
+    if source.sequences is not None:
+        refuse_turns("objective", objective == "interval" and source.sequences > 1)
+        objective = "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
     changes = WhatIfs.of(own, case, objective, ending, seed, on_progress)
     cheaper, faster = neighbours.cheaper(), neighbours.faster()

@@ -10,6 +10,7 @@ from rramalloc.allocation.layers import (
     buffers_table,
     efficiency_facts,
     energy_facts,
+    interval_fact,
     layer_charts,
     layers_table,
 )
@@ -52,7 +53,7 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
     else:
         yield Fact("arrays", arrays.used, note=f"used: {arrays.limits}")
     yield Fact("makespan", allocation.makespan, unit)
-    yield Fact("interval", allocation.interval, unit, "between inputs when inputs stream")
+    yield interval_fact(allocation, allocation.options.sequences)
     value, of_value = allocation.objective_value, allocation.objective_unit
     if allocation.options.inputs is not None:
         yield Fact("inputs", value, of_value, f"for {allocation.options.inputs} inputs that stream")

@@ -12,7 +12,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import Request, objective_of, propose, refuse_turns
 from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront, ParetoOptions
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
@@ -111,6 +111,10 @@ def pareto(
     with followed(on_progress, progress, progress_words) as callback:
         case, most = case.with_numbers(arrays)
         case.check_numbers(most)
+        if (turns := case.network.sequences) is not None:
+            refuse_turns("objective", "interval" in (objective, against) and turns > 1)
+            objective = "latency" if objective == "interval" else objective
+            against = "latency" if against == "interval" else against
         problem = case.problem(most)
         across, along = QUANTITIES[against](problem), QUANTITIES[objective](problem)
         if against == "arrays" and across.unit == "um2":  # what several kinds of arrays cost

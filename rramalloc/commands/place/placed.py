@@ -149,7 +149,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
         rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
     )
     coverage = Coverage.of(case.network, graph.names)
-    counted = left_uncounted(hardware, coverage, with_links=True)
+    counted = left_uncounted(hardware, case.network, coverage, with_links=True)
     return allocation.model_copy(update={"placed": placed, "not_counted": counted})
 
 

@@ -30,6 +30,7 @@ from rramalloc.search.objective import gap_of
 from rramalloc.search.work import REASONS, Progress, Work
 from rramalloc.status import Stopped
 from rramalloc.timing.metrics import EnergyModel
+from rramalloc.units import counted
 from rramalloc.version import __version__
 
 MOST_CUT_STAGES = 2000
@@ -89,7 +90,12 @@ def optimize_reload(
     check_range("gap", gap, 0, 1)
     check_range("inputs", inputs, 1, MOST_INPUTS)
     case = Case.of(network, given).of_one_kind("--reload")
-    source, machine, options = case.network, case.hardware, case.mapping
+    sequences = case.network.sequences
+    if sequences is not None and inputs > sequences:
+        words = f"must be at most the {counted(sequences, 'sequence')} that take turns, got {inputs}"
+        raise SpecError("inputs", f"{words}: the next input of each needs its last output")
+    source, machine, options = case.network.in_turns(False, None), case.hardware, case.mapping
+    case = replace(case, network=source)
     write = _checked(case)
     budget = case.budget(arrays)
     check_arrays(budget)

@@ -9,6 +9,7 @@ from rramalloc.allocation.layers import (
     buffers_table,
     efficiency_facts,
     energy_facts,
+    interval_fact,
     layer_charts,
     layers_table,
     stream_facts,
@@ -38,7 +39,7 @@ def _facts(simulation: Simulation, *, efficiency: bool) -> Iterator[Fact]:
     unit = simulation.time_unit
     yield Fact("arrays", simulation.arrays)
     yield Fact("makespan", simulation.makespan, f"{unit}s")
-    yield Fact("interval", simulation.interval, f"{unit}s", "between inputs when inputs stream")
+    yield interval_fact(simulation, simulation.sequences)
     models = f"tight {number_of(simulation.recurrence, unit)}"
     if simulation.published is not None:
         models += f", published {number_of(simulation.published, 'step')}"

@@ -21,6 +21,7 @@ from rramalloc.importers.axes import AxisRoles, Dims, shape_of
 from rramalloc.importers.builder import LoopWork, needed
 from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
 from rramalloc.importers.onnx.control import branch_of, charge_rounds, check_decided, repeated
+from rramalloc.importers.onnx.feedback import feedback_of
 from rramalloc.importers.onnx.graph import (
     Graph,
     all_nodes,
@@ -62,7 +63,7 @@ from rramalloc.importers.onnx.tensors import (
     tensor,
 )
 from rramalloc.network.geometry import MAX_EXTENT
-from rramalloc.network.network import Network
+from rramalloc.network.network import FEEDS_BACK, Network
 from rramalloc.records import brief
 
 Built = tuple[OnnxGraphBuilder, list[str]]
@@ -161,7 +162,7 @@ def from_model(
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
         file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
-        return builder.network(
+        network = builder.network(
             name or Path(file).stem or file,
             source
             or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
@@ -169,6 +170,9 @@ def from_model(
             warnings=inputs.notes,
             outputs=outputs,
         )
+        if builder.feedback == "decoder":
+            return replace(network, sequences=1, warnings=(*network.warnings, FEEDS_BACK))
+        return replace(network, has_caches=builder.feedback == "caches")
     except UnicodeDecodeError:
         raise FileError(where, "is damaged: a name in the model is not UTF-8 text") from None
 
@@ -235,6 +239,8 @@ def _import(
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
     outputs = [value.node for value in last if isinstance(value, Tensor)]
+    shapes = [value.dims for value in last if isinstance(value, Tensor)]
+    builder.feedback = feedback_of(graph, inputs.data, shapes)
     if not outputs:
         raise SpecError(graph.where, "graph.output: no output of the model depends on an input")
     return builder, outputs

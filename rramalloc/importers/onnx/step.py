@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import onnx
 
@@ -44,6 +44,10 @@ Uses = Mapping[str, Sequence[tuple[str, int]]]
 """Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
 
 
+Feedback = Literal["none", "caches", "decoder"]
+"""How inputs follow from outputs; caches: of the input before, which may come from outside all the same."""
+
+
 class OnnxGraphBuilder(GraphBuilder):
     """A graph builder that visits the ONNX nodes in order.
 
@@ -51,7 +55,8 @@ class OnnxGraphBuilder(GraphBuilder):
     it, where known; uses: which operators read each ONNX tensor;
     room: elements of constants that may still be evaluated; moves: how often axes changed between grid and
     channels; external: names of tensors whose values are in another file; offsets: of computed whole numbers,
-    the tensor that they are a constant away from, and that constant.
+    the tensor that they are a constant away from, and that constant;
+    feedback: how inputs follow from outputs.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class OnnxGraphBuilder(GraphBuilder):
         self.rounds_left = [0]
         self.offsets: dict[str, tuple[str, int]] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
+        self.feedback: Feedback = "none"
 
     def keeps_constant(self, array: Array) -> bool:
         """Return True to keep the values of this constant."""

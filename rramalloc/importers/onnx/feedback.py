@@ -1,0 +1,59 @@
+"""Whether a network feeds back: its next input needs this one's output, as in a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from rramalloc.importers.axes import Dims
+from rramalloc.importers.onnx.graph import Graph
+from rramalloc.importers.onnx.step import Feedback
+
+_WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+
+
+def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims]) -> Feedback:
+    """Return how the inputs of a model follow from its outputs, as far as shapes tell.
+
+    data, outputs: shapes with batch. A decoder reads one token and caches that all come back longer, and says
+    which token is next. Source: docs/sources/model.md 8.
+    """
+    left = list(outputs)
+    kinds = {info.name: info.type.tensor_type.elem_type for info in graph.proto.input}
+    tokens = [name for name, dims in data.items() if kinds.get(name) in _WHOLE and set(dims) <= {1}]
+    grown, others = 0, [dims for name, dims in data.items() if name not in tokens[:1]]
+    same = 0
+    for dims in others:
+        longer = next((out for out in left if _is_grown(dims, out)), None)
+        equal = next((out for out in left if out == dims), None)
+        if longer is not None:
+            grown += 1
+            left.remove(longer)
+        elif equal is not None:
+            same += 1
+            left.remove(equal)
+    if tokens and others and grown == len(others) and _says_tokens(graph, tokens[0], left):
+        return "decoder"
+    # A picture that comes back as large is no cache: a cache stands beside another input and another output.
+    is_beside = len(data) > 1 and len(outputs) > 1
+    return "caches" if grown or (same and is_beside) else "none"
+
+
+def _is_grown(before: Dims, after: Dims) -> bool:
+    """Return whether shapes are equal but for one axis, which has grown."""
+    if len(before) != len(after):
+        return False
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    return len(changed) == 1 and changed[0][0] < changed[0][1]
+
+
+def _says_tokens(graph: Graph, tokens: str, outputs: Sequence[Dims]) -> bool:
+    """Return whether an output has as many values as there are tokens that are looked up."""
+    rows = {proto.name: proto.dims[0] for proto in graph.proto.initializer if len(proto.dims) == 2}
+    looked_up = {
+        rows[node.input[0]]
+        for node in graph.nodes
+        if node.op_type == "Gather" and node.input[0] in rows and tokens in node.input
+    }
+    return any(dims and dims[-1] in looked_up for dims in outputs)
