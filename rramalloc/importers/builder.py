@@ -30,23 +30,28 @@ _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopWork:
-    """What layers do: weights, each once; multiply-accumulates with these, None if not determined; products
-    of computed tensors."""
+    """What layers do. held: their weights, each once: what tells them from others, and how many they are;
+    macs: multiply-accumulates with these, None if not determined; products: of computed tensors."""
 
-    weights: int = 0
+    held: frozenset[tuple[str, int]] = frozenset()
     macs: int | None = 0
     products: int = 0
 
+    @property
+    def weights(self) -> int:
+        """Number of all weights."""
+        return sum(count for _, count in self.held)
+
     def followed_by(self, other: LoopWork) -> LoopWork:
-        """Return the work of both, one after the other with the same weights."""
+        """Return the work of both, one after the other."""
         macs = None if self.macs is None or other.macs is None else self.macs + other.macs
-        weights = max(self.weights, other.weights)
-        return LoopWork(weights=weights, macs=macs, products=self.products + other.products)
+        products = self.products + other.products
+        return LoopWork(held=self.held | other.held, macs=macs, products=products)
 
     def times(self, count: int) -> LoopWork:
         """Return this work done so often."""
         macs = None if self.macs is None else count * self.macs
-        return LoopWork(weights=self.weights, macs=macs, products=count * self.products)
+        return LoopWork(held=self.held, macs=macs, products=count * self.products)
 
 
 class GraphBuilder:
@@ -84,18 +89,19 @@ class GraphBuilder:
     def work(self) -> LoopWork:
         """Return what the layers of all nodes do."""
         lost = [note for _, note in self._notes if isinstance(note, Unmodelled)]
-        weights = sum(item.weights for item in lost)
+        stored = {owner: key for key, owner in self._owners.items()}
+        held = {(item.name, item.weights) for item in lost}
         macs, products = 0, 0
         for node in self.nodes:
             if not isinstance(node, Stage):
                 products += getattr(node, "dynamic_macs", None) or 0
                 continue
             source = self.shapes[node.inputs[0]]
-            held = node.weight_count(node.hidden if isinstance(node, Recurrent) else source.channels)
+            count = node.weight_count(node.hidden if isinstance(node, Recurrent) else source.channels)
             read = source if isinstance(node, ConvTranspose) else self.shapes[node.name]
-            weights += held if node.shares is None else 0
-            macs += held * read.pixels
-        return LoopWork(weights=weights, macs=None if lost else macs, products=products)
+            held |= {(stored.get(node.name, (node.name,))[0], count)} if node.shares is None else set()
+            macs += count * read.pixels
+        return LoopWork(held=frozenset(held), macs=None if lost else macs, products=products)
 
     def add(
         self,

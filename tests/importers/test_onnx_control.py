@@ -192,6 +192,20 @@ def test_a_loop_of_a_known_length_is_a_barrier(case: str, weighted: bool) -> Non
     assert cover.macs.total == 36 * 108 + products + rounds * 24 * 36 * weighted
 
 
+def test_a_loop_that_counts_through_stacked_layers_has_the_weights_of_all() -> None:
+    """Five rounds on 4 tokens: a matrix of 6 x 6 of each, and one that they share."""
+    nodes = [
+        node("Identity", "go", "on"),
+        node("Gather", "stack i", "u"),
+        node("MatMul", "h u", "p"),
+        node("MatMul", "p v", "h2"),
+    ]
+    loop = node("Loop", "five true c", "y", body=part("body", nodes, "on h2", "i go h"))
+    stored = [weight("stack", 8, 6, 6), weight("v", 6, 6), scalar("five", 5), scalar("true", True)]
+    network = load(model([loop], [], stored), allow_partial=True)
+    assert [(item.weights, item.macs) for item in network.unmodelled] == [(6 * 36, 2 * 5 * 24 * 36)]
+
+
 def test_a_scan_over_stacked_layers_has_the_weights_of_all() -> None:
     """Five layers of two matrices of 6 x 6, as JAX writes them, on 4 tokens."""
     nodes = [node("MatMul", "h u", "p"), node("MatMul", "p v", "h2"), node("Identity", "h2", "o")]

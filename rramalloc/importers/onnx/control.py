@@ -346,5 +346,6 @@ def _scan(step: OnnxOperator, run: Body) -> Rounds:
         place = step.axis(axis, len(dims) + 1, "scan_output_axes")
         collected.append(_spread(value, (*dims[:place], rounds, *dims[place:])))
     work = work.times(rounds)
-    work = replace(work, weights=work.weights + (rounds - 1) * stacked) if work.weights else work
+    if work.weights and rounds > 1 and stacked:
+        work = replace(work, held=work.held | {("", (rounds - 1) * stacked)})
     return Rounds(states=ends, collected=collected, work=work)

@@ -224,12 +224,10 @@ def inlined(model: Any, where: str) -> Any:
     total, total_bytes = sum(sizes.get(key, 1) for key in called), sum(sizes_bytes[key] for key in called)
     limit = min(most_unfolded(len(called) + sum(map(len, calls.values()))), MAX_GRAPH_NODES)
     if total > limit or total_bytes > _MOST_UNFOLDED_BYTES:
-        reason = (
-            f"with their bodies in place it has {total:,} operators of {total_bytes:,} bytes, the limits are"
-        )
+        reason = f"with their bodies in place it has {total:,} operators of {total_bytes:,} bytes"
+        limits = f"the limit is {limit:,} for a file of its size, and {_MOST_UNFOLDED_BYTES:,} bytes"
         remedy = "export the model without functions, or with fewer calls within functions"
-        limits = f"{limit:,} for a file of this size and {_MOST_UNFOLDED_BYTES:,}"
-        raise UnsupportedError(where, f"functions: {reason} {limits}: {remedy}")
+        raise UnsupportedError(where, f"functions: {reason}, {limits}: {remedy}")
     try:
         return onnx.inliner.inline_local_functions(_without_weights(model))
     except _FAILURES as error:

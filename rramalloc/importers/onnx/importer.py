@@ -392,6 +392,8 @@ def _outputs(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     kept = ""
     if step.op in _REORDERINGS and isinstance(step.value(0), Constant):
         kept = origins[0]
+    elif step.op == "Gather" and all(origins) and single_integer(step.value(1)) is not None:
+        kept = f"{origins[0]}[{single_integer(step.value(1))}, axis {step.integer('axis', 0)}]"
     elif step.op == "Concat" and len(origins) == len(step.values) and all(origins):
         kept = " ".join(origins)
     bits = _bits(step, results)
