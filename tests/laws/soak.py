@@ -60,6 +60,22 @@ class Drawn:
         """What an allocation costs, in the unit of objective `arrays`."""
         return self.every.quantities["area" if self.by_area else "arrays"]
 
+    def document(self, row: int) -> dict[str, Any]:
+        """Return an allocation as a file of its own, without its bits."""
+        machine, numbers = self.machine, self.every.rows[row].tolist()
+        modes = [own[at] for own, at in zip(self.every.modes, numbers, strict=True)]
+        each = {
+            stage.name: mode
+            for stage, mode in zip(machine.stages, modes, strict=True)
+            if machine.is_layer(stage)
+        }
+        given: dict[str, Any] = {"copies": {name: mode.copies for name, mode in each.items()}}
+        if machine.sdk:
+            given["block"] = {name: mode.block for name, mode in each.items()}
+        if machine.hardware.kinds is not None:
+            given["kind"] = {name: machine.hardware.kinds[mode.kind].name for name, mode in each.items()}
+        return given
+
     def options(self, folder: Path) -> dict[str, Any]:
         """Return the arguments of a call; folder: for the table of bits."""
         machine = self.machine
@@ -294,6 +310,11 @@ def _ask_hold(drawn: Drawn, random: Random, folder: Path, work: int) -> str:
     asked: dict[str, Any] = {"copies": held, "copies_divide": divide, "objective": _objective(drawn, random)}
     if random.random() < 0.15 and not drawn.machine.bits:
         return _front(drawn, asked, mask, random, folder, work)
+    if random.random() < 0.3 and not drawn.machine.bits and mask.any():
+        row = int(random.choice(np.flatnonzero(mask).tolist()))
+        asked["start"] = drawn.document(row)
+        mask &= _objective_column(drawn, asked)[1] <= _objective_column(drawn, asked)[1][row] * (1 + SAME)
+        work = random.choice((0, work))
     return _optimized(drawn, asked, mask, folder, work)
 
 

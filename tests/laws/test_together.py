@@ -75,17 +75,13 @@ def test_every_allocation_is_what_simulate_says(number: int) -> None:
     """The code that enumerates here, and the program's: two readings of docs/sources/model.md."""
     pair = list(TABLE)[number]
     case = drawn(pair, number)
-    kinds = [kind.name for kind in case.machine.hardware.kinds or ()]
+    mapping = "sdk" if case.machine.sdk else "im2col"
     for row in Random(number).sample(range(len(case.every.rows)), 10):
-        modes = [own[at] for own, at in zip(case.every.modes, case.every.rows[row].tolist(), strict=True)]
-        chosen = zip(case.machine.stages, modes, strict=True)
-        each = {stage.name: mode for stage, mode in chosen if case.machine.is_layer(stage)}
-        given = {"copies": {name: mode.copies for name, mode in each.items()}}
-        given |= {"block": {name: mode.block for name, mode in each.items()}} if case.machine.sdk else {}
-        given |= {"kind": {name: kinds[mode.kind] for name, mode in each.items()}} if kinds else {}
-        network = case.machine.network.with_bits({name: mode.bits for name, mode in each.items()})
+        numbers = zip(case.machine.stages, case.every.modes, case.every.rows[row].tolist(), strict=True)
+        bits = {stage.name: modes[at].bits for stage, modes, at in numbers if case.machine.is_layer(stage)}
+        network = case.machine.network.with_bits(bits)
         found = rramalloc.simulate(
-            network, given, hardware=case.machine.hardware, mapping="sdk" if case.machine.sdk else "im2col"
+            network, case.document(row), hardware=case.machine.hardware, mapping=mapping
         )
         right = {name: float(column[row]) for name, column in case.every.quantities.items()}
         assert (found.makespan, found.arrays) == (right["makespan"], right["arrays"])
