@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_enumeration")
 
 DRAWN = 5
 """Problems of every pair of features, of each of which every question is asked."""
-MOST = 5_000
+MOST = 1_500
 """Allocations of a problem; the long soak has those of the program's own enumeration, and more."""
 WORK = 2
 RIGHT = "right"
