@@ -131,7 +131,8 @@ class Axis:
         """Return an axis a little beyond the values, logarithmic if all are positive and their ratio is
         large.
         """
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         if 0 < _MANY * low < high:
             return cls(title, low / 1.1, high * 1.1, "log", whole=whole)
         space = 0.04 * (high - low) or 1
@@ -193,7 +194,8 @@ class _Drawer:
 
     def __call__(self, *request: Any) -> bytes:
         """Return what a call gives. Raises SpecError if the process ends instead."""
-        into, out = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        into = cast("IO[bytes]", self._process.stdin)
+        out = cast("IO[bytes]", self._process.stdout)
         with suppress(BrokenPipeError):
             into.write(json.dumps(request).encode() + b"\n")
             into.flush()
@@ -473,7 +475,8 @@ def stacked(data: Lists, terms: Mapping[str, Key], hover: Mapping[str, str]) -> 
 
     hover: as of marks, for all parts; each has its own value besides.
     """
-    layers, low = [], "base"
+    layers = []
+    low = "base"
     data["base"] = [0.0] * len(data["place"])
     for name, key in terms.items():
         top = f"{name}_top"

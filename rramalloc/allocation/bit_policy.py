@@ -96,12 +96,14 @@ def read_bits(
 
 def read_policy(path: str | os.PathLike[str]) -> list[BitPair]:
     """Return weight bits and input bits of every row of a policy. Raises FileError, SpecError."""
-    shown, content = os.fspath(path), read_bytes(path, _LARGEST_BYTES)
+    shown = os.fspath(path)
+    content = read_bytes(path, _LARGEST_BYTES)
     head = _NPY.match(content)
     if head is None:
         words = "must be what numpy.save writes: whole numbers in two columns, weight bits and input bits"
         raise SpecError(shown, words)
-    kind, count = np.dtype(head["kind"].decode()), int(head["rows"])
+    kind = np.dtype(head["kind"].decode())
+    count = int(head["rows"])
     held = len(content) - head.end()
     if held != 2 * count * kind.itemsize:
         raise SpecError(shown, f"names {count} rows of two numbers, but holds {held} bytes of them")
@@ -132,7 +134,8 @@ def read_layers(path: str | os.PathLike[str]) -> list[PolicyLayer]:
             found.append((place, {}))
         if not found or match.start("name") != indent:
             raise SpecError(place, "must be indented as the first field of the first layer is")
-        name, fields = match["name"], found[-1][1]
+        name = match["name"]
+        fields = found[-1][1]
         if name not in _FIELDS:
             raise SpecError(place, f"field {brief(name)} is not known; the fields are {', '.join(_FIELDS)}")
         if name in fields:
@@ -197,7 +200,8 @@ def _size(network: Network, stage: Stage) -> LayerShape:
 
 def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[str, BitPair]:
     """Return the bits of every layer by name. Raises SpecError for one without a partner, or with several."""
-    ours, theirs = defaultdict[LayerShape, list[str]](list), defaultdict[LayerShape, list[_Chosen]](list)
+    ours = defaultdict[LayerShape, list[str]](list)
+    theirs = defaultdict[LayerShape, list[_Chosen]](list)
     for stage in network.stages:
         ours[_size(network, stage)].append(stage.name)
     for each in chosen:
@@ -206,7 +210,8 @@ def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[st
     place = {node.name: index for index, node in enumerate(network.nodes)}
     upstream = _upstream(network)
     for size in dict.fromkeys((*theirs, *ours)):
-        names, rows = ours[size], theirs[size]
+        names = ours[size]
+        rows = theirs[size]
         what = "layers of {} rows, {} columns and {} windows".format(*size)
         if len(names) != len(rows):
             words = f"has {len(rows)} {what}, the network has {len(names)}: {', '.join(names[:3])}"

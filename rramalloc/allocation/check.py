@@ -43,7 +43,8 @@ class CheckedTiming:
     @property
     def copies(self) -> dict[str, int]:
         """Copies by name, in network order."""
-        graph, copies = self.timing.graph, self.timing.copies.tolist()
+        graph = self.timing.graph
+        copies = self.timing.copies.tolist()
         return {graph.names[stage]: copies[stage] for stage in graph.network_order}
 
     @property
@@ -57,7 +58,8 @@ class CheckedTiming:
     @property
     def kind(self) -> dict[str, str] | None:
         """Kind of the arrays of every layer on arrays, in network order; None where there is one kind."""
-        graph, hardware = self.timing.graph, self.problem.storage.hardware
+        graph = self.timing.graph
+        hardware = self.problem.storage.hardware
         if hardware is None or hardware.kinds is None:
             return None
         names = [kind.name for kind in hardware.kinds]
@@ -149,7 +151,8 @@ def finish_by_cumulative_maximum(
     available: list[npt.NDArray[np.int64]] = []
     finish: list[int] = []
     for stage, edges in enumerate(incoming):
-        count, windows = int(copies[stage]), int(graph.windows[stage])
+        count = int(copies[stage])
+        windows = int(graph.windows[stage])
         order = np.arange(-(-windows // count))
         last = np.minimum((order + 1) * count, windows) - 1
         ready = np.zeros(len(order), dtype=np.int64)

@@ -96,11 +96,15 @@ class Inspection(ResultRecord):
 
 def inspect_network(case: Case) -> Inspection:
     """Return the stages in network order with their demand. Raises SpecError, UnsupportedError."""
-    network, hardware, options, graph = case.network, case.hardware, case.mapping, case.stages
+    network = case.network
+    hardware = case.hardware
+    options = case.mapping
+    graph = case.stages
     demand = demands(network, graph.stages, hardware, options)
     sizes = folds(network, graph.stages, hardware, options)
     bits = layer_bits(graph.stages, hardware)
-    every, best = storage_of(network, graph.stages, hardware, options), list[StageModes]()
+    every = storage_of(network, graph.stages, hardware, options)
+    best = list[StageModes]()
     if every.chooses_blocks:
         for stage, grid in enumerate(graph.grids):
             own = every.count(stage, Mode(*grid.block)).arrays(1)

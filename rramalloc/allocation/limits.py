@@ -40,7 +40,8 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
         for name in names_like("copies", pattern, weighted, "layer on arrays"):
             if low > most[name]:
                 raise SpecError("copies", f"{name[:60]!r} can have 1 to {most[name]} copies, got {low}")
-            before, wanted = limits.get(name, (1, most[name])), (low, min(high, most[name]))
+            before = limits.get(name, (1, most[name]))
+            wanted = (low, min(high, most[name]))
             both = max(before[0], wanted[0]), min(before[1], wanted[1])
             if both[0] > both[1]:
                 words = f"{name[:60]!r} is to have {before[0]}..{before[1]} and {low}..{wanted[1]} copies"

@@ -236,7 +236,8 @@ class Hardware(HardwareTables):
         Raises SpecError if a size is out of range.
         """
         own = self.crossbar.model_dump() | {"wordlines": wordlines, "bitlines": bitlines}
-        crossbar, energy = Crossbar(**own), self.energy or Energy()
+        crossbar = Crossbar(**own)
+        energy = self.energy or Energy()
         doubts = [
             name for name in self.unconfirmed if name not in ("crossbar.wordlines", "crossbar.bitlines")
         ]
@@ -361,7 +362,8 @@ class Hardware(HardwareTables):
         return f"{self.name}{self.set_words}, arrays of {self.sizes}"
 
     def _headline(self) -> tuple[str, str]:
-        array, bits = self.crossbar, self.precision.weight_bits
+        array = self.crossbar
+        bits = self.precision.weight_bits
         size = f"{array.wordlines} x {array.bitlines}"
         chips = "" if self.chip is None else f", {self.chip.arrays:,} arrays on chips"
         return self.name, f"arrays of {size} cells of {array.cell_bits} bits, weights of {bits} bits{chips}"

@@ -405,7 +405,8 @@ def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
     match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
     if match is None:
         raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")
-    wordlines, bitlines = int(match[1]), int(match[2])
+    wordlines = int(match[1])
+    bitlines = int(match[2])
     for value, what in ((wordlines, "wordlines"), (bitlines, "bitlines")):
         if not 1 <= value <= MAX_LINES:
             raise SpecError("crossbar", f"{what} must be from 1 to {MAX_LINES}, got {value}")

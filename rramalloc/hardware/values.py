@@ -138,7 +138,8 @@ def put(document: dict[str, Any], dotted: str, value: object) -> None:
 
 def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
     """Replace a value of a kind of arrays: kinds.NAME.arrays, kinds.NAME.TABLE.FIELD. Raises SpecError."""
-    kinds, rest = document.get(_OF_KINDS, []), dotted.partition(".")[2]
+    kinds = document.get(_OF_KINDS, [])
+    rest = dotted.partition(".")[2]
     name = max((kind["name"] for kind in kinds if rest.startswith(f"{kind['name']}.")), key=len, default="")
     field = rest.removeprefix(f"{name}.")
     if not name or not is_value(dotted) or (field != "arrays" and field not in dotted_names()):
@@ -160,7 +161,8 @@ def value_at(hardware: HardwareTables, dotted: str) -> object:
     if dotted.startswith(f"{_OF_KINDS}."):
         kinds = {f"{_OF_KINDS}.{kind['name']}": kind for kind in inner.get(_OF_KINDS, [])}
         prefix = max((own for own in kinds if dotted.startswith(f"{own}.")), key=len, default="")
-        inner, dotted = kinds.get(prefix, {}), dotted.removeprefix(f"{prefix}.")
+        inner = kinds.get(prefix, {})
+        dotted = dotted.removeprefix(f"{prefix}.")
     for part in dotted.split("."):
         inner = inner.get(part) if isinstance(inner, dict) else None
     return inner

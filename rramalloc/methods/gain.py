@@ -36,7 +36,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
             saved = path[-1].makespan - makespan_of(problem.graph, copies)
             best = max(best, (saved / arrays, copies), key=itemgetter(0))
         path.append(problem.choice(best[1]))
-    words, stopped = "heuristic: largest drop of the exact makespan per array", None
+    words = "heuristic: largest drop of the exact makespan per array"
+    stopped = None
     if stop.is_used_up:
         stopped = stop.cut
         words += REASONS[stopped].removeprefix("bounded")
@@ -45,7 +46,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
 def _moves(problem: Problem, current: Choice) -> list[tuple[float, int, Copies]]:
     """Return (steps saved per array at most, arrays, copies) of the moves that fit, by falling promise."""
-    copies, windows = current.copies, problem.graph.windows
+    copies = current.copies
+    windows = problem.graph.windows
     enters, leaves = chain_of(problem.timing(current))
     batches = -(-windows // copies)
     more = -(-windows // np.maximum(batches - 1, 1))

@@ -145,7 +145,9 @@ def _greedy(options: Knapsack, beyond: Floats) -> Ints:
 
     beyond: of every option at these prices, 0 of the cheapest.
     """
-    first, costs, taken = options.first, options.costs, options.amounts[:, 0]
+    first = options.first
+    costs = options.costs
+    taken = options.amounts[:, 0]
     at_price = np.flatnonzero(beyond <= 0)
     chosen: Ints = at_price[np.searchsorted(at_price, first[:-1])]
     while True:

@@ -60,7 +60,9 @@ def critical_path(timing: ExactTiming) -> tuple[CriticalSegment, ...]:
     path = list[CriticalSegment]()
     cause = None
     for stage in np.flatnonzero(leaves >= 0).tolist():
-        starts, begin, end = timing.of_stage(stage), int(enters[stage]), int(leaves[stage] // copies[stage])
+        starts = timing.of_stage(stage)
+        begin = int(enters[stage])
+        end = int(leaves[stage] // copies[stage])
         pixel: tuple[int | None, int | None] = (None, None)
         if cause is not None:
             grid = graph.grids[cause]
@@ -87,7 +89,8 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
     The makespan stays the same; a stage on a critical path has slack 0 (total float of the critical path
     method).
     """
-    graph, edges = timing.graph, timing.graph.flat_binding
+    graph = timing.graph
+    edges = timing.graph.flat_binding
     latest = np.full(len(timing.starts), timing.makespan, dtype=np.int64)
     slack = np.zeros(len(graph.stages), dtype=np.int64)
     for stage in reversed(range(len(graph.stages))):  # consumers first: they bound their producers
@@ -98,7 +101,8 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
         slack[stage] = (own - timing.of_stage(stage)).min()
         last = np.minimum((np.arange(len(own)) + 1) * timing.copies[stage], graph.windows[stage]) - 1
         for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
-            producer, block = int(edges.producer[edge]), edges.of(edge, stage)[last]
+            producer = int(edges.producer[edge])
+            block = edges.of(edge, stage)[last]
             batch = timing.first[producer] + block[block >= 0] // timing.copies[producer]
             ready = own[block >= 0] - timing.delay[producer] - edges.lag[edge]
             np.minimum.at(latest, batch, ready)

@@ -238,10 +238,8 @@ class EnergyModel:
         area_um2, total_um2 = None, None
         if self.array_nm2 is not None:
             nm2 = np.array(self.array_nm2, dtype=np.int64)[kinds]
-            area_um2, total_um2 = (
-                taken * (nm2 / NM2_PER_UM2),
-                self._in_tiles_um2(arrays, int((used * nm2).sum())),
-            )
+            area_um2 = taken * (nm2 / NM2_PER_UM2)
+            total_um2 = self._in_tiles_um2(arrays, int((used * nm2).sum()))
         return Metrics(
             reading,
             None if reading is None else self.moved_pj,

@@ -101,7 +101,8 @@ def describe_network(
         raise SpecError("mapping", reason)
     if chip.tile_count > MAX_GRID_EXTENT:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_GRID_EXTENT}")
-    graph, bandwidth = StageGraph.build(network, options), chip.bandwidth_tile_gb_s
+    graph = StageGraph.build(network, options)
+    bandwidth = chip.bandwidth_tile_gb_s
     splits = {
         stage.name: tuple(_splits(network, stage, hardware, options.mapping, chip, int(windows)))
         for stage, windows in zip(graph.layers, graph.windows, strict=True)
@@ -122,7 +123,8 @@ def describe_network(
     for producer, consumer, size_bytes in zip(
         flows.producer.tolist(), flows.consumer.tolist(), flows.size_bytes.tolist(), strict=True
     ):
-        source, to = graph.names[producer], graph.names[consumer]
+        source = graph.names[producer]
+        to = graph.names[consumer]
         row = [size_bytes * way.read for way in splits[to]]
         table = {} if bandwidth is None else {"bytes": [row] * len(splits[source])}
         edges.append({"from": source, "to": to, "transfers": network.shapes[source].height} | table)
@@ -166,7 +168,8 @@ def _splits(
     output = network.shapes[stage.name]
     step_ns = hardware.of_layer(stage).compute_ns or 0.0
     output_bytes = output.channels * output.pixels * hardware.precision.output_bits / BITS_PER_BYTE
-    fitting, tiles = False, 1
+    fitting = False
+    tiles = 1
     while tiles <= chip.tile_count:
         for name, piece, part, read in _shares(network, stage, whole, windows, tiles):
             copies = min(chip.arrays_per_tile // demand(piece, hardware.crossbar, mapping, where), part)
@@ -198,7 +201,8 @@ def _shares(
     elif whole.groups == 1 and whole.outputs >= tiles:
         outputs = -(-whole.outputs // tiles)
         yield "outputs", replace(whole, outputs=outputs, columns=outputs * per_weight), windows, float(tiles)
-    shape, source = network.shapes[stage.name], network.input_shape(stage)
+    shape = network.shapes[stage.name]
+    source = network.input_shape(stage)
     if shape.height >= tiles:
         rows = -(-shape.height // tiles)
         span = min(source.height, _rows_read(stage, rows))
@@ -273,7 +277,8 @@ class ChipletSchedule(ResultRecord):
         rows = []
         for row in self.cost.rows():
             operator = self.description.operators[row.operator]
-            called, submesh = operator.strategies, Submesh.of(operator)
+            called = operator.strategies
+            submesh = Submesh.of(operator)
             rows.append(
                 row._replace(
                     strategy=str(operator.strategy) if called is None else called[operator.strategy],
@@ -285,7 +290,8 @@ class ChipletSchedule(ResultRecord):
         return rows
 
     def _headline(self) -> tuple[str, str]:
-        groups, gap = counted(len(self.cost.groups), "group"), f"at most {share(self.gap)} from optimal"
+        groups = counted(len(self.cost.groups), "group")
+        gap = f"at most {share(self.gap)} from optimal"
         return self.description.name or "", f"{quantity(self.total, self.cost.unit)} in {groups}, {gap}"
 
 
@@ -364,7 +370,8 @@ def chiplet_optimize(
             raise SpecError("hardware", "a description has a chip of its own: give no hardware")
         network = as_network(source, input_shapes, input_values=input_values)
         options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
-        machine, where = as_hardware(hardware, crossbar, set_values), network.where
+        machine = as_hardware(hardware, crossbar, set_values)
+        where = network.where
         description, assumed = describe_network(network, machine, options)
         set_texts = machine.set_values
     elif isinstance(source, Network):
@@ -373,14 +380,16 @@ def chiplet_optimize(
         description, where = read_description(source)
     problem = ScheduleProblem.of(description, where)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
-    search, least = ScheduleSearch(problem, ending, seed), schedule_lower_bound(problem)
+    search = ScheduleSearch(problem, ending, seed)
+    least = schedule_lower_bound(problem)
     starts, others = _starts(problem, search)
     search.spent_s = 0.0
     schedule = search.improve(starts, ending.work_s, least, on_progress)
     found = search.total(schedule)
     scheduled = problem.described(schedule.groups, schedule.chosen)
     cost = described_cost(scheduled, where)
-    total, bound = cost.total, min(least, cost.total)
+    total = cost.total
+    bound = min(least, cost.total)
     if abs(total - found) > _EQUAL * max(1.0, total):
         raise SolverError(f"the search counts {found}, the schedule costs {total}; please report")
     warnings = [*assumed, *cost.warnings]

@@ -220,7 +220,9 @@ def units_of(description: Description, where: str) -> dict[str, UnitSet]:
 
     Raises SpecError for a submesh that the chip does not have, or that has another number of units.
     """
-    units, distinct, total = dict[str, UnitSet](), dict[object, UnitSet](), 0
+    units = dict[str, UnitSet]()
+    distinct = dict[object, UnitSet]()
+    total = 0
     for name, operator in description.operators.items():
         submesh = Submesh.of(operator)
         if submesh is None:
@@ -277,7 +279,8 @@ class _Pricing:
         self._hops_of_sets = cache(hops_of_sets)
 
     def operator(self, name: str) -> OperatorCost:
-        operator, where = self._operators[name], f"{self._where}: operators.{brief(name)}"
+        operator = self._operators[name]
+        where = f"{self._where}: operators.{brief(name)}"
         communication = routing = 0.0
         if self._reduced(name):
             hops = self._hops_of_sets(self._units[name], self._units[name].last)
@@ -305,7 +308,9 @@ class _Pricing:
         return reduced
 
     def edge(self, edge: ChipletEdge, place: str) -> EdgeCost:
-        hops, communication, table = self._hops(edge, place), 0.0, edge.latency or edge.bytes
+        hops = self._hops(edge, place)
+        communication = 0.0
+        table = edge.latency or edge.bytes
         if table is not None:
             row, column = (self._operators[name].strategy for name in (edge.source, edge.to))
             if row >= len(table) or column >= len(table[row]):
@@ -362,7 +367,8 @@ def placed_cost(
 
     Raises SpecError without [chip], or [timing] where nothing is measured.
     """
-    hardware, chip = placement.hardware, placement.hardware.chip
+    hardware = placement.hardware
+    chip = placement.hardware.chip
     copies = np.array([placement.copies.get(name, 1) for name in graph.names], dtype=np.int64)
     step_time = StepTime.of(graph, hardware, measured)
     if chip is None or step_time is None:
@@ -370,13 +376,16 @@ def placed_cost(
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to compute the cost of a placement"
         )
-    step_ns, timing = step_time.step_ns(copies), simulate(graph, copies)
+    step_ns = step_time.step_ns(copies)
+    timing = simulate(graph, copies)
     batches = dict(zip(graph.names, timing.batches.tolist(), strict=True))
     costs = {
         name: OperatorCost.of(batches[name] * cycles * step_ns)
         for name, cycles in zip(graph.names, timing.cycles.tolist(), strict=True)
     }
-    own, edges, absent = graph.on_arrays, [], dict[str, None]()
+    own = graph.on_arrays
+    edges = []
+    absent = dict[str, None]()
 
     def given(field: str, *, needed: bool) -> float | None:
         """Return a rate of the chip; one that is needed and absent costs nothing."""
@@ -389,7 +398,10 @@ def placed_cost(
     for way, size_bytes, p, c in zip(
         ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
     ):
-        producer, consumer, loads, hops = own.names[p], own.names[c], Loads(), way.hops()
+        producer = own.names[p]
+        consumer = own.names[c]
+        loads = Loads()
+        hops = way.hops()
         way.onto(loads, size_bytes)  # of the slowest link, with no other traffic
         tile = given("bandwidth_tile_gb_s", needed=any(key is not None for key in loads.of_key))
         carried = way.slowest_ns(loads, tile, given("bandwidth_chip_gb_s", needed=None in loads.of_key))

@@ -273,7 +273,8 @@ def read_description(source: Description | str | os.PathLike[str]) -> tuple[Desc
     """
     if isinstance(source, Description):
         return source, "description"
-    document, where = upgraded(read_json(source)), os.fspath(source)
+    document = upgraded(read_json(source))
+    where = os.fspath(source)
     if isinstance(document, dict) and document.get("format") == SCHEDULE:
         document = document.get("description")
     return parse(DESCRIPTION, document, where), where

@@ -42,7 +42,8 @@ class UnitSet:
     @cached_property
     def lines(self) -> LineCounts:
         """Number of units on every line."""
-        chip, units = self.chip, np.array(sorted(self.members), dtype=np.int64).reshape(-1, 4)
+        chip = self.chip
+        units = np.array(sorted(self.members), dtype=np.int64).reshape(-1, 4)
         in_mesh = units[:, :2] * chip.units + units[:, 2:]
         extents = (*np.multiply(chip.chiplets, chip.units), *chip.chiplets)
         return tuple(
@@ -61,7 +62,9 @@ def hops_of_pairs(chip: ChipletChip, pairs: Iterable[tuple[ChipUnit, ChipUnit]])
     for start, end in pairs:
         crossed = sum(abs(start[0][axis] - end[0][axis]) for axis in (0, 1))
         steps = sum(abs(chip.along(start, axis) - chip.along(end, axis)) for axis in (0, 1))
-        inside, between, moving = inside + steps - crossed, between + crossed, moving + (start != end)
+        inside = inside + steps - crossed
+        between = between + crossed
+        moving = moving + (start != end)
     return Hops(inside, between, moving)
 
 

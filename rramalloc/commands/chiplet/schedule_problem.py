@@ -65,7 +65,8 @@ class ScheduleProblem:
     @classmethod
     def of(cls, description: Description, where: str) -> ScheduleProblem:
         """Return the choices that a description leaves open. Raises SpecError."""
-        names, chip = tuple(description.operators), description.chip
+        names = tuple(description.operators)
+        chip = description.chip
         if len(names) > MOST_OPERATORS:
             raise SpecError(where, f"has {len(names)} operators, schedules are sought for {MOST_OPERATORS}")
         units_of(description, where)
@@ -80,7 +81,8 @@ class ScheduleProblem:
         index = {name: number for number, name in enumerate(names)}
         links = []
         for number, edge in enumerate(description.edges):
-            place, pairs = f"{where}: edges[{number}]", None
+            place = f"{where}: edges[{number}]"
+            pairs = None
             if edge.pairs is not None:
                 hops = hops_of_pairs(chip, edge.pairs)
                 pairs = (hops.mean(*chip.hop_cycles), hops.between == 0)
@@ -124,14 +126,16 @@ class ScheduleProblem:
 
     def link_costs(self, link: EdgeLink, here: Ints, there: Ints) -> Floats:
         """Return the costs of an edge for some options of its source (rows) and its reader (columns)."""
-        source, to = self.options[link.source], self.options[link.to]
+        source = self.options[link.source]
+        to = self.options[link.to]
         cycles: Floats | float
         within: Bools | bool
         if link.pairs is not None:
             cycles, within = link.pairs
         else:
             at = source.result[here][:, None], to.place[there]
-            cycles, within = self.places.cycles[at], self.places.within[at]
+            cycles = self.places.cycles[at]
+            within = self.places.within[at]
         which = np.asarray(within, dtype=np.intp)
         moved: Floats = link.tables[which, source.strategy[here][:, None], to.strategy[there]]
         return link.transfers * cycles + moved
@@ -160,7 +164,8 @@ class ScheduleProblem:
 
     def described(self, groups: Sequence[Sequence[int]], chosen: Sequence[int]) -> Description:
         """Return the description with this schedule in it."""
-        operators, submeshes = {}, tuple(self.places.index)
+        operators = {}
+        submeshes = tuple(self.places.index)
         for name, options, option in zip(self.names, self.options, chosen, strict=True):
             update: dict[str, object] = {"strategy": int(options.strategy[option])}
             if (submesh := submeshes[options.place[option]]) is not None:
@@ -206,8 +211,10 @@ def _options(
     held: bool,
 ) -> OperatorOptions:
     """Return every strategy at every place of as many units; held: only where it is described."""
-    operator, chip = description.operators[name], description.chip
-    submesh, where = Submesh.of(operator), f"{where}: operators.{brief(name)}"
+    operator = description.operators[name]
+    chip = description.chip
+    submesh = Submesh.of(operator)
+    where = f"{where}: operators.{brief(name)}"
     parts = []
     for strategy, size in enumerate(sizes):
         right = places.sizes == (size or 0)

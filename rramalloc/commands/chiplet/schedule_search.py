@@ -43,7 +43,8 @@ def schedule_lower_bound(problem: ScheduleProblem) -> float:
         options.cost if v in path else np.zeros_like(options.cost)
         for v, options in enumerate(problem.options)
     ]
-    sizes, units = problem.places.sizes, float(problem.description.chip.count)
+    sizes = problem.places.sizes
+    units = float(problem.description.chip.count)
     spread = [options.cost * sizes[options.place] / units for options in problem.options]
     unary = max((along, spread), key=lambda costs: sum(float(each.min()) for each in costs))
     entries = sum(len(problem.options[link.to].cost) for link in problem.links) * len(sizes)
@@ -57,7 +58,8 @@ def schedule_lower_bound(problem: ScheduleProblem) -> float:
 def _heaviest_path(problem: ScheduleProblem) -> list[int]:
     """Return the operators along the path of edges whose least costs sum to most."""
     least = [float(options.cost.min()) for options in problem.options]
-    total, before = list(least), [-1] * len(least)
+    total = list(least)
+    before = [-1] * len(least)
     for v in problem.order:
         for link in problem.entering[v]:
             if total[link.source] + least[v] > total[v]:
@@ -70,7 +72,8 @@ def _heaviest_path(problem: ScheduleProblem) -> list[int]:
 
 def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
     """Return the least sum of unary and edge costs as far as a bucket pass sees it."""
-    costs, bound = [each.copy() for each in unary], 0.0
+    costs = [each.copy() for each in unary]
+    bound = 0.0
     for v in reversed(problem.order):
         links = problem.entering[v]
         if not links:
@@ -89,7 +92,8 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     Hops depend on places alone, tables on strategies alone: the least over the places of each strategy of
     the reader is taken once for all strategies of the source.
     """
-    source, to = problem.options[link.source], problem.options[link.to]
+    source = problem.options[link.source]
+    to = problem.options[link.to]
     if link.pairs is not None:
         costs = problem.link_costs(link, np.arange(len(source.cost)), np.arange(len(to.cost)))
         least: Floats = (costs + below).min(axis=1)
@@ -99,7 +103,8 @@ def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
     for strategy in np.unique(to.strategy):
         columns = np.flatnonzero(to.strategy == strategy)
         hopped = np.empty((2, len(rows)))
-        places, transfers = problem.places, float(link.transfers)
+        places = problem.places
+        transfers = float(link.transfers)
         nearest(places.cycles, places.within, rows, to.place[columns], below[columns], transfers, hopped)
         values = hopped[:, at] + link.tables[:, source.strategy, strategy]
         message = np.minimum(message, values.min(axis=0))
@@ -211,7 +216,8 @@ class ScheduleSearch:
         while self.spent_s < end_s and not self.stop.out_of_time and least > bound * (1 + SAME_SUM):
             if on_progress is not None:
                 on_progress(least, bound)
-            other, saved = current.copy(), 0.0
+            other = current.copy()
+            saved = 0.0
             ruined = self._near(other)
             for v in ruined:
                 saved += self._take_out(other, v)
@@ -219,14 +225,17 @@ class ScheduleSearch:
             reached = cost - saved + sum(self._insert(other, ruined[at], blinks=_P_BLINK) for at in order)
             if reached < least * (1 - SAME_SUM):
                 reached = self.total(other)
-                best, least = other, reached
+                best = other
+                least = reached
             if reached <= least * (1 + _ACCEPTED):
-                current, cost = other, reached
+                current = other
+                cost = reached
         return best
 
     def _take_out(self, schedule: GroupSchedule, v: int) -> float:
         """Take an operator out of the schedule; return what that saves."""
-        option, cost = schedule.chosen[v], self.problem.options[v].cost
+        option = schedule.chosen[v]
+        cost = self.problem.options[v].cost
         others = [u for u in schedule.groups[schedule.place(v)] if u != v]
         alone = max(0.0, float(cost[option]) - self._top(schedule, others))
         saved = float(self._edges(schedule, v)[option]) + alone
@@ -236,7 +245,8 @@ class ScheduleSearch:
 
     def _edges(self, schedule: GroupSchedule, v: int) -> Floats:
         """Return the cost of the edges of an operator for each of its options."""
-        costs, chosen = np.zeros(len(self._every[v])), schedule.chosen
+        costs = np.zeros(len(self._every[v]))
+        chosen = schedule.chosen
         for link in (*self.problem.entering[v], *self.problem.leaving[v]):
             ends = [self._every[u] if u == v else np.array([chosen[u]]) for u in (link.source, link.to)]
             if min(chosen[u] for u in (link.source, link.to) if u != v) >= 0:
@@ -259,11 +269,14 @@ class ScheduleSearch:
         alone: in a group of its own; blinks: share of groups that are overlooked, where a group of its own
         stands anywhere that the edges allow, so that other groups can be joined later.
         """
-        groups, edges, cost = schedule.groups, self._edges(schedule, v), self.problem.options[v].cost
+        groups = schedule.groups
+        edges = self._edges(schedule, v)
+        cost = self.problem.options[v].cost
         low, high = self._range(schedule, v)
         values = edges + cost
         chosen = int(values.argmin())
-        least, target = float(values[chosen]), -1
+        least = float(values[chosen])
+        target = -1
         for number in range(low, high) if not alone else ():
             if blinks and self.random.random() < blinks:
                 continue
@@ -274,7 +287,9 @@ class ScheduleSearch:
             joined = np.where(self._conflicts(schedule, v, groups[number]), np.inf, joined)
             option = int(joined.argmin())
             if joined[option] < least:
-                chosen, least, target = option, float(joined[option]), number
+                chosen = option
+                least = float(joined[option])
+                target = number
         schedule.chosen[v] = chosen
         if target >= 0:
             groups[target].append(v)
@@ -284,7 +299,8 @@ class ScheduleSearch:
 
     def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
         """Return the groups that may hold an operator: from the first to below the second."""
-        low, high = 0, len(schedule.groups)
+        low = 0
+        high = len(schedule.groups)
         for number, group in enumerate(schedule.groups):
             if not self._ancestors[v].isdisjoint(group):
                 low = number + 1
@@ -301,7 +317,8 @@ class ScheduleSearch:
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:
             return [group[place] for place in self.random.permutation(len(group)).tolist()]
-        count, near = 1 + int(self.random.integers(_MOST_RUINED)), [first]
+        count = 1 + int(self.random.integers(_MOST_RUINED))
+        near = [first]
         for v in near:
             near += [u for u in sorted(self._before[v] | self._after[v]) if u not in near]
             if len(near) >= count:

@@ -67,7 +67,8 @@ def schedule_view(schedule: ChipletSchedule) -> View:
 
 
 def _found(schedule: ChipletSchedule) -> Iterator[Fact]:
-    cost, unit = schedule.cost, schedule.cost.unit
+    cost = schedule.cost
+    unit = schedule.cost.unit
     if schedule.description.name is not None:
         yield Fact("network", schedule.description.name)
     yield Fact("total", schedule.total, unit, f"in {counted(len(cost.groups), 'group')}")

@@ -146,7 +146,8 @@ def _compared(
     case: Case, arrays: Sequence[int], objective: ComparedObjective, options: CompareOptions,
     cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
 ) -> Comparison:  # fmt: skip
-    network, methods = case.network, options.methods
+    network = case.network
+    methods = options.methods
     judged_by = Request(objective=objective, inputs=options.inputs or 1)
     objectives = [objective_of(case.problem(budget), judged_by) for budget in arrays]
     rows: list[Row] = []
@@ -158,7 +159,8 @@ def _compared(
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
                 on_progress(shown, method, number, total)
-            begun_s, proposed = now_s(), None
+            begun_s = now_s()
+            proposed = None
             try:
                 request = Request(objective=objective, method=method)
                 proposed = _answers(judged, request, options, cancel)

@@ -41,7 +41,8 @@ _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 
 def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View:
     """Return the view: bars of ratios, and all rows; efficiency: with TOPS."""
-    rows, budgets = comparison.rows, comparison.budgets
+    rows = comparison.rows
+    budgets = comparison.budgets
     left_out = table("Left out", comparison.skipped, "arrays, method, reason", shown=0)
     return View.of(
         comparison,

@@ -224,14 +224,16 @@ class Enumeration:
 
     def _propose(self, place: int, name: str, assignment: Assignment, split: SplitBy) -> None:
         """Keep a way if it does a task faster than those before."""
-        parts, best = self._split(assignment, split, place), self.bests[place]
+        parts = self._split(assignment, split, place)
+        best = self.bests[place]
         offered = Best(name, parts, Busiest.of(self._tasks[place], parts))
         if best is None or offered.time_ns < best.time_ns:
             self.bests[place] = offered
 
     def _count_class(self, count: int, split: SplitBy) -> None:
         """Count the ways of a number of subtasks: those that fit every task, and one for each task alone."""
-        name, needs = f"{split} / {count}", [self._least(task, count, split) for task in self._tasks]
+        name = f"{split} / {count}"
+        needs = [self._least(task, count, split) for task in self._tasks]
         every = [max(column) for column in zip(*needs, strict=True)]
         total = count_ways(self._compute, [every], self._storage)
         if total:
@@ -245,7 +247,8 @@ class Enumeration:
 
     def _least(self, task: LayerTask, count: int, split: SplitBy) -> list[int]:
         """Return the storage units that each of `count` subtasks needs for the data of a task, at least 1."""
-        split, least = task.split_by(split), list[int]()
+        split = task.split_by(split)
+        least = list[int]()
         for share, equal in groupby(task.even_shares(count, split)):
             need = task.need_bytes(share, split, keeps_weights=True)
             least += [max(1, -(-need // self.unit_bytes))] * len(list(equal))
@@ -320,7 +323,8 @@ def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
 def _refuse(storage: int, tasks: Sequence[LayerTask], unit_bytes: int) -> None:
     """Raise SpecError if not even one subtask fits, which needs least in all: say by how much."""
     needs = [task.need_bytes(Fraction(1), "windows", keeps_weights=True) for task in tasks]
-    task, need = tasks[needs.index(max(needs))], max(needs)
+    task = tasks[needs.index(max(needs))]
+    need = max(needs)
     raise SpecError(
         f"enumerate: task {task.name[:60]!r}",
         f"needs {need} bytes for its input, output and weights, {storage} storage units of "

@@ -76,11 +76,13 @@ def plan_of_copies(
         raise SpecError(
             where, f"takes {need} arrays, the chip has {chip.processors} processors: each array is one"
         )
-    splits, first = [], 1
+    splits = []
+    first = 1
     for task, count, each in zip(tasks, counts, demand, strict=True):
         held, more, units, stored = *divmod(chip.storage_units, count), [], 1
         for copy in range(count):
-            begin, end = first + copy * each, stored + held + (copy < more)
+            begin = first + copy * each
+            end = stored + held + (copy < more)
             compute = range(begin, begin + each) if each else range(1, chip.processors + 1)
             units.append((compute, range(stored, end)))
             stored = end
@@ -297,12 +299,14 @@ def evaluate(
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
     _check_precision(machines, given)
-    precision, measured = machines[0].precision, measured_steps(latency_table, source, common, machines[0])
+    precision = machines[0].precision
+    measured = measured_steps(latency_table, source, common, machines[0])
     tasks = tasks_of(source, parameters, precision, common, machines[0], measured)
     if arrays is not None and options[0].mapping == "sdk":
         reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
         raise SpecError("mapping", reason)
-    plans, proposal = [plan_of(table, tasks, parameters, where) for table, where in tables], None
+    plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
+    proposal = None
     for name, own, machine, chosen in zip(_named(given), given, machines, options, strict=False):
         demand = _demands(source, tasks, machine, chosen)
         plans.append(plan_of_copies(name, own.copies, demand, tasks, parameters, own.where))

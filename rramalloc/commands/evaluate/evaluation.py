@@ -308,7 +308,8 @@ class Evaluation(Result):
             f'"{key}": {json.dumps(value, ensure_ascii=False, allow_nan=False)}'
             for key, value in head.items()
         )
-        alike, row = all(plan.alike for plan in self.plans), b""
+        alike = all(plan.alike for plan in self.plans)
+        row = b""
         with open_to_write(path) as stream:
             stream.write(f'{{\n{fields},\n"matrix": ['.encode())
             for task in range(len(self.task_names)):
@@ -387,7 +388,8 @@ def evaluate_strategies(
     """
     enumeration = None if units is None else Enumeration(*units, tasks, chip)
     columns = [*plans, *(() if enumeration is None else enumeration.plans())]
-    given_ns, bests = times_of(tasks, plans), list[Best]()
+    given_ns = times_of(tasks, plans)
+    bests = list[Best]()
     for place, task in enumerate(tasks):
         offered = [] if enumeration is None else [enumeration.bests[place]]
         free = [column for column, plan in enumerate(plans) if plan.divides_anew]
@@ -409,7 +411,8 @@ def evaluate_strategies(
     matrix = given_ns if enumeration is None else np.hstack([given_ns, enumeration.times_ns])
     total = column_sums(matrix)
     order = np.argsort(total, kind="stable")[:_RANKED].tolist()
-    least, best = float(total[order[0]]), columns[order[0]]
+    least = float(total[order[0]])
+    best = columns[order[0]]
     document = EvaluationDocument(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -443,7 +446,8 @@ def evaluate_strategies(
 
 def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> tuple[Composition, Strategy]:
     """Return the best strategy of every task, also as a table that `evaluate` reads again."""
-    times, entries = [], {}
+    times = []
+    entries = {}
     for task, best in zip(tasks, bests, strict=True):
         times.append(_task_time(task, best.name, best.busiest))
         entries[task.name] = tuple(

@@ -107,9 +107,11 @@ class LayerTask(NamedTuple):
             return 0
         weights = self.bytes_working if keeps_weights else 0
         if split == "outputs":
-            moved, whole = share * (self.bytes_out + weights), self.bytes_in
+            moved = share * (self.bytes_out + weights)
+            whole = self.bytes_in
         else:
-            moved, whole = share * (self.bytes_in + self.bytes_out), weights
+            moved = share * (self.bytes_in + self.bytes_out)
+            whole = weights
         return -(-moved.numerator // moved.denominator) + whole
 
     def even_shares(self, subtasks: int, split: SplitBy) -> tuple[Fraction, ...]:
@@ -145,11 +147,15 @@ def tasks_of(
         )
     tasks = []
     for node in network.nodes:
-        weighs, cost = isinstance(node, Stage), chip.cost_ns_per_byte(node.op)
+        weighs = isinstance(node, Stage)
+        cost = chip.cost_ns_per_byte(node.op)
         if node.name not in layers and (weighs or cost is None):
             continue
-        output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
-        bits, weights, step_ns = precision, 0, None
+        output = network.shapes[node.name]
+        sources = [network.shapes[name] for name in node.inputs]
+        bits = precision
+        weights = 0
+        step_ns = None
         if isinstance(node, Stage):
             bits = precision.of_layer(node)
             weights = _bytes(node.weight_count(sources[0].channels), bits.weight_bits)

@@ -64,10 +64,13 @@ class NodeList:
 
 def node_list(subject: Subject) -> NodeList:
     """Return the nodes of the network for the subject's tool. Raises UnsupportedError."""
-    network, is_pimcomp = subject.network, subject.tool == "PIMCOMP"
+    network = subject.network
+    is_pimcomp = subject.tool == "PIMCOMP"
     alias, fused, unnamed = _fused(network)
-    vectors, entries = set[str](), dict[str, JsonFields]()
-    skipped, changed = list[Remark](), list[Remark]()
+    vectors = set[str]()
+    entries = dict[str, JsonFields]()
+    skipped = list[Remark]()
+    changed = list[Remark]()
     for node in network.nodes:
         if node.name in alias:
             continue
@@ -125,11 +128,15 @@ def _fused(network: Network) -> tuple[dict[str, str], dict[str, JsonFields], int
     """Return the weight layer that stands for each operation fused into it, the fields of every layer for
     what it does to its outputs, and the number of activations of no kind that the tools know."""
     nodes = {node.name: node for node in network.nodes}
-    alias, fused, unnamed = dict[str, str](), dict[str, JsonFields](), 0
+    alias = dict[str, str]()
+    fused = dict[str, JsonFields]()
+    unnamed = 0
     for stage in network.nodes:
         if not isinstance(stage, Conv | Linear):
             continue
-        batchnorm, activation, last = 0, _NO_ACTIVATION, stage.name
+        batchnorm = 0
+        activation = _NO_ACTIVATION
+        last = stage.name
         while len(readers := network.consumers[last]) == 1 and activation == _NO_ACTIVATION:
             follower = nodes[readers[0]]
             if follower.op == "batchnorm" and not batchnorm:
@@ -198,7 +205,8 @@ def _linear(subject: Subject, node: Linear) -> tuple[str, JsonFields]:
 def _pool(subject: Subject, node: Pool) -> JsonFields:
     if is_dilated(node):
         raise subject.refused(f"has no dilated pooling, this one has {node.dilation}", node)
-    source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
+    source = subject.network.input_shape(node)
+    output = subject.network.shapes[node.name]
     pads = _explicit_pads(node.geometry, source, output)
     method = AVERAGE if node.op == "avgpool" else MAXIMUM
     return _window(node.geometry._replace(pads=pads)) | {"pool_method": method, "global": 0}

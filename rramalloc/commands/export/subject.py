@@ -224,7 +224,8 @@ class Subject:
         """
         remarks = []
         for stage in self.network.stages:
-            need, ours = theirs[stage.name], self.demand[stage.name]
+            need = theirs[stage.name]
+            ours = self.demand[stage.name]
             if need != ours and stage.groups > 1:
                 text = f"{stage.groups} groups count as a dense convolution: {need} arrays a copy, not {ours}"
                 remarks.append(remark("changed", text, stage.name))
@@ -310,7 +311,8 @@ class Subject:
 
         The budget is said where it is more than the arrays of the allocation that there is.
         """
-        case, need = self.case(self.options.mapping), 1
+        case = self.case(self.options.mapping)
+        need = 1
         for _ in range(_MOST_TRIES):
             try:
                 case.problem(need, advise=False)
@@ -336,7 +338,8 @@ class Subject:
 
     def larger_crossbar(self, take: TakenPixels, fitting: Fitting | None = None) -> list[str]:
         """Return in words to allocate for the nearest larger arrays that a tool takes; none for none."""
-        rows, columns = self.hardware.crossbar.wordlines, self.hardware.crossbar.bitlines
+        rows = self.hardware.crossbar.wordlines
+        columns = self.hardware.crossbar.bitlines
         doublings = range(1, (MAX_LINES // max(rows, columns)).bit_length())
         sizes = ((rows << doubled, columns << doubled) for doubled in doublings)
         return next(self.on_crossbars(sizes, take, fitting), [])
@@ -374,7 +377,8 @@ def is_taken(take: TakenPixels, subject: Subject) -> bool:
 
 def is_dilated(node: Node) -> bool:
     """Return True if a window skips pixels: dilation matters along axes with more than one kernel row."""
-    kernel, dilation = getattr(node, "kernel", (1, 1)), getattr(node, "dilation", (1, 1))
+    kernel = getattr(node, "kernel", (1, 1))
+    dilation = getattr(node, "dilation", (1, 1))
     return any(k > 1 and step > 1 for k, step in zip(kernel, dilation, strict=True))
 
 

@@ -89,7 +89,8 @@ def command(
     else:
         result = filter_folding.fold(**passed(given, filter_folding.fold))
         if onnx is not None:
-            folded, source = result, as_network(**passed(given, as_network))
+            folded = result
+            source = as_network(**passed(given, as_network))
 
             def write_onnx() -> None:
                 for reason in save_folded_onnx(network, source, folded, onnx):

@@ -107,7 +107,8 @@ def save_folded_onnx(
     replaced: dict[str, list[Any]] = {}
     left = []
     for name, fold in folds.items():
-        proto, stage = protos.get(name), stages[name]
+        proto = protos.get(name)
+        stage = stages[name]
         tensor = None if proto is None or len(proto.input) < 2 else tensors.get(proto.input[1])
         if proto is None or proto.op_type != "Conv" or not isinstance(stage, Conv):
             left.append(f"{name}: is no Conv in the file")
@@ -143,14 +144,16 @@ def _nodes(
         model.graph.initializer.append(numpy_helper.from_array(values, f"{stem}_{part}"))
         return f"{stem}_{part}"
 
-    shape, pads = network.input_shape(stage), stage.geometry.pads
+    shape = network.input_shape(stage)
+    pads = stage.geometry.pads
     grid = folded_extent(fold, (shape.height, shape.width), pads)
     before = [pads.along(axis)[0] for axis in (0, 1)]
     whole = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
     after = [max(0, whole[axis] - before[axis] - (shape.height, shape.width)[axis]) for axis in (0, 1)]
     padding = constant("pads", np.array([0, 0, *before, 0, 0, *after], dtype=np.int64))
     yield helper.make_node("Pad", [proto.input[0], padding], [f"{stem}_padded"], f"{stem}_pad")
-    axes, steps = constant("axes", np.array([2, 3])), constant("steps", np.array(fold.step, dtype=np.int64))
+    axes = constant("axes", np.array([2, 3]))
+    steps = constant("steps", np.array(fold.step, dtype=np.int64))
     slices = []
     for row, column in product(range(fold.size[0]), range(fold.size[1])):
         starts = np.array([row, column], dtype=np.int64)
@@ -161,7 +164,9 @@ def _nodes(
         slices.append(name)
     pixels = f"{stem}_pixels"
     yield helper.make_node("Concat", slices, [pixels], f"{stem}_concat", axis=1)
-    groups, inputs, count = fold.filter.groups, fold.filter.inputs, fold.size[0] * fold.size[1]
+    groups = fold.filter.groups
+    inputs = fold.filter.inputs
+    count = fold.size[0] * fold.size[1]
     if groups > 1:  # channels of one group stand together
         order = np.arange(count * groups * inputs).reshape(count, groups, inputs).swapaxes(0, 1).ravel()
         places = constant("groups", order.astype(np.int64))
@@ -439,7 +444,8 @@ def fold(
     RramallocError
         FileError, UnknownNameError, UnsupportedError; SolverError if a check fails.
     """
-    source, machine = network_of(network, given), as_hardware(hardware, crossbar, set_values)
+    source = network_of(network, given)
+    machine = as_hardware(hardware, crossbar, set_values)
     best = mapping == "best"
     options = DEFAULT_MAPPING.changed(
         mapping="kernel_split" if best else mapping, fc=fc, fold=True, host=host
@@ -449,14 +455,17 @@ def fold(
     sizes = folds(source, stages, machine, options) or []
     after = demands(source, stages, machine, options)
     before = demands(source, stages, machine, DEFAULT_MAPPING if best else options.changed(fold=False))
-    modes, layers = Storage(graph.stages, None, source, machine), []
+    modes = Storage(graph.stages, None, source, machine)
+    layers = []
     for index, stage, size, arrays, whole in zip(
         graph.network_order, stages, sizes, after, before, strict=True
     ):
-        layout, windows = LayerLayout("kernel_split", arrays, size=size), int(graph.windows[index])
+        layout = LayerLayout("kernel_split", arrays, size=size)
+        windows = int(graph.windows[index])
         if best:
             layout = _best_layout(modes, index, stage, windows, whole, layout)
-        old, new = whole * windows, layout.array_steps(windows)
+        old = whole * windows
+        new = layout.array_steps(windows)
         checked, reason = _checked(source, stage, layout.size, seed, wanted=check)
         pixels = filter_of(source, stage)
         layers.append(
@@ -524,7 +533,9 @@ def _best_layout(
         pass
     every = stage_modes(storage, index, most)
     row = np.lexsort((every.each.total, every.arrays, every.arrays * every.batches))[0]
-    arrays, batches, copies = int(every.arrays[row]), int(every.batches[row]), int(every.low[row])
+    arrays = int(every.arrays[row])
+    batches = int(every.batches[row])
+    copies = int(every.low[row])
     block = every.mode(int(row)).block
     possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
     fitting = [each for each in possible if each.arrays <= most]

@@ -141,9 +141,11 @@ class _OnnxModel:
 
     def _conv(self, node: Conv | ConvTranspose, channels: int, source: str, value: str) -> None:
         more: dict[str, Any] = {"dilations": node.dilation, "group": node.groups, **_window(node)}
-        matrix, operator = (node.out_channels, channels // node.groups), "Conv"
+        matrix = (node.out_channels, channels // node.groups)
+        operator = "Conv"
         if isinstance(node, ConvTranspose):
-            matrix, operator = (channels, node.out_channels // node.groups), "ConvTranspose"
+            matrix = (channels, node.out_channels // node.groups)
+            operator = "ConvTranspose"
             more |= {"output_padding": node.output_padding}
         bias = np.zeros(node.out_channels, dtype=np.float32)
         self._node(operator, value, source, _random((*matrix, *node.kernel)), bias, **more)
@@ -232,7 +234,8 @@ class OnnxRuntimeDevice:
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
         """Return the times of `count` executions, after some that do not count if the model is new."""
-        ready, clock_ns = self._ready(run), self._clock_ns
+        ready = self._ready(run)
+        clock_ns = self._clock_ns
         times = []
         for _ in range(count):
             begun = clock_ns()
@@ -427,7 +430,8 @@ class SimulatedDevice:
         """Return the true latency of a layer."""
         if layer.text in self._latencies:
             return self._latencies[layer.text]
-        pixels, node = layer.output.pixels, layer.node
+        pixels = layer.output.pixels
+        node = layer.node
         if isinstance(node, Stage):
             macs = node.weight_count(layer.shape[0]) * pixels
             return pixels * self._settings.window_ns + macs * self._settings.mac_ns

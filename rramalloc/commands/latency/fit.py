@@ -149,7 +149,8 @@ def _outside(item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) ->
     "both" takes off the auxiliary layer as it was timed alone, and what the fit says of the bytes that the
     layer reads beyond those of the auxiliary layer.
     """
-    run, outside = item.run, Outside()
+    run = item.run
+    outside = Outside()
     if fit is not None:
         outside["regression"] = (fit.overhead.ns(run.input_bytes, run.output_bytes), fit.error_ns(run))
     if run.auxiliary is None:
@@ -174,7 +175,8 @@ def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
     if (medians <= 0).any():
         return None, "an auxiliary layer takes no time at all"
     scale = unknowns.max(axis=0)
-    weighted, ones = unknowns / scale / medians[:, None], np.ones(len(alone))
+    weighted = unknowns / scale / medians[:, None]
+    ones = np.ones(len(alone))
     if np.linalg.matrix_rank(unknowns / scale, tol=_RANK_TOLERANCE) < _UNKNOWNS:
         return None, "the input and output sizes of the auxiliary layers do not vary apart from each other"
     solution, *_ = np.linalg.lstsq(weighted, ones, rcond=None)

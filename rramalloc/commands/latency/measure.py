@@ -120,7 +120,9 @@ def measure_latency(
         reason = next(iter(refused.values()), "the network has no layer that takes time")
         raise DeviceError(device.name, f"cannot do any layer of {network.name}: {reason}")
     header = Header(device=device.name, method=device.method, plan=plan)
-    effort, executions, number = effort or Repetition(), 0, 0
+    effort = effort or Repetition()
+    executions = 0
+    number = 0
     with SampleFile(samples, header) as journal:
         left = [place for place in range(len(plan.runs)) if not effort.enough(journal.times[place])]
         while left:

@@ -53,14 +53,16 @@ class TimeSummary(NamedTuple):
         """Return the summary of these times. Raises ValueError without any."""
         if not times_ns:
             raise ValueError("there are no times")
-        times, n = np.sort(np.asarray(times_ns, dtype=np.float64)), len(times_ns)
+        times = np.sort(np.asarray(times_ns, dtype=np.float64))
+        n = len(times_ns)
         median_ns = float(np.median(times))
         spread_ns = _MAD_TO_STD * float(np.median(np.abs(times - median_ns)))
         if n < _FEW:
             half_ns = _CERTAIN * _MEDIAN_TO_MEAN * spread_ns / math.sqrt(n)
             return cls(n, median_ns, spread_ns, median_ns - half_ns, median_ns + half_ns)
         below = math.floor((n - _CERTAIN * math.sqrt(n)) / 2)
-        low_ns, high_ns = float(times[max(below - 1, 0)]), float(times[min(n - below, n - 1)])
+        low_ns = float(times[max(below - 1, 0)])
+        high_ns = float(times[min(n - below, n - 1)])
         return cls(n, median_ns, spread_ns, low_ns, high_ns)
 
     @property
@@ -154,7 +156,8 @@ class SampleFile(Closing):
 def read_samples(path: str | os.PathLike[str]) -> tuple[Header, list[list[float]]]:
     """Read the header and the times of a samples file, as far as it was written. Raises FileError,
     SpecError."""
-    where, text = os.fspath(path), ""
+    where = os.fspath(path)
+    text = ""
     with open_to_read(path) as stream:
         first = stream.readline(_HEADER_BYTES)
         with contextlib.suppress(UnicodeDecodeError):

@@ -191,7 +191,8 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
     # unknowns relative to what they are drawn to: fixed part, batches, and batches by copies
     unit = np.concatenate([[float(np.median(figures))], np.full(stages, common), common / typical])
     weight = math.sqrt(_STIFFNESS * len(figures) / stages)
-    ridge, drawn = weight * np.eye(len(unit)), weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
+    ridge = weight * np.eye(len(unit))
+    drawn = weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
         clocks = PhaseClocks.of(unknowns)
         active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
@@ -203,7 +204,8 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
         away = ridge @ (unknowns / unit) - drawn
         error = float(((expected / figures - 1) ** 2).sum() + (away**2).sum())
         if error < least:
-            least, best = error, unknowns
+            least = error
+            best = unknowns
     return PhaseClocks.of(best)
 
 

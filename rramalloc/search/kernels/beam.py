@@ -146,13 +146,11 @@ def _add_deadlines(edges: Any, guide: Any, scratch: Any, p: int, k: int, beam: A
 
     Left out is what another pixel, below or to the right, implies.
     """
-    pixels, pixel_deadlines, height, width, needed = (
-        beam.pixels,
-        beam.pixel_deadlines,
-        edges.height[p],
-        edges.width[p],
-        False,
-    )
+    pixels = beam.pixels
+    pixel_deadlines = beam.pixel_deadlines
+    height = edges.height[p]
+    width = edges.width[p]
+    needed = False
     for at in range(scratch.deadlines.pointer[p], scratch.deadlines.pointer[p + 1]):
         if scratch.deadlines.user[at] > k:
             if not needed:

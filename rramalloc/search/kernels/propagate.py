@@ -92,14 +92,12 @@ def _finish_of(checkpoints: Any, times: Any, stage: int, at: int, window: int, h
 @compiled_part
 def forward(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Write the least start of every stage and the least finish of every checkpoint, producers first."""
-    windows, pointer, producer, offset, need, lag = (
-        graph.windows,
-        graph.pointer,
-        graph.producer,
-        graph.offset,
-        graph.need,
-        graph.lag,
-    )
+    windows = graph.windows
+    pointer = graph.pointer
+    producer = graph.producer
+    offset = graph.offset
+    need = graph.need
+    lag = graph.lag
     points, first, start, finish = checkpoints.points, checkpoints.first, times.start, times.finish
     needed_at, edge_first = checkpoints.needed_at, checkpoints.edge_first
     for i in range(len(windows)):
@@ -197,13 +195,11 @@ def _raise_low(checkpoints: Any, low: Any, high: Any, times: Any) -> bool:
 @compiled_part
 def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -> None:
     """Lower the most copies of stages whose first batch would wait until the rest misses its deadline."""
-    windows, pointer, producer, offset, need = (
-        graph.windows,
-        graph.pointer,
-        graph.producer,
-        graph.offset,
-        graph.need,
-    )
+    windows = graph.windows
+    pointer = graph.pointer
+    producer = graph.producer
+    offset = graph.offset
+    need = graph.need
     points, first, latest = checkpoints.points, checkpoints.first, times.latest
     for i in range(len(low)):
         # No copies in the box run the stage faster than `high`, so its first batch must start by `limit`.

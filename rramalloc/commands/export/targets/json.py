@@ -68,7 +68,8 @@ class ExportDocument(Record):
 
 def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
     """Return the stages, in network order."""
-    network, graph = subject.network, subject.graph
+    network = subject.network
+    graph = subject.graph
     rows = []
     of_layers = layer_bits(graph.stages, subject.hardware)
     for index, stage in enumerate(graph.layers[place] for place in graph.network_order):
@@ -92,7 +93,8 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
 
 def export(subject: Subject) -> Bundle:
     """Export one file, export.json."""
-    network, graph = subject.network, subject.graph
+    network = subject.network
+    graph = subject.graph
     place = {stage: order for order, stage in enumerate(graph.network_order)}
     pairs = [(edge.producer, edge.consumer) for edge in graph.edges]
     pairs.sort(key=lambda pair: (place[pair[1]], place[pair[0]]))

@@ -141,11 +141,13 @@ def export(subject: Subject) -> Bundle:
 
 
 def _storage(subject: Subject) -> _Storage:
-    precision, chip = subject.hardware.precision, subject.hardware.chip
+    precision = subject.hardware.precision
+    chip = subject.hardware.chip
     polarity = 2 if precision.signed == "differential" else 1
     cells = subject.hardware.slices_per_weight
     if chip is None:
-        pes, tiles = _PES, _TILES
+        pes = _PES
+        tiles = _TILES
     else:
         pes = _as_square(max(1, chip.arrays_per_tile // (polarity * cells)))
         tiles = (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1])
@@ -206,7 +208,8 @@ def _fitting(subject: Subject, storage: _Storage) -> list[str]:
 def _config(subject: Subject, storage: _Storage) -> str:
     crossbar = subject.hardware.crossbar
     level = 2**crossbar.cell_bits if crossbar.cell_bits <= _MOST_CELL_BITS else 2
-    lowest, highest = 1 / _HIGH_OHM, 1 / _LOW_OHM
+    lowest = 1 / _HIGH_OHM
+    highest = 1 / _LOW_OHM
     ohms = (1 / (lowest + step * (highest - lowest) / (level - 1)) for step in range(level))
     own = {
         "Device level": {
@@ -227,7 +230,8 @@ def _config(subject: Subject, storage: _Storage) -> str:
             "Tile_Num": "{},{}".format(*storage.tiles),
         },
     }
-    timing, chip = subject.hardware.timing, subject.hardware.chip
+    timing = subject.hardware.timing
+    chip = subject.hardware.chip
     if timing is not None and timing.read_ns is not None:
         own["Device level"]["Read_Latency"] = str(timing.read_ns)
     if timing is not None and timing.dac_bits in _CONVERTERS:
@@ -255,7 +259,8 @@ def _of_layers(subject: Subject, storage: _Storage, layers: list[_MnsimLayer]) -
     for layer in layers:
         if not layer.pes:
             continue
-        ours, theirs = subject.demand[layer.name], layer.pes * storage.arrays
+        ours = subject.demand[layer.name]
+        theirs = layer.pes * storage.arrays
         if ours != theirs:
             text = (
                 f"{counted(layer.pes, 'PE')} of {storage.arrays} arrays, {theirs} arrays a copy, not {ours}"
@@ -274,7 +279,8 @@ def _of_layers(subject: Subject, storage: _Storage, layers: list[_MnsimLayer]) -
 
 
 def _general(subject: Subject, storage: _Storage, arrays: int, tiles: int) -> list[Remark]:
-    crossbar, chip = subject.hardware.crossbar, subject.hardware.chip
+    crossbar = subject.hardware.crossbar
+    chip = subject.hardware.chip
     rows, columns = storage.pes
     pes = f"{rows} x {columns}"
     places = " x ".join(map(str, storage.tiles))
@@ -294,7 +300,8 @@ def _layers(subject: Subject, storage: _Storage) -> list[_MnsimLayer]:
     """Return the layers in network order. Raises UnsupportedError for what MNSIM cannot express."""
     standing: dict[str, str | None] = {}  # a node -> the layer whose output it passes on, None: the input
     layers: list[_MnsimLayer] = []
-    place, readers = dict[str, int](), dict[str, list[int]]()
+    place = dict[str, int]()
+    readers = dict[str, list[int]]()
     for node in subject.network.nodes:
         sources = [standing[name] for name in node.inputs]
         if not sources or isinstance(node, Pixelwise | Flatten):
@@ -332,8 +339,12 @@ def _layers(subject: Subject, storage: _Storage) -> list[_MnsimLayer]:
 
 
 def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
-    source, output = subject.network.input_shape(node), subject.network.shapes[node.name]
-    kind, pes, copies, window = "pooling", 0, 1, dict[str, int]()
+    source = subject.network.input_shape(node)
+    output = subject.network.shapes[node.name]
+    kind = "pooling"
+    pes = 0
+    copies = 1
+    window = dict[str, int]()
     match node:
         case Linear() if subject.is_fully_connected(node):
             pes = _pes(subject, source.channels, output.channels, 1)
@@ -343,11 +354,13 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
             if isinstance(node, Conv):
                 subject.check_plain(node)
             window = _square(subject, node, node.kernel, node.stride, Pads(*node.pads))
-            positions, rows = node.kernel[0] ** 2, subject.hardware.crossbar.wordlines
+            positions = node.kernel[0] ** 2
+            rows = subject.hardware.crossbar.wordlines
             if positions > rows:
                 reason = f"keeps a kernel in one array: {positions} positions, an array has {rows} rows"
                 raise subject.refused(reason, node, lambda: subject.larger_crossbar(export, _with_room))
-            kind, copies = "conv", min(subject.copies[node.name], output.width)
+            kind = "conv"
+            copies = min(subject.copies[node.name], output.width)
             pes = _pes(subject, source.channels, output.channels, positions)
         case Pool():
             if is_dilated(node):

@@ -89,7 +89,8 @@ def export(subject: Subject) -> Bundle:
     """Export NetWork.csv, pipelineSpeedUp.json, settings.json and run.py. Raises UnsupportedError."""
     subject = subject.for_tool("NeuroSim")
     rows, remarks = _rows(subject)
-    crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
+    crossbar = subject.hardware.crossbar
+    precision = subject.hardware.precision
     slices = subject.hardware.slices_per_weight
     plan = Floorplan.of([row.matrix for row in rows], crossbar.wordlines, crossbar.bitlines, slices)
     if plan is None:
@@ -101,7 +102,8 @@ def export(subject: Subject) -> Bundle:
             advise=lambda: next(subject.on_crossbars(shorter, export), []),
         )
     copies = [subject.copies.get(row.stage.name, 1) for row in rows]
-    made, tiles = plan.copies_made(copies), plan.tiles_taken(copies)
+    made = plan.copies_made(copies)
+    tiles = plan.tiles_taken(copies)
     for row, wanted, got, free in zip(rows, copies, made, plan.free_copies, strict=True):
         if got != wanted:
             text = f"{wanted} copies become {got}: a tile has room for {free}, all are used"
@@ -221,14 +223,16 @@ def _rows_of_any(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
 
 
 def _row(subject: Subject, stage: Conv | Linear) -> _LayerRow:
-    source, output = subject.network.input_shape(stage), subject.network.shapes[stage.name]
+    source = subject.network.input_shape(stage)
+    output = subject.network.shapes[stage.name]
     if isinstance(stage, Conv):
         subject.check_plain(stage)
     if stage.stride[0] != stage.stride[1]:
         shown = f"{stage.stride[0]} x {stage.stride[1]}"
         raise subject.refused(f"has one number for the stride, this one is {shown}", stage)
     pads = stage.pads
-    height, width = source.height + pads[0] + pads[2], source.width + pads[1] + pads[3]
+    height = source.height + pads[0] + pads[2]
+    width = source.width + pads[1] + pads[3]
     return _LayerRow(
         stage, height, width, source.channels, *stage.kernel, output.channels, 0, stage.stride[0]
     )
@@ -350,7 +354,8 @@ def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fractio
     best = side = max(start, least)
     while side > least:
         if (candidate := use_of(side)) > use:
-            best, use = side, candidate
+            best = side
+            use = candidate
         side //= 2
     return best, use
 

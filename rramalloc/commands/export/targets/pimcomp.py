@@ -130,7 +130,8 @@ def _groups(subject: Subject, stage: Stage, columns: int) -> ArrayGroups:
 
 def _logical_columns(subject: Subject) -> int:
     """Return the weights that a row of an array holds."""
-    bitlines, taken = subject.hardware.crossbar.bitlines, subject.hardware.columns_per_weight
+    bitlines = subject.hardware.crossbar.bitlines
+    taken = subject.hardware.columns_per_weight
     if taken > bitlines:
         raise subject.refused(
             f"counts columns in weights: one takes {taken} bitlines, an array has {bitlines}",
@@ -160,7 +161,8 @@ def _fitting(subject: Subject, columns: int) -> list[str]:
 
     columns: weights that a row of an array holds; where a weight may be cut it counts other arrays.
     """
-    chip, crossbar = subject.hardware.chip, subject.hardware.crossbar
+    chip = subject.hardware.chip
+    crossbar = subject.hardware.crossbar
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     if crossbar.bitlines % subject.hardware.columns_per_weight:
         return []
@@ -232,10 +234,8 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Co
 
 def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
     """Return in words that tiles of so many arrays, and perhaps more chips, hold this allocation."""
-    larger, words = (
-        subject.hardware.with_values({"chip.arrays_per_tile": arrays}),
-        f"arrays_per_tile = {arrays}",
-    )
+    larger = subject.hardware.with_values({"chip.arrays_per_tile": arrays})
+    words = f"arrays_per_tile = {arrays}"
 
     def takes(hardware: Hardware) -> bool:
         return not subject.anew and is_taken(export, subject.on(hardware))
@@ -249,7 +249,8 @@ def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
 
 def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
     """Return all fields that its back end reads; it takes the bits of a number from `adc_count`."""
-    crossbar, precision = subject.hardware.crossbar, subject.hardware.precision
+    crossbar = subject.hardware.crossbar
+    precision = subject.hardware.precision
     matrix = {
         "xbar_size": [crossbar.wordlines, columns],
         "xbar_array_count": cores.arrays,
@@ -261,7 +262,8 @@ def _config(subject: Subject, columns: int, cores: _Cores) -> dict[str, Any]:
 
 
 def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
-    chip, stages = subject.hardware.chip, subject.network.stages
+    chip = subject.hardware.chip
+    stages = subject.network.stages
     theirs = {stage.name: subject.dense_arrays(stage, columns) for stage in stages}
     remarks = subject.counted_otherwise(theirs, "weights lie as in im2col, one weight a column")
     total = sum(theirs[stage.name] * subject.copies.get(stage.name, 1) for stage in stages)
@@ -341,10 +343,12 @@ def _spread(
     layers: Sequence[ArrayGroups], order: Sequence[int], cores: int, arrays: int
 ) -> list[list[int]] | None:
     """Return the core of every group with layers placed in this order, None if they do not fit."""
-    left, reads = np.full(cores, arrays), np.zeros(cores)
+    left = np.full(cores, arrays)
+    reads = np.zeros(cores)
     laid: list[list[int]] = [[] for _ in layers]
     for at in order:
-        layer, placed = layers[at], laid[at]
+        layer = layers[at]
+        placed = laid[at]
         while len(placed) < layer.number:
             room = int(left.max()) // layer.width
             count = min(room, layer.next_chunk(len(placed)))
