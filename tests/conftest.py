@@ -34,7 +34,7 @@ plain = rramalloc.load_hardware("plain").to_dict()
 """
 COPIES = """
 rramalloc.optimize("alexnet", 200, work=1, progress=False)
-rramalloc.optimize("squeezenet", 432, work=10, progress=False)
+rramalloc.optimize("squeezenet", 432, progress=False)
 """
 MODES = """
 import numpy as np
@@ -57,11 +57,14 @@ for part, objective in ((figures, "energy"), (figures, "latency"), (clock, "late
         work=1, progress=False,
     )
 rramalloc.compare("alexnet", 200, work=1, progress=False)
-rramalloc.optimize("resnet18", 900, mapping="sdk", work=1, progress=False)
+rramalloc.optimize("resnet18", 900, mapping="sdk", work=30, progress=False)
+allocation = rramalloc.optimize("squeezenet", hardware="isaac-todaes", work=1, progress=False)
+rramalloc.place("squeezenet", allocation)
+rramalloc.chiplet_optimize("docs/examples/resnext_block.json")
 """
-"""What compiles most kernels, in two halves: a process each, about as long. What both need, one compiles at
-its beginning and the other uses when it is done with what needs none of it: bounds and the search for copies
-are compiled by the first."""
+"""What compiles all kernels but three small ones, in two halves: a process each. What both need,
+one compiles at its beginning and the other uses when it is done with what needs none of it: bounds and the
+search for copies are compiled by the first."""
 QUICK = "quick"
 _HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ commands/tune/ cli/"
 LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
@@ -80,7 +83,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
     compileall.compile_dir(Path(rramalloc.__file__).parent, quiet=2)
-    started = [subprocess.Popen([sys.executable, "-c", HARDWARE + program]) for program in (COPIES, MODES)]
+    started = [
+        subprocess.Popen([sys.executable, "-c", HARDWARE + program], cwd=config.rootpath)
+        for program in (COPIES, MODES)
+    ]
     codes = [process.wait() for process in started]
     if any(codes):
         raise pytest.UsageError("what compiles ahead of the tests has failed")
