@@ -47,6 +47,7 @@ def optimize(
     target_throughput: float | str | None = None,
     inputs: int = 1,
     start: AllocationLike | None = None,
+    partial_start: bool = False,
     placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
     bits_layers: str | os.PathLike[str] | None = None,
@@ -83,6 +84,8 @@ def optimize(
         How many stream through; objective "latency" is then the time of all.
     start
         An allocation to begin with, which the answer is never worse than; with work=0 it is the answer.
+    partial_start
+        Take what of the start fits by name, after a network changed; the rest begins with the fewest copies.
     placed
         Count transfer between the tiles in which copies would be placed.
     bits
@@ -147,7 +150,9 @@ def optimize(
     if start is not None:
         if placed or bits is not None or named != "auto":
             raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
-        request = replace(request, start=read_allocation(start, "start"))
+        request = replace(request, start=read_allocation(start, "start"), takes_part=partial_start)
+    elif partial_start:
+        raise SpecError("partial_start", "says how a start is taken, and none is given: give start")
     case, most = case.with_numbers(arrays)
     run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
     if placed:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from rramalloc.allocation.allocation import (
     Allocation,
     Arrays,
@@ -42,10 +44,10 @@ from rramalloc.mapping.demand import (
     folds,
 )
 from rramalloc.mapping.mode import Mode
-from rramalloc.mapping.modes import smallest_block
+from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.methods.method import Method
 from rramalloc.methods.registry import method_named
-from rramalloc.network.coverage import Coverage
+from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
@@ -79,7 +81,8 @@ class Request:
 
     own: the method of this name, where it is one that was given as a function;
     target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all; start: an
-    allocation to begin with, with method "auto".
+    allocation to begin with, with method "auto"; takes_part: what of it fits by name, the rest begins with
+    the fewest copies.
     """
 
     objective: ObjectiveName = "latency"
@@ -89,6 +92,7 @@ class Request:
     target: Target = NO_TARGET
     inputs: int = 1
     start: AllocationInput | None = None
+    takes_part: bool = False
 
 
 def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
@@ -97,10 +101,15 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
     does not survive the check.  Source: docs/sources/model.md.
     """
+    notes = list[str]()
+    if request.takes_part and request.start is not None:
+        fitting, notes = fitting_start(case, arrays, request.start)
+        request = replace(request, start=fitting)
     objective, answer = solved(case, arrays, request, stop)
     if case.bits is not None:
         return _of_chosen_bits(case, case.bits, arrays, objective, request, stop, answer)
-    return checked_allocation(case, arrays, objective, request, stop, answer)
+    allocation = checked_allocation(case, arrays, objective, request, stop, answer)
+    return allocation.model_copy(update={"warnings": (*allocation.warnings, *notes)}) if notes else allocation
 
 
 def solved(case: Case, arrays: int, request: Request, stop: Work) -> tuple[Objective, Answer]:
@@ -256,6 +265,52 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
     if met and rank(start) < rank(answer.choice):
         return ended(objective, replace(answer, choice=start), stop)
     return answer
+
+
+def fitting_start(case: Case, arrays: int, given: AllocationInput) -> tuple[AllocationInput, list[str]]:
+    """Return what of an allocation fits by layer name, the rest with the fewest copies, and notes on that.
+
+    Raises as `Case.problem`; UnsupportedError for a hardware with kinds.
+    """
+    problem = case.of_one_kind("partial_start").problem(arrays)
+    graph = problem.graph
+    copies = dict[str, int]()
+    blocks = dict[str, Pair]()
+    anew = list[str]()
+    for stage in np.flatnonzero(graph.weighted).tolist():
+        name = graph.names[stage]
+        copies[name] = int(problem.smallest[stage])
+        block = given.blocks.get(name, graph.blocks[stage])
+        if name in given.copies and _may_have(problem, stage, given.copies[name], block):
+            copies[name] = given.copies[name]
+            blocks[name] = block
+        else:
+            anew.append(name)
+    unknown = [name for name in given.copies if name not in graph.names]
+    notes = [
+        f"start: {words}: {name_some(names)}"
+        for words, names in (("begin with the fewest copies", anew), ("not in this network", unknown))
+        if names
+    ]
+    blocks = {name: block for name, block in blocks.items() if problem.chooses_blocks}
+    return replace(given, copies=copies, blocks=blocks, cycles={}), notes
+
+
+def _may_have(problem: Problem, stage: int, copies: int, block: Pair) -> bool:
+    """Return whether a stage may have so many copies, each of which computes a block of windows."""
+    graph = problem.graph
+    if block != graph.blocks[stage] and not problem.chooses_blocks:
+        return False
+    node = graph.stages[stage]
+    try:
+        windows = BlockGrid.of(node, graph.network.shapes[node.name], block).total
+    except SpecError:
+        return False
+    most = min(windows, int(graph.most_copies[stage])) if block == graph.blocks[stage] else windows
+    if problem.most is not None:
+        most = min(most, int(problem.most[stage]))
+    is_divisor = problem.divided(stage, Mode(*block)) % copies == 0
+    return int(problem.smallest[stage]) <= copies <= most and is_divisor
 
 
 def start_choice(problem: Problem, given: AllocationInput) -> Choice:

@@ -86,3 +86,21 @@ def test_a_target_that_the_start_meets_is_met() -> None:
 def test_what_cannot_be_a_start_is_named(start: Any, more: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         rramalloc.optimize("alexnet", 500, start=start, work=1, **more)
+
+
+def test_what_fits_by_name_is_taken_of_a_start() -> None:
+    """conv5 is new, conv4 has more copies than its 169 windows, "gone" is no layer; others stay."""
+    start = {"conv1": 26, "conv2": 6, "conv3": 2, "conv4": 170, "gone": 3}
+    found = rramalloc.optimize("alexnet", 500, start=start, partial_start=True, work=0)
+    assert found.copies == {"conv1": 26, "conv2": 6, "conv3": 2, "conv4": 1, "conv5": 1}
+    notes = [text for text in found.warnings if text.startswith("start: ")]
+    assert notes == ["start: begin with the fewest copies: conv4, conv5", "start: not in this network: gone"]
+    held = rramalloc.optimize(
+        "alexnet", 500, start=start, partial_start=True, work=0, copies={"conv*": "2..9"}
+    )
+    assert held.copies == {"conv1": 2, "conv2": 6, "conv3": 2, "conv4": 2, "conv5": 2}
+    blocks = {"copies": HELD, "block": {"conv1": (1, 2), "conv2": (99, 1)}}
+    modes = rramalloc.optimize("alexnet", 500, start=blocks, partial_start=True, work=0, mapping="sdk")
+    assert (modes.copies["conv1"], modes.blocks["conv1"], modes.blocks["conv2"]) == (26, (1, 2), (1, 1))
+    with pytest.raises(SpecError, match=r"partial_start: .* give start"):
+        rramalloc.optimize("alexnet", 500, partial_start=True)

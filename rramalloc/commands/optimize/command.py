@@ -32,6 +32,7 @@ OPTIMIZE: Help = {
     "reload": (None, "Run a network larger than the chip in segments; the hardware needs [write]."),
     "inputs": ("N", "Minimise the time of N inputs that stream; with --reload, N in each loading."),
     "start": ("FILE", "Allocation to begin with; the answer is never worse."),
+    "partial_start": (None, "Take what of --start fits by name; the rest begins with the fewest copies."),
     "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
     "bits": (
         "FILE",
@@ -57,7 +58,7 @@ OPTIMIZE: Help = {
     problem="arrays",
     goal="objective target target_ns target_interval target_throughput reload inputs placed bits bits_layers "
     "sensitivity",
-    search="start method gap",
+    search="start partial_start method gap",
     output="recurrence efficiency bits_network convergence",
 )
 def command(
@@ -72,6 +73,7 @@ def command(
     reload: bool = False,
     inputs: int = 1,
     start: str | None = None,
+    partial_start: bool = False,
     placed: bool = False,
     bits: str | None = None,
     bits_layers: str | None = None,
