@@ -58,7 +58,7 @@ class Effort(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Steps that were tried, and those that were improved."""
+    """Counts of front steps: attempted, improved."""
 
     tried: int = 0
     succeeded: int = 0

@@ -714,7 +714,7 @@ class _ByArrays:
         return found
 
     def update(self, found: Choice) -> None:
-        """Keep an allocation and those that a descent from it finds."""
+        """Update the incumbent with an allocation and with those that a descent from it finds."""
         self.incumbent.propose(found)
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 

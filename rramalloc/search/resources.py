@@ -233,6 +233,6 @@ def prices_of_excess(resources: Resources, prices: Prices, budget: int) -> list[
 
 
 def priced_limit(resources: Resources, prices: Prices, budget: int) -> int:
-    """Return the priced cost that no allocation within all limits exceeds."""
+    """Return the upper bound of the priced cost of feasible allocations."""
     each = zip(prices, resources.axes, strict=True)
     return budget + sum(int(whole_price(price, np.array(axis.limit))) for price, axis in each)

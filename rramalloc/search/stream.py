@@ -57,7 +57,7 @@ class _ByInterval:
         return FasterThan(problem.choice(answer.choice.copies, answer.choice.modes), answer.lower_bound)
 
     def update(self, found: Choice) -> None:
-        """Keep an allocation and those that a descent from it finds, where it is nearly the best."""
+        """Update the incumbent; run a descent from solutions close to it."""
         self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
 
 

@@ -76,7 +76,7 @@ class Work:
         )
 
     def told(self, tell: Tell | None, what: str) -> Work:
-        """Return this end of a search, of which `tell` is told what is searched with every improvement."""
+        """Return a copy that reports every improvement to `tell`, under the name `what`."""
         if tell is None:
             return self
         return replace(self, on_progress=partial(tell, what))

@@ -341,12 +341,12 @@ class StageGraph:
     @cached_property
     def flat_binding(self) -> FlatEdges:
         """The edges that decide the exact timing."""
-        return self._flat(self.deciding)
+        return self._flat(self.timing_edges)
 
     @cached_property
     def flat_extents(self) -> FlatEdges:
         """The edges that decide the exact timing, as extents, for any blocks."""
-        edges = [(edge, extent) for edge in self.deciding for extent in edge.extents]
+        edges = [(edge, extent) for edge in self.timing_edges for extent in edge.extents]
         places, table = _joined([table for _, extent in edges for table in extent])
         rows, columns = places.reshape(-1, 2).T.copy()
         return FlatEdges(
@@ -362,8 +362,8 @@ class StageGraph:
         )
 
     @property
-    def deciding(self) -> tuple[Edge, ...]:
-        """The edges that suffice for exact timing: all of them where transfers take time."""
+    def timing_edges(self) -> tuple[Edge, ...]:
+        """Edges that timing must check: the transitive reduction, or all edges if transfers have lags."""
         return self.edges if self.lags else self.binding
 
     def _lags(self, edges: Sequence[Edge]) -> Ints:

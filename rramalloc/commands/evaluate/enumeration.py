@@ -166,7 +166,10 @@ def times_of(tasks: Sequence[LayerTask], plans: Sequence[StrategyPlan]) -> Float
 
 
 class WayClass(NamedTuple):
-    """Ways of equal time. ways: that fit every task; way: one of them; split: what it deals out."""
+    """Equivalence class of splits with equal time.
+
+    ways: how many fit every task; way: one of them; split: what it deals out.
+    """
 
     name: str
     split: SplitBy

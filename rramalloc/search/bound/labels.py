@@ -87,7 +87,7 @@ def pairs_of(graph: StageGraph, least: Ints) -> tuple[Pairs, Ints]:
     edges = graph.flat_extents
     direct: list[Ancestors[Extents]] = [{} for _ in graph.stages]
     at = 0
-    for edge in graph.deciding:
+    for edge in graph.timing_edges:
         direct[edge.consumer][edge.producer] = int(edges.lag[at]), edge.extents
         at += len(edge.extents)
     found = [own.copy() for own in direct]
@@ -213,7 +213,7 @@ class ModeBounder:
     def __post_init__(self) -> None:
         least = np.array([each.period.min() for each in self.menu.stages], dtype=np.int64)
         self.pairs, self.consumers = pairs_of(self.problem.graph, least)
-        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.deciding}
+        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.timing_edges}
         self.ends = list(zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True))
         self.direct = np.array([pair in edges for pair in self.ends], dtype=np.bool_)
         self.paths = Paths(self.problem.graph)

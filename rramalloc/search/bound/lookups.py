@@ -164,7 +164,7 @@ class NeedRules(Generic[Need]):
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Return the pairs of stages at most `hops` edges apart, fewer if their tables would be too large."""
     direct: list[Ancestors[Table]] = [{} for _ in graph.stages]
-    for edge in graph.deciding:
+    for edge in graph.timing_edges:
         direct[edge.consumer][edge.producer] = graph.lag(edge), graph.needed(edge)
     found = [own.copy() for own in direct]
     tables = NeedRules(_composed, np.maximum)

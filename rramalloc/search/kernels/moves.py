@@ -99,8 +99,8 @@ def used_by(blocks: Any, state: Any) -> int:
 
 
 @compiled_part
-def _amount(menu: Any, axis: int, block: int, copies: int) -> int:
-    """Return what `copies` of a mode take of an axis."""
+def _usage_of_mode(menu: Any, axis: int, block: int, copies: int) -> int:
+    """Return the usage of an axis by `copies` of a mode."""
     blocks, axes = menu.blocks, menu.axes
     of_bits = axes.per_part[axis] * blocks.sensitivity[block]
     per_array = axes.per_array[axis, blocks.kind[block]]
@@ -250,16 +250,16 @@ def _fits(menu: Any, used: int, state: Any) -> bool:
         return False
     kept = True
     for axis in range(len(menu.axes.limit)):
-        kept = kept and _held(menu, state, axis) <= menu.axes.limit[axis]
+        kept = kept and _usage(menu, state, axis) <= menu.axes.limit[axis]
     return kept
 
 
 @compiled_part
-def _held(menu: Any, state: Any, axis: int) -> int:
-    """Return what a state takes of an axis."""
+def _usage(menu: Any, state: Any, axis: int) -> int:
+    """Return the usage of an axis by a state."""
     held = 0
     for i in range(len(state.block)):
-        held += _amount(menu, axis, state.block[i], state.copies[i])
+        held += _usage_of_mode(menu, axis, state.block[i], state.copies[i])
     return held
 
 
@@ -272,12 +272,12 @@ def _penalty(axes: Any, axis: int, held: int) -> float:
 
 
 @compiled_part
-def _dearer(menu: Any, current: Any, new: Any, i: int) -> float:
-    """Return the cost that an annealing counts for a change of stage i, where axes are limited."""
+def _penalty_change(menu: Any, current: Any, new: Any, i: int) -> float:
+    """Return the change of the penalised cost if stage i takes its new mode."""
     axes, cost = menu.axes, 0.0
     for axis in range(len(axes.limit)):
-        before = _amount(menu, axis, current.block[i], current.copies[i])
-        after = _amount(menu, axis, new.block[i], new.copies[i])
+        before = _usage_of_mode(menu, axis, current.block[i], current.copies[i])
+        after = _usage_of_mode(menu, axis, new.block[i], new.copies[i])
         held = axes.held[axis]
         cost += _penalty(axes, axis, held + after - before) - _penalty(axes, axis, held)
     return cost
@@ -352,7 +352,7 @@ def _anneal(
     if len(axes.limit):
         cost = 0.0
         for axis in range(len(axes.limit)):
-            axes.held[axis] = _held(menu, current, axis)
+            axes.held[axis] = _usage(menu, current, axis)
             cost += _penalty(axes, axis, axes.held[axis])
     least = cost
     fits = _fits(menu, used, current)
@@ -368,7 +368,7 @@ def _anneal(
             continue
         # Threshold by a uniform draw of mean `heat` in place of exp(-added / heat): no logarithm, so every
         # machine rounds alike. Changes that remove arrays always pass.
-        dearer = float(added) if len(axes.limit) == 0 else _dearer(menu, current, new, i)
+        dearer = float(added) if len(axes.limit) == 0 else _penalty_change(menu, current, new, i)
         met = dearer <= 2.0 * draw(rng) * heat
         if met:
             write_shape(menu.blocks, menu.clock, new, i, shapes, ticks)
@@ -388,8 +388,8 @@ def _anneal(
         accept(schedule)
         work += batches + renew(edges, shapes, ticks, new.copies, schedule.needs, target, i, deadlines)
         for axis in range(len(axes.limit)):
-            before = _amount(menu, axis, current.block[i], current.copies[i])
-            after = _amount(menu, axis, new.block[i], new.copies[i])
+            before = _usage_of_mode(menu, axis, current.block[i], current.copies[i])
+            after = _usage_of_mode(menu, axis, new.block[i], new.copies[i])
             axes.held[axis] += after - before
         current.block[i], current.copies[i] = new.block[i], new.copies[i]
         used, cost = used + added, cost + dearer

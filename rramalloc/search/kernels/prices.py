@@ -110,7 +110,7 @@ def with_slack(target: int) -> float:
 
 @compiled_part
 def _cheapest(work: int, price: float, low: int, high: int) -> float:
-    """Return at most the minimum over whole d in low ... high of ceil(work / d) + price * (d - low)."""
+    """Return a lower bound of ceil(work / d) + price * (d - low) over low <= d <= high."""
     if price <= 0.0 or low == high:
         return float((work + high - 1) // high)
     if high - low <= _FEW:
@@ -167,7 +167,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
 
 @compiled_part
 def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, paths: Any, runs: Any) -> bool:
-    """Return True if the target is still possible when every array beyond low has a price in ticks.
+    """Return False if Lagrangian path bounds refute the target; raise `low` where they imply it.
 
     after[i] is to what remains when i has finished, ahead[i] when it has started, as `before` is to what
     went before; a stage that runs from start to end between them cannot beat the target.
