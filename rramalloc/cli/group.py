@@ -97,11 +97,26 @@ class Command(_WholeSentence, TyperCommand):
         for own, path in written:
             if "DIR" not in str(own.metavar):
                 check_writable(path)
+        self._check_latex(ctx)
         self._check_figures(
             [path for own, path in written if _value(own).writes == "figure" and path is not None],
             ctx.params.get("figure_width"),
         )
         return super().invoke(ctx)
+
+    def _check_latex(self, ctx: Any) -> None:
+        """Raise BadParameter for what is of a LaTeX table alone, and for a label that LaTeX cannot read."""
+        for name in ("caption", "label", "units"):
+            source = ctx.get_parameter_source(name) if "columns" in ctx.params else None
+            is_given = source is not None and source.name == "COMMANDLINE"
+            if is_given and ctx.params.get("output_format") not in (None, "latex"):
+                raise typer.BadParameter(f"--{name} is for --format latex only")
+        if ctx.params.get("columns") is not None and ctx.params["output_format"] == "json":
+            raise typer.BadParameter("--columns is for tables, JSON has all fields")
+        label = ctx.params.get("label")
+        if label is not None and not re.fullmatch(r"[A-Za-z0-9:._/-]+", label):
+            words = "is of letters, digits and : . _ / - alone, such as tab:vgg16"
+            raise typer.BadParameter(f"--label {words}, got {label[:60]!r}")
 
     def _check_figures(self, paths: Sequence[str], width: int | None) -> None:
         """Raise SpecError for figures that cannot be drawn, BadParameter for a width without one."""

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rramalloc.cli.parameters import Format
+from rramalloc.errors import UnknownNameError
 from rramalloc.files import to_json
 from rramalloc.units import printable
 from rramalloc.view.terminal import print_view
 from rramalloc.view.text import csv_of, latex_of, markdown_of
+from rramalloc.view.view import with_columns
 from rramalloc.view.width import width_of, wrapped
 
 if TYPE_CHECKING:
+    from rramalloc.records import Record
     from rramalloc.result import Result
     from rramalloc.view.view import View
 
-_TEXTS = {"csv": csv_of, "markdown": markdown_of, "latex": latex_of}
+_TEXTS = {"csv": csv_of, "markdown": markdown_of}
 """What makes the text of a view in the formats of other programs."""
 
 
@@ -53,10 +56,14 @@ def deliver(
         writes.append(draw)
     with written(writes):
         view = result.view(**known)
+        if given.get("columns"):
+            view = with_columns(view, names_of(given["columns"]), getattr(result, "makespan", None))
         if given["output_format"] == "json":
             print_json(result.to_dict())
         else:
-            print_view_as(view, given["output_format"], quiet=given["quiet"])
+            latex = {"caption": given.get("caption"), "name": given.get("label")}
+            latex["si"] = given.get("units", "plain") == "siunitx"
+            print_view_as(view, given["output_format"], quiet=given["quiet"], **latex)
         for text in view.notes:
             note(text, quiet=given["quiet"])
 
@@ -85,8 +92,27 @@ def written(writes: Iterable[Callable[[], object]]) -> Iterator[None]:
         raise errors[0]
 
 
-def print_view_as(view: View, output_format: Format, *, quiet: bool = False) -> None:
-    """Print the tables and facts of a view; a note says what a narrow terminal has no room for."""
+def names_of(text: str) -> list[str]:
+    """Return the names between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+def check_columns(text: str | None, rows: type[Record], *more: str) -> None:
+    """Raise UnknownNameError before the work for columns that rows do not have; more: of their view alone."""
+    known = (*rows.model_fields, *more)
+    for name in names_of(text) if text is not None else ():
+        if name not in known:
+            raise UnknownNameError("column", name, known)
+
+
+def print_view_as(view: View, output_format: Format, *, quiet: bool = False, **latex: Any) -> None:
+    """Print the tables and facts of a view; a note says what a narrow terminal has no room for.
+
+    latex: what LaTeX takes besides.
+    """
+    if output_format == "latex":
+        sys.stdout.write(latex_of(view, **latex))
+        return
     if output_format in _TEXTS:
         sys.stdout.write(_TEXTS[output_format](view))
         return

@@ -22,6 +22,8 @@ _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 Command = TypeVar("Command", bound=Callable[..., None])
 Format = Literal["table", "json", "csv", "markdown", "latex"]
 """Output formats of a result."""
+LatexUnits = Literal["siunitx", "plain"]
+"""How LaTeX sets the units of a table."""
 Panel = Literal["Problem", "Goal", "Search", "Output"]
 """Part of a command's help."""
 Written = Literal["file", "figure"]
@@ -158,6 +160,10 @@ _PANELS: Mapping[Panel, Help] = {
         "output_format": (None, "How the result is printed."),
         "output": ("FILE", "Also write the result as JSON."),
         "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
+        "columns": ("A,B,...", "Columns of the table, by their names in JSON, and busy."),
+        "caption": ("TEXT", "Caption of a LaTeX table."),
+        "label": ("NAME", "Label of a LaTeX table."),
+        "units": (None, "Units of a LaTeX table: macros of siunitx, or plain."),
         "figure_width": ("PIXELS", "Width of the figure, 240 to 10,000."),
         "quiet": (None, "No progress and no notes on stderr."),
     },

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rramalloc.csv_rows import csv_cell
@@ -54,9 +55,47 @@ def markdown_of(view: View) -> str:
     return _tables(view, _markdown, lambda title: f"**{title}**\n\n")
 
 
-def latex_of(view: View) -> str:
-    """Return the tables that a terminal prints as `tabular`, which needs no package."""
-    return _tables(view, _latex, lambda title: f"% {title}\n")
+def latex_of(view: View, *, caption: str | None = None, name: str | None = None, si: bool = False) -> str:
+    """Return the tables that a terminal prints as `tabular`.
+
+    caption, name: of the first one, a float then, with the label `name`; si: units are those of siunitx, else
+    plain, and no package is needed.
+    """
+    text = _tables(view, partial(_latex, si=si), lambda title: f"% {title}\n")
+    if caption is not None or name is not None:
+        end = "\\end{tabular}\n"
+        first, _, rest = text.partition(end)
+        lines = [] if caption is None else [f"\\caption{{{_escaped(printable(caption))}}}"]
+        lines += [] if name is None else [f"\\label{{{name}}}"]
+        head = "\n".join(["\\begin{table}", "\\centering", *lines])
+        text = f"{head}\n{first}{end}\\end{{table}}\n{rest}"
+    needs = "% needs \\usepackage{siunitx}; --units plain needs no package\n"
+    return needs + text if "\\si{" in text else text
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+_PREFIXES = {"": "", "G": r"\giga", "m": r"\milli", "u": r"\micro", "n": r"\nano", "p": r"\pico"}
+_PREFIXES |= {"f": r"\femto", "a": r"\atto"}
+_BASES = {"s": r"\second", "J": r"\joule", "m2": r"\metre\squared", "B/s": r"\byte\per\second"}
+_SI = {
+    f"{short}{base}": f"{prefix}{word}"
+    for short, prefix in _PREFIXES.items()
+    for base, word in _BASES.items()
+}
+"""Units in the macros of siunitx."""
+_WITH_UNIT = re.compile(r"(.*) \(([^()]+)\)")
+
+
+def _si_heading(heading: str) -> str:
+    """Return a heading in LaTeX whose unit, in brackets behind it, siunitx sets."""
+    found = _WITH_UNIT.fullmatch(heading)
+    parts = found[2].split(" ") if found else []
+    if found is None or not all(part in _SI for part in parts):
+        return _escaped(heading)
+    return f"{_escaped(found[1])} (\\si{{{''.join(map(_SI.__getitem__, parts))}}})"
 
 
 def _tables(view: View, drawn: Callable[[Table], str], titled: Callable[[str], str]) -> str:
@@ -73,18 +112,20 @@ def _markdown(table: Table) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
 
 
-def _latex(table: Table) -> str:
-    head, rows, left = _cells(table, lambda text: "".join(_LATEX.get(letter, letter) for letter in text))
+def _latex(table: Table, *, si: bool) -> str:
+    head, rows, left = _cells(table, _escaped, _si_heading if si else _escaped)
     lines = [" & ".join(row) + r" \\" for row in rows]
     columns = "".join("l" if text else "r" for text in left)
     body = "\n".join([" & ".join(head) + r" \\", r"\hline", *lines])
     return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{body}\n\\hline\n\\end{{tabular}}\n"
 
 
-def _cells(table: Table, escaped: Callable[[str], str]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """Return the headings, the rows, and which columns hold text."""
+def _cells(
+    table: Table, escaped: Callable[[str], str], headed: Callable[[str], str] | None = None
+) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Return the headings, the rows, and which columns hold text; headed: escapes headings."""
     table = table.filled()
     rows = table.rows(table.shown)
     headings, cells = table.cells(rows)
     escaped_cells = [[escaped(printable(cell)) for cell in row] for row in cells]
-    return [escaped(heading) for heading in headings], escaped_cells, table.is_text(rows)
+    return [(headed or escaped)(heading) for heading in headings], escaped_cells, table.is_text(rows)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rramalloc.errors import UnknownNameError
 from rramalloc.units import is_exact, quantity, rounded, scale_of, share
 
 if TYPE_CHECKING:
@@ -283,6 +284,33 @@ class View:
             made=tuple(_provenance(result)),
             csv=csv,
         )
+
+
+def with_columns(view: View, names: Sequence[str], makespan: int | None) -> View:
+    """Return the view with these columns in its first table, by the names of their fields.
+
+    makespan: of the result, of which `busy` is the part that a layer computes; None where it has none.
+    Raises UnknownNameError.
+    """
+    given = view.csv or view.tables[0]
+    columns = {column.field: column for column in given.columns}
+    fields = getattr(type(given.records[0]), "model_fields", {}) if given.records else {}
+    for name in fields:
+        columns.setdefault(name, Column(_heading(name), name))
+    if makespan is not None and "batches" in fields:
+        busy = partial(_busy, makespan)
+        columns["busy"] = Column("busy", "busy", busy, given="share")
+    for name in names:
+        if name not in columns:
+            raise UnknownNameError("column", name, [*columns])
+    chosen = replace(view.tables[0], columns=tuple(columns[name] for name in names), spare=())
+    return replace(view, tables=(chosen, *view.tables[1:]), csv=None)
+
+
+def _busy(makespan: int, layer: Any) -> float:
+    """Return the part of the makespan in which a layer computes."""
+    busy: float = layer.batches * (layer.cycles or 1) / makespan
+    return busy
 
 
 def _about(result: Any, extent: str) -> Iterable[Fact]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 from cli.probe import imported
+from program import run
 
 from rramalloc.cli.main import app
 from rramalloc.cli.parameters import parse_input_shapes, parse_input_values
@@ -112,3 +113,42 @@ def test_values_of_inputs_are_truth_values_or_numbers() -> None:
             parse_input_values([text])
     with pytest.raises(SpecError, match="'x' is given twice"):
         parse_input_values(["x=1", "x=2"])
+
+
+def test_columns_by_their_names_and_a_table_of_latex() -> None:
+    """AlexNet on the minimum: conv1 computes 3,025 batches of one window, in all of the makespan."""
+    shared = ("optimize", "alexnet", "--arrays", "x1", "--work", 0, "-q")
+    rows = run(*shared, "--columns", "name, copies,busy", "--format", "csv").rows
+    makespan = run(*shared, "--format", "json").json["makespan"]
+    assert [*rows[0]] == ["name", "copies", "busy"]
+    assert float(rows[0]["busy"]) == 3025 / makespan
+    named = (*shared, "--hardware", "isaac", "--columns", "name,energy_pj", "--format", "latex")
+    told = run(*named, "--caption", "50 % of A_1", "--label", "tab:a").out.splitlines()
+    assert told[:6] == [
+        r"% needs \usepackage{siunitx}; --units plain needs no package",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{50 \% of A\_1}",
+        r"\label{tab:a}",
+        r"\begin{tabular}{lr}",
+    ]
+    assert told[7] == r"layer & energy (\si{\milli\joule}) \\"
+    assert told[-2:] == [r"\end{tabular}", r"\end{table}"]
+    plain = run(*named, "--units", "plain").out.splitlines()
+    assert plain[:3] == [r"\begin{tabular}{lr}", r"\hline", r"layer & energy (mJ) \\"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (("--columns", "name,copiess"), 1, "no column named 'copiess'; did you mean copies"),
+        (("--columns", "name", "--format", "json"), 2, "--columns is for tables"),
+        (("--caption", "x"), 2, "--caption is for --format latex only"),
+        (("--units", "plain"), 2, "--units is for --format latex only"),
+        (("--label", "a}b", "--format", "latex"), 2, "such as tab:vgg16, got 'a}b'"),
+    ],
+)
+def test_what_tables_cannot_be(options: tuple[str, ...], code: int, told: str) -> None:
+    outcome = run("optimize", "alexnet", "--arrays", "x1", "--work", 0, *options)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert told in outcome.err

@@ -9,8 +9,8 @@ from rramalloc.choices import ComparedObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import EFFICIENCY, SECONDS, Format, Help, Value, described, passed
+from rramalloc.cli.output import check_columns, deliver
+from rramalloc.cli.parameters import EFFICIENCY, SECONDS, Format, Help, LatexUnits, Value, described, passed
 
 COMPARE: Help = {
     "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -42,6 +42,10 @@ def command(
     clock: bool = False,
     efficiency: bool = False,
     output_format: Format = "table",
+    columns: str | None = None,
+    caption: str | None = None,
+    label: str | None = None,
+    units: LatexUnits = "siunitx",
     output: str | None = None,
     figure: str | None = None,
     figure_width: int | None = None,
@@ -55,8 +59,10 @@ def command(
     given = locals()
     from rramalloc.commands.compare.compare import compare as run_compare
     from rramalloc.commands.compare.compare import progress_words
+    from rramalloc.commands.compare.comparison import Row
     from rramalloc.search.work import CancelToken
 
+    check_columns(columns, Row)
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):

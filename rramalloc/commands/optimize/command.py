@@ -13,8 +13,17 @@ from rramalloc.choices import OBJECTIVES, ObjectiveName
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import SearchLine
-from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import EFFICIENCY, Format, Help, Value, described, parse_budget, passed
+from rramalloc.cli.output import check_columns, deliver
+from rramalloc.cli.parameters import (
+    EFFICIENCY,
+    Format,
+    Help,
+    LatexUnits,
+    Value,
+    described,
+    parse_budget,
+    passed,
+)
 from rramalloc.methods.registry import METHODS
 from rramalloc.room import load_from
 
@@ -84,6 +93,10 @@ def command(
     recurrence: bool = False,
     efficiency: bool = False,
     output_format: Format = "table",
+    columns: str | None = None,
+    caption: str | None = None,
+    label: str | None = None,
+    units: LatexUnits = "siunitx",
     output: str | None = None,
     figure: str | None = None,
     figure_width: int | None = None,
@@ -97,10 +110,12 @@ def command(
     """
     given = {**locals(), **shared}
     from rramalloc import api
+    from rramalloc.allocation.allocation import Layer
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
     from rramalloc.search.work import Work
 
+    check_columns(columns, Layer, "stall_steps", "busy")
     machine = as_hardware(shared["hardware"], shared["crossbar"], shared["set_values"])
     if arrays is None and machine.chip is None and machine.kinds is None:
         name = shared["hardware"]

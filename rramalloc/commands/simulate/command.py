@@ -8,8 +8,17 @@ import typer
 
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.choices import Handoff
-from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import EFFICIENCY, OF_ALLOCATION, Format, Help, Value, described, passed
+from rramalloc.cli.output import check_columns, deliver
+from rramalloc.cli.parameters import (
+    EFFICIENCY,
+    OF_ALLOCATION,
+    Format,
+    Help,
+    LatexUnits,
+    Value,
+    described,
+    passed,
+)
 
 SIMULATE: Help = {
     **OF_ALLOCATION,
@@ -34,6 +43,10 @@ def command(
     rate: float | None = None,
     efficiency: bool = False,
     output_format: Format = "table",
+    columns: str | None = None,
+    caption: str | None = None,
+    label: str | None = None,
+    units: LatexUnits = "siunitx",
     output: str | None = None,
     figure: str | None = None,
     figure_width: int | None = None,
@@ -46,8 +59,10 @@ def command(
     """
     given = locals()
     from rramalloc import api
+    from rramalloc.allocation.simulation import TimedLayer
     from rramalloc.importers import load
 
+    check_columns(columns, TimedLayer, "busy")
     given["network"] = load(**passed(given, load))
     result = api.simulate(**passed(given, api.simulate))
     deliver(result, given, "timeline", known={"efficiency": efficiency}, network=given["network"])
