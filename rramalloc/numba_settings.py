@@ -20,6 +20,7 @@ from typing import Any
 from rramalloc.errors import SpecError
 
 _FILE = ".numba_config.yaml"
+_OF_COMMANDS = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"  # which the command line sets itself
 _importing = threading.Lock()
 
 
@@ -57,7 +58,7 @@ def _settings() -> dict[str, Any]:
         with _importing, _without_file():
             own = _fresh_settings()
     except (ValueError, Warning) as error:
-        names = sorted(name for name in os.environ if name.startswith("NUMBA_"))
+        names = sorted(name for name in os.environ if name.startswith("NUMBA_") and name != _OF_COMMANDS)
         words = f"numba cannot be loaded: {str(error).splitlines()[0].rstrip('.')}"
         raise SpecError("environment", f"{words}; correct or unset {' or '.join(names)}") from None
     if own["DISABLE_JIT"]:
