@@ -33,7 +33,7 @@ VegaSpec = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
 Lists = dict[str, list[Any]]
 Zoom = Literal["x", "y", "xy", ""]
-Shape = Literal["square", "stroke", "circle", "diamond", "triangle-up", "triangle-down", "cross"]
+MarkShape = Literal["square", "stroke", "circle", "diamond", "triangle-up", "triangle-down", "cross"]
 
 # Okabe and Ito's palette, distinct for all kinds of colour vision
 BLUE = "#0072B2"
@@ -52,7 +52,7 @@ LAYERS = (
 all colours that are as far from both and have a chroma of at most 0.21."""
 _STRIPES = (("#ffffff", True), ("#ffffff", False), ("#1b232c", True), ("#1b232c", False))
 """Hatchings of further layers: colour of the stripes, and whether they rise."""
-SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+SHAPES: tuple[MarkShape, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 INK = {"expr": "ink"}
 """The colour of text and axes, which follows the theme of a page."""
 DASHED = [5, 4]
@@ -95,7 +95,7 @@ class Key:
 
     name: str
     colour: str
-    shape: Shape = "square"
+    shape: MarkShape = "square"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from rramalloc.hardware.tables import (
     HardwareTables,
     SetTexts,
     Write,
-    ceil_div,
+    parts_of,
 )
 from rramalloc.hardware.values import OF_ONE_SIZE, lines_apart, put, texts_of, values_of
 from rramalloc.network.node import TimedNode
@@ -177,7 +177,7 @@ class Hardware(HardwareTables):
     @property
     def slices_per_weight(self) -> int:
         """Cells that hold one value of a weight's bits."""
-        return ceil_div(self.precision.weight_bits, self.crossbar.cell_bits)
+        return parts_of(self.precision.weight_bits, self.crossbar.cell_bits)
 
     @property
     def polarities(self) -> str | None:

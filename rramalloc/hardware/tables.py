@@ -213,17 +213,17 @@ class Timing(Record):
         used = min(crossbar.bitlines if columns is None else columns, crossbar.bitlines)
         if self.adc_columns == "adjacent":
             return min(self.columns_per_adc, used)
-        return ceil_div(self.columns_per_adc * used, crossbar.bitlines)
+        return parts_of(self.columns_per_adc * used, crossbar.bitlines)
 
     def reads(self, input_bits: int, crossbar: Crossbar, rows: int | None = None) -> int:
         """Return the reads of a step, ceil(input_bits / dac_bits) * ceil(rows / rows_per_read)."""
         active = min(crossbar.wordlines if rows is None else rows, crossbar.wordlines)
-        turns = 1 if self.rows_per_read is None else ceil_div(active, self.rows_per_read)
+        turns = 1 if self.rows_per_read is None else parts_of(active, self.rows_per_read)
         return turns * self.cycles(input_bits)
 
     def cycles(self, input_bits: int) -> int:
         """Return ceil(input_bits / dac_bits), the parts in which inputs are fed one after another."""
-        return 1 if self.dac_bits is None else ceil_div(input_bits, self.dac_bits)
+        return 1 if self.dac_bits is None else parts_of(input_bits, self.dac_bits)
 
 
 class Memory(Record):
@@ -394,8 +394,8 @@ class HardwareTables(ResultRecord):
     units: ChipPerformance | None = None
 
 
-def ceil_div(value: int, by: int) -> int:
-    """Return ceil(value / by)."""
+def parts_of(value: int, by: int) -> int:
+    """Return in how many parts of at most `by` a value is cut."""
     return -(-value // by)
 
 

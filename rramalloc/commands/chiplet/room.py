@@ -21,7 +21,7 @@ ROOM = Room(
     },
     views={
         "chiplet-cost": "view:cost_view",
-        "chiplet-comparison": "view:comparison_view",
+        "chiplet-comparison": "view:chiplet_comparison_view",
         "chiplet-schedule": "view:schedule_view",
     },
     needs=("place",),

@@ -82,7 +82,7 @@ def _found(schedule: ChipletSchedule) -> Iterator[Fact]:
     yield Fact("options", f"{schedule.options:,} strategies with their submeshes, of all operators")
 
 
-def comparison_view(comparison: ChipletComparison) -> View:
+def chiplet_comparison_view(comparison: ChipletComparison) -> View:
     """Return the view: the descriptions side by side."""
     columns = "description=name, groups, in groups=computed, between, total, unit, ratio"
     return View.of(

@@ -15,6 +15,6 @@ ROOM = Room(
         "reload": "plan:ReloadPlan",
     },
     views={
-        "reload": "view:plan_view",
+        "reload": "view:reload_view",
     },
 )

@@ -12,7 +12,7 @@ from rramalloc.view.charts import Bars, stacked_bars
 from rramalloc.view.view import FIGURE, Detail, Fact, View, table
 
 
-def plan_view(plan: ReloadPlan) -> View:
+def reload_view(plan: ReloadPlan) -> View:
     """Return the view: time per input, its bound, the segments, and the result of plain cuts."""
     segments = table(
         "Segments",
