@@ -27,18 +27,28 @@ _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
 
 
 def as_hardware(
-    hardware: HardwareLike, crossbar: CrossbarLike | None = None, set_values: ValuesLike | None = None
+    hardware: HardwareLike,
+    crossbar: CrossbarLike | None = None,
+    set_values: ValuesLike | None = None,
+    *,
+    of_chip: Mapping[str, object] | None = None,
 ) -> Hardware:
     """Return the hardware itself, or the one that `load_hardware` finds.
 
     A dict has the form of a file. crossbar: "256x256" or (256, 256) instead of its arrays; set_values: values
-    by dotted name that are replaced, which the hardware then lists.
+    by dotted name that are replaced, which the hardware then lists; of_chip: values of [chip] that a file or
+    dict may leave out.
     Raises FileError, SpecError, UnknownNameError.
     """
-    if isinstance(hardware, Mapping):
-        loaded = hardware_of(dict(hardware), "hardware")
+    if isinstance(hardware, Hardware):
+        loaded = hardware
     else:
-        loaded = hardware if isinstance(hardware, Hardware) else load_hardware(hardware)
+        given = (dict(hardware), "hardware") if isinstance(hardware, Mapping) else _read_document(hardware)
+        document, where = given
+        chip = document.get("chip")
+        if of_chip and isinstance(chip, Mapping):
+            document["chip"] = {**of_chip, **chip}
+        loaded = hardware_of(document, where)
     values = values_of(set_values)
     if crossbar is not None:
         loaded = loaded.with_crossbar(*parse_crossbar(crossbar))
@@ -59,6 +69,10 @@ def hardware_of(document: dict[str, Any], where: str) -> Hardware:
     ]
     if strange:
         raise SpecError(where, "; ".join(strange[:_MOST_NAMES]))
+    chip = document.get("chip")
+    if isinstance(chip, Mapping) and "arrays_per_tile" in chip and "tiles" not in chip:
+        words = "give rows and columns, e.g. tiles = [16, 8], or let `rramalloc size` find how many"
+        raise SpecError(where, f"chip.tiles: this field is missing: {words}")
     return parse(_HARDWARE, document, where)
 
 
@@ -82,6 +96,11 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
     SpecError
         It does not describe a hardware.
     """
+    return hardware_of(*_read_document(spec))
+
+
+def _read_document(spec: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
+    """Return what the file of a hardware holds, and its name. Raises FileError, UnknownNameError."""
     shown = os.fspath(spec)
     path = Path(shown)
     is_file = os.path.exists(shown) and not os.path.isdir(shown)  # unlike Path, never an OSError
@@ -92,6 +111,6 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
         elif path.suffix in ("", ".toml"):
             raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
     try:
-        return hardware_of({"name": printable(path.stem), **read_toml(path)}, shown)
+        return {"name": printable(path.stem), **read_toml(path)}, shown
     except FileError as error:
         raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None

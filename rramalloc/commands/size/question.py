@@ -29,6 +29,7 @@ MOST_CANDIDATES = 10_000
 _HARDWARE = "hardware"
 """Name of the choice that is a whole hardware."""
 _GOALS = ("target", "target_ns", "target_interval", "target_throughput")
+_ARRAYS_PER_TILE = "chip.arrays_per_tile"
 
 
 _Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
@@ -171,13 +172,20 @@ class SizeQuestion(Record):
         try:
             if place not in loaded:
                 base = found_from(folder, choices.get(_HARDWARE, self.hardware))
-                loaded[place] = as_hardware(base, None, self.set_values)
-            return chosen_hardware(loaded[place], values, remedy)
+                given = _with_tiles(values_of(self.set_values))
+                loaded[place] = as_hardware(base, None, given, of_chip={"tiles": 1})
+            return chosen_hardware(loaded[place], _with_tiles(values), remedy)
         except SpecError as error:
             if not choices:
                 raise
             shown = ", ".join(f"{name} = {value}" for name, value in choices.items())
             raise SpecError(f"choose ({shown[:200]})", str(error).removeprefix(": ")) from None
+
+
+def _with_tiles(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with a number of tiles beside the arrays of each: it is looked for."""
+    is_given = values.get(_ARRAYS_PER_TILE, "none") not in (None, "none")
+    return {"chip.tiles": 1, **values} if is_given else dict(values)
 
 
 _QUESTION: TypeAdapter[SizeQuestion] = TypeAdapter(SizeQuestion)

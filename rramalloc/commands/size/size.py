@@ -51,7 +51,7 @@ from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
-from rramalloc.units import number_of, rounded
+from rramalloc.units import counted, number_of, rounded
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -244,7 +244,8 @@ class _Search:
     def _check_time(self, candidates: int) -> None:
         """Raise InfeasibleError if the search was ended before all candidates have a bound."""
         if self.stop.out_of_time:
-            raise InfeasibleError(f"no chip was found of {candidates:,} candidates: {self._more}", ())
+            among = counted(candidates, "candidate")
+            raise InfeasibleError(f"no chip was found of {among}: {self._more}", ())
 
     @property
     def _more(self) -> str:
@@ -391,7 +392,8 @@ class _Search:
         """Return the error that says which goals hold which choices back, and which come nearest."""
         unknown = [each for each in self.candidates if not each.impossible]
         if unknown:
-            words = f"{len(unknown):,} of {len(self.candidates):,} candidates are not decided"
+            among = counted(len(self.candidates), "candidate")
+            words = f"{len(unknown):,} of {among} {'is' if len(unknown) == 1 else 'are'} not decided"
             within = "in time" if self.stop.out_of_time else "within the work allowed"
             return InfeasibleError(f"no chip was found {within}, {words}: {self._more}", ())
         reasons = dict[str, list[_Candidate]]()
@@ -401,9 +403,10 @@ class _Search:
         for those in reasons.values():
             nearest = min(those, key=lambda each: (each.miss, each.number))
             shown = _shown(nearest.choices)
-            lines.append(f"{nearest.impossible} ({len(those):,} candidates; nearest with {shown})")
-        words = "none of these candidates reaches all goals"
-        return InfeasibleError(f"{words}, {len(self.candidates):,} tried", lines)
+            lines.append(f"{nearest.impossible} ({counted(len(those), 'candidate')}; nearest with {shown})")
+        every = len(self.candidates)
+        words = "the candidate does not reach" if every == 1 else "none of these candidates reaches"
+        return InfeasibleError(f"{words} all goals, {every:,} tried", lines)
 
     def _sizing(self, best: _Candidate) -> Sizing:
         """Return the result with the best chip."""
@@ -518,8 +521,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     if hardware.chip is None:
         return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
     tiles = whole // hardware.chip.arrays_per_tile
-    chip = hardware.chip.model_copy(update={"tiles": mesh_of(tiles), "chips": (1, 1)})
-    sized = hardware.model_copy(update={"chip": chip})
+    sized = hardware.with_values({"chip.tiles": list(mesh_of(tiles)), "chip.chips": [1, 1]})
     return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
 
 

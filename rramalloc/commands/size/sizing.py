@@ -14,7 +14,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, of_fields
-from rramalloc.units import area, counted
+from rramalloc.units import area, counted, number_of
 
 FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
 CHOSEN = "chosen"
@@ -125,16 +125,26 @@ class Sizing(ResultRecord):
     @property
     def proof(self) -> str:
         """Proof in words."""
-        less = "area" if self.minimise == "area_um2" else "arrays"
-        many = counted(len(self.candidates), "candidate")
+        every = len(self.candidates)
+        many = "this candidate" if every == 1 else f"these {every:,} candidates"
         if self.status is Status.OPTIMAL:
-            return f"proven: no chip of these {many} with less {less} reaches the goals"
-        return f"bounded: no chip of these {many} costs less than {self.quantity(self.lower_bound)}"
+            fewer = "less area" if self.minimise == "area_um2" else "fewer arrays"
+            return f"proven: no chip of {many} with {fewer} reaches the goals"
+        return f"bounded: no chip of {many} costs less than {self.quantity(self.lower_bound)}"
 
     @property
     def cost_unit(self) -> str:
         """Unit of costs."""
         return "um2" if self.minimise == "area_um2" else "arrays"
+
+    @property
+    def counted_tiles(self) -> str:
+        """What the cost counts, in words that go on from it: all arrays of the tiles; "" without tiles."""
+        chip = self.chip.hardware.chip
+        if chip is None:
+            return ""
+        words = f"of {number_of(chip.tile_count, 'tile')}"
+        return words if self.minimise == "arrays" else f", {number_of(chip.arrays, 'array')} {words}"
 
     def quantity(self, cost: float) -> str:
         """Return a cost in words."""

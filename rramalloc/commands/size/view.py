@@ -63,7 +63,7 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
     tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
     arrays = f"{number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
     yield Fact("chip", f"{chip.hardware.name}, {arrays}")
-    yield Fact(sizing.minimise.partition("_")[0], sizing.cost, sizing.cost_unit)
+    yield Fact(sizing.minimise.partition("_")[0], sizing.cost, sizing.cost_unit, sizing.counted_tiles)
     yield Fact("lower bound", sizing.lower_bound, sizing.cost_unit)
     yield Fact("gap", sizing.gap, "share", "from optimal at most")
     yield Fact("proof", sizing.proof)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import tomli_w
 from program import run
 
 import rramalloc
@@ -59,6 +60,78 @@ def test_by_hand(
     assert (found.cost, found.chip.hardware.crossbar.size, found.chip.arrays) == (cost, size, arrays)
     assert found.status == "optimal"
     assert found.networks[0].allocation.hardware == found.chip.hardware
+
+
+def tiled(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the hardware with a [chip] of these values and area beside the arrays of a tile."""
+    return {**HARDWARE, "chip": values, "energy": {"area_um2": 100.0, "periphery_um2": 70.0}}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("goals_ns", "stored", "minimise", "cost", "per_tile", "tiles"),
+    [
+        ((20.0,), "one", "area_um2", 270.0, 2, 1),  # 2 arrays: 2 * 100 + 70 < 4 * 100 + 70
+        ((10.0,), "one", "area_um2", 470.0, 4, 1),  # 4 arrays: 2 * 270 > 470
+        ((20.0,), "one", "arrays", 2.0, 2, 1),
+        ((10.0,), "one", "arrays", 4.0, 2, 2),  # as many in a tile of 4: the first choice
+        ((10.0, 20.0), "one", "area_um2", 470.0, 4, 1),  # the network that needs most
+        ((10.0, 20.0), "all", "area_um2", 810.0, 2, 3),  # 6 arrays: 3 * 270 < 2 * 470
+        ((10.0, 20.0), "all", "arrays", 6.0, 2, 3),  # 2 tiles of 4 have 8
+    ],
+)
+@pytest.mark.parametrize(
+    "chip", [None, {"arrays_per_tile": 1}, {"arrays_per_tile": 9, "tiles": 1, "chips": 4}]
+)
+def test_arrays_per_tile_by_hand(
+    chip: dict[str, Any] | None,
+    goals_ns: tuple[float, ...],
+    stored: str,
+    minimise: str,
+    cost: float,
+    per_tile: int,
+    tiles: int,
+) -> None:
+    """docs/sources/model.md 20: whole tiles of 2 or 4 arrays, as many as are needed."""
+    one = rramalloc.Network.from_document(network(), "one")
+    found = rramalloc.size({
+        "networks": [{"network": one, "target_ns": goal} for goal in goals_ns],
+        "stored": stored, "minimise": minimise, "choose": {"chip.arrays_per_tile": [2, 4]},
+        "hardware": HARDWARE if chip is None else tiled(chip),
+        "set_values": ["energy.periphery_um2=70", "chip.arrays_per_tile=1"] if chip is None else [],
+    })  # fmt: skip
+    sized = found.chip.hardware.chip
+    assert sized is not None
+    assert (found.cost, sized.arrays_per_tile, found.chip.tiles) == (cost, per_tile, tiles)
+    assert (sized.arrays, found.status) == (tiles * per_tile, "optimal")
+
+
+def test_the_number_of_tiles_is_found_and_written(tmp_path: Path) -> None:
+    """A file without `tiles` is for `size` alone; what it writes has those that it found."""
+    (tmp_path / "one.json").write_text(json.dumps(network(pixels=3)))
+    (tmp_path / "open.toml").write_text(tomli_w.dumps(tiled({"arrays_per_tile": 4})))
+    asked = (tmp_path / "one.json", "--target-ns", "20", "--hardware")  # 9 windows in 2 steps
+    chip = tmp_path / "chip.toml"
+    sized = run("size", *asked, tmp_path / "open.toml", "-o", chip, "-q")
+    assert sized.code == 0, sized.err
+    assert "940 um2, 8 arrays of 2 tiles" in sized.out  # 5 copies
+    assert "no chip of this candidate with less area" in sized.out
+    written = tomllib.loads(chip.read_text())["chip"]
+    assert (written["arrays_per_tile"], written["tiles"]) == (4, [1, 2])
+    assert run("optimize", *asked, chip, "-q").code == 0
+    refused = run("optimize", *asked, tmp_path / "open.toml", "-q")
+    assert refused.code == 1
+    assert "chip.tiles: this field is missing" in refused.err
+    assert "rramalloc size" in refused.err
+
+
+def test_a_number_of_tiles_that_was_set_is_no_longer(tmp_path: Path) -> None:
+    """The file of a chip says nothing of a value that the search replaced."""
+    question = {"networks": [{"network": "alexnet", "target": 4000}], "hardware": "isaac"}
+    found = rramalloc.size(question | {"set_values": ["chip.tiles=[2, 2]", "timing.read_ns=50"]})
+    found.save(tmp_path / "chip.toml")
+    assert as_hardware(tmp_path / "chip.toml") == found.chip.hardware
+    assert found.chip.hardware.set_values == ("timing.read_ns=50",)
 
 
 @pytest.mark.quick
