@@ -211,7 +211,8 @@ class Places:
         self._paths = LongestPaths(
             np.empty(self._begin[-1]), *(np.empty((2, self._begin[-1]), dtype=np.int64))
         )
-        self._history: list[float] = []
+        self._history: list[tuple[float, float]] = []
+        self._spent_s = 0.0
         self._priced: list[Floats] = []
         self._solver = _Solver(len(stages), len(limits))
         self._rows: list[_Row] = []
@@ -364,6 +365,7 @@ class Places:
         """
         solver, pivot_s = self._solver, _pivot_s(self._solver.first_row + len(self._rows))
         self.target = target
+        begun_s = stop.spent_s
         pivots = solver.solve(min(_MOST_PIVOTS, int(left_s / pivot_s)), stop)
         stop.charge(cost.PLACE_ROW * len(self._rows) + pivot_s * pivots)
         priced = self.price(stop)
@@ -378,20 +380,27 @@ class Places:
         added += self._separate(set(used.tolist()), stop)
         if self.has_pairs:
             added += self._separate_pairs(hops, stop)
-        self._history.append(self.bound)
+        self._spent_s += stop.spent_s - begun_s
+        self._history.append((self._spent_s, self.bound))
         return added > 0
 
-    @property
-    def stands_still(self) -> bool:
-        """Whether the last rounds raised the bound too little to pay."""
+    def pays(self, left_s: float) -> bool:
+        """Return True if the last rounds closed some of the gap, and more of them may reach the next tick.
+
+        left_s: of work.
+        """
         rounds = _SEVERAL_ROUNDS // 2 if self.has_pairs else _SEVERAL_ROUNDS
         if len(self._history) <= rounds:
-            return False
-        return self.bound - self._history[-1 - rounds] < _WORTHWHILE * (self.target + 1 - self.bound)
+            return True
+        before_s, before = self._history[-1 - rounds]
+        raised = self.bound - before
+        reached = self.bound + raised * left_s / max(self._spent_s - before_s, 1e-9)
+        closes = raised >= _WORTHWHILE * (self.target + 1 - self.bound)
+        return closes and reached > math.floor(self.bound) + 1
 
     def begin_pairs(self) -> None:
         """Seek pair rows, too, from the next round on."""
-        self.has_pairs, self._history = True, [self.bound]
+        self.has_pairs, self._history = True, self._history[-1:]
 
     def _flows(self) -> tuple[_Leg, Floats]:
         """Return the legs of all rows and the multipliers, at least 0."""

@@ -45,7 +45,8 @@ class _Branching(LowerSide, Protocol):
 class PlacesProver:
     """The program over places as long as it pays, then in turns with branch and bound on what it leaves.
 
-    _program_pace, _branching_pace: ticks by which a turn of each raised the bound, a counted second.
+    _program_pace, _branching_pace: ticks by which a turn of each raised the bound, a counted second;
+    _is_behind: whether the last turn was one of the program, and its bound is lower than another one.
     """
 
     problem: Problem
@@ -55,6 +56,7 @@ class PlacesProver:
     _has_begun: bool = False
     _program_pace: float = math.inf
     _branching_pace: float = 0.0
+    _is_behind: bool = False
 
     @property
     def nodes(self) -> int:
@@ -78,6 +80,10 @@ class PlacesProver:
         program, begun_s = self._program, stop.spent_s
         if program is None:
             return self.branching.run(bound, makespan, seconds, left_s, stop)
+        if self._is_behind and not math.isfinite(self._program_pace):
+            # What has a lower bound so far does not take all of the work.
+            self._is_behind = False
+            return self.branching.run(bound, makespan, seconds, left_s, stop)
         if self._branching_pace > self._program_pace:
             turn = self.branching.run(bound, makespan, seconds, left_s, stop)
             least = min(self._branching_pace, self._program_pace) / 2
@@ -90,8 +96,9 @@ class PlacesProver:
         pace = raised / max(stop.spent_s - begun_s, _LEAST_TURN_S)
         if math.isfinite(self._program_pace):
             self._program_pace = pace
-        elif program.has_pairs and program.stands_still:
+        elif program.has_pairs and not program.pays(left_s - stop.spent_s + begun_s):
             self._program_pace, self._branching_pace = pace, math.inf
+        self._is_behind = program.bound <= bound - 1
         return ProofTurn(bound, ())
 
     def _raise(
@@ -102,7 +109,7 @@ class PlacesProver:
         while bound < makespan and more and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
             more = program.round(makespan - 1, left_s - spent, stop)
             bound = max(bound, min(math.ceil(program.bound), makespan))
-            if program.has_pairs or not (program.stands_still or not more):
+            if program.has_pairs or (more and program.pays(left_s - stop.spent_s + begun_s)):
                 continue
             if not program.fix():
                 return makespan
