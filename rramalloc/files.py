@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
-from rramalloc.errors import FileError, RramallocError, suggestion
+from rramalloc.errors import FileError, RramallocError, SpecError, suggestion
 from rramalloc.memory import is_short_of_memory, limit_of_memory
 
 JSON_LIMIT_BYTES = 64 * 2**20
@@ -116,7 +116,7 @@ def beside(folder: str, entry: str) -> str:
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a TOML document. Raises FileError."""
+    """Return a TOML document. Raises FileError, SpecError for a date or a time."""
     text = read_text(path, TOML_LIMIT_BYTES).replace("\r\n", "\n")
     if any(_dots_of_keys(line) > _TOML_DEPTH for line in text.split("\n")):
         raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
@@ -126,12 +126,16 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
         raise FileError(os.fspath(path), f"is not TOML: {error}") from None
-    values: list[Any] = [document]
+    values: list[tuple[str, Any]] = [("", document)]
     while values:
-        value = values.pop()
+        name, value = values.pop()
         if isinstance(value, datetime.date | datetime.time):  # JSON, in which values are kept, has none
-            raise FileError(os.fspath(path), f"holds the date or time {value}: write it as a text in quotes")
-        values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            words = f"holds the date or time {value}: write it as a text in quotes"
+            raise SpecError(os.fspath(path), f"{name.lstrip('.')}: {words}")
+        if isinstance(value, dict):
+            values += ((f"{name}.{key}", inner) for key, inner in value.items())
+        elif isinstance(value, list):
+            values += ((name, inner) for inner in value)
     return document
 
 
