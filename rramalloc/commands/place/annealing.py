@@ -33,6 +33,9 @@ from rramalloc.ndarrays import Floats, Ints
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
 _RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
 FIRST_THRESHOLD = 1 / 16  # of the mean rise of a proposal
+_TILES = 2.5  # of the work is one part for exchanges of whole tiles
+_TIMED_TILES = 4.0  # where their links are counted as well
+_ONE_LAYER = 1.5  # the same, where a tile holds one layer only and pieces have few tiles to go to
 _CHECKS = 50  # of what links may be loaded, in a search
 _SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
 
@@ -499,7 +502,7 @@ def _shift(i: int, a: int, q: Problem) -> None:
             _load_unit(pieces.unit[at], s, a, b, 1, q)
         edges = units * (q.senders.first[s + 1] - q.senders.first[s])
         edges += q.readers.first[s + 1] - q.readers.first[s]
-        q.state[1] += q.places.high * q.places.wide * edges
+        q.state[1] += q.places.high * q.places.wide * edges // 2
     _count_sender(i, a, -1, q)
     _count_sender(i, b, 1, q)
     pieces.site[i] = a
@@ -574,7 +577,7 @@ def set_caps(q: Problem) -> float:
     Where partial sums and results of a stage take too long together, both are to be shorter by the same part.
     """
     links, nets, site = q.links, q.nets, q.pieces.site
-    q.state[1] += 2 * (len(q.readers.stage) * q.places.high * q.places.wide + 8 * len(nets.source))
+    q.state[1] += len(q.readers.stage) * q.places.high * q.places.wide // 4 + len(nets.source)
     stages, longest = len(links.queue), 0.0
     links.cap[:] = links.aim
     for turn in range(2):
@@ -733,6 +736,9 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
     """
     pieces, tiles, site, over = q.pieces, q.tiles, q.pieces.site, q.links.over
     total, rising, samples, swapped, threshold, checked = 0.0, 0.0, 0, 0, 0.0, 0
+    part = _TIMED_TILES if q.links.timed else _TILES
+    if tiles.of_one:
+        part = _ONE_LAYER
     q.state[1] = 0
     while q.state[1] < work:
         done = q.state[1]
@@ -745,7 +751,7 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
             threshold = max(0.0, rising / samples * share * (1.0 - 1.5 * done / work))
         i = _next(q.state, len(site))
         a, j, shifted = site[i], -1, False
-        whole = 4 * swapped < done
+        whole = part * swapped < done
         at_random = whole or _next(q.state, 2) == 0
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
         if a == b:

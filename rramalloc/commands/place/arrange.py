@@ -228,7 +228,7 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 _OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
 _WORK_PER_PLACE = 0.2  # units that pay, for each piece and tile: 0.4 gained 1 % in byte hops
 _MOST_WORK = 300  # units, unless more are asked for
-_TIMED = 2  # times as much where links take time
+_TIMED = 3  # times as much where links take time
 _ROUNDS = 6  # of the second half of the work
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
 _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
