@@ -237,7 +237,7 @@ _STEP_DOWN = 0.8  # of the latency that a round aims at where transfers slow the
 _MARGIN = 0.98  # of what would just keep to the aim
 _SHORT = 0.95  # of a batch: transfers that hide in it
 _HOT = 4 * FIRST_THRESHOLD  # half and twice as much were 1 % worse
-_PRICE = 0.7  # of the byte hops: of a load above that limit by a batch; 2 and 0.25 found slower places
+_PRICE = 3.0  # of the byte hops: of a load above that limit by a batch; 0.7 left a case slow that 3 did not
 
 
 @dataclass(frozen=True, eq=False)
