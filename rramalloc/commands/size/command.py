@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Literal
 
 import typer
@@ -16,7 +17,9 @@ from rramalloc.errors import InfeasibleError, SpecError
 
 _EVERY_S = 10.0  # between two lines of progress in a file
 SIZE: Help = {
-    "network": ("NETWORK|SPEC.toml", "A network with a --target, or a file of networks, goals and choices."),
+    "network": ("NETWORK|SPEC.toml", "Networks with one --target, or a file of networks, goals and choices."),
+    "stored": (None, "Networks run in turn on a chip that holds one at a time (default), or all are stored."),
+    "example": (None, "Print a file of networks, goals and choices to start from."),
     "choose": ("FIELD=V,V", "Values of the hardware to choose from; crossbar=64x64,128x128 of arrays."),
     "zip": ("FIELD,FIELD", "Lists of --choose that advance together."),
     "minimise": (None, "What the chip is to have least of."),
@@ -35,17 +38,20 @@ SIZE: Help = {
 
 @described(
     SIZE,
-    goal="choose zip minimise target target_ns target_interval target_throughput",
+    goal="choose zip minimise stored target target_ns target_interval target_throughput",
     search="most_candidates store scheduler jobs",
+    output="example",
 )
 def command(
-    network: str,
+    context: typer.Context,
+    network: list[str] | None = None,
     *,
     hardware: str | None = None,
     set_values: list[str] | None = None,
     choose: list[str] | None = None,
     zip: list[str] | None = None,  # noqa: A002 - as it stands in files
     minimise: Literal["area_um2", "arrays"] | None = None,
+    stored: Literal["one", "all"] | None = None,
     target: int | None = None,
     target_ns: float | None = None,
     target_interval: str | None = None,
@@ -67,6 +73,7 @@ def command(
     output: str | None = None,
     figure: str | None = None,
     figure_width: int | None = None,
+    example: bool = False,
     quiet: bool = False,
 ) -> None:
     """Find the cheapest chip on which networks reach their goals, proven over all choices of its hardware.
@@ -74,8 +81,16 @@ def command(
     \b
     Example: rramalloc size vgg11 --target-throughput 2k --hardware isaac \\
       --choose timing.columns_per_adc=16,32,64 -o chip.toml
+
+    Example: rramalloc size --example > question.toml
     """
     given = locals()
+    _check_usage(context, network or [], example=example)
+    if example:
+        from rramalloc.commands.size.question import EXAMPLE
+
+        sys.stdout.write(EXAMPLE)
+        return
     of_network = {
         "target": target,
         "target_ns": target_ns,
@@ -94,6 +109,7 @@ def command(
         "choose": choose,
         "zip": zip,
         "minimise": minimise,
+        "stored": stored,
         "seed": seed,
         "work": work,
         "most_candidates": most_candidates,
@@ -106,7 +122,7 @@ def command(
     try:
         with LiveLine(quiet=quiet, every_s=_EVERY_S) as line, interruptible(stop):
             sizing = run_size(
-                _question(network, of_network, of_question),
+                _question(network or [], of_network, of_question),
                 store=store,
                 scheduler=scheduler,
                 jobs=jobs,
@@ -123,19 +139,42 @@ def command(
     end(stop, line, quiet=quiet)
 
 
-def _question(network: str, of_network: dict[str, Any], of_question: dict[str, Any]) -> str | dict[str, Any]:
+def _check_usage(context: typer.Context, networks: list[str], *, example: bool) -> None:
+    """Raise BadParameter unless networks, one file of a question or --example alone is given."""
+    if example:
+        for parameter in context.command.params:
+            source = context.get_parameter_source(str(parameter.name))
+            is_given = source is not None and source.name == "COMMANDLINE"
+            if is_given and parameter.name not in ("example", "quiet"):
+                name = "NETWORK" if parameter.name == "network" else parameter.opts[0]
+                raise typer.BadParameter(f"--example prints a file to start from: leave {name} out")
+        return
+    if not networks:
+        raise typer.BadParameter("give a NETWORK with a goal, or a SPEC.toml; --example prints one")
+    spec = next((name for name in networks if _is_spec(name)), None)
+    if spec is not None and len(networks) > 1:
+        raise typer.BadParameter(f"{spec} says which networks there are: give it alone, or NETWORKs alone")
+
+
+def _is_spec(name: str) -> bool:
+    return name.lower().endswith(".toml")
+
+
+def _question(
+    networks: list[str], of_network: dict[str, Any], of_question: dict[str, Any]
+) -> str | dict[str, Any]:
     """Return the file of a question, or what the options ask. Raises SpecError for both."""
     given = {name: value for name, value in of_network.items() if value is not None}
     asked = {name: value for name, value in of_question.items() if value is not None}
-    if network.endswith(".toml"):
+    if _is_spec(networks[0]):
         if given or asked:
-            words = f"is given, and {network} says it: leave it out"
+            words = f"is given, and {networks[0]} says it: leave it out"
             raise SpecError(next(iter({**given, **asked})), words)
-        return network
+        return networks[0]
     from rramalloc.commands.size.question import values_to_choose
 
     if "choose" in asked:
         asked["choose"] = values_to_choose(asked["choose"])
     if "zip" in asked:
         asked["zip"] = [[name.strip() for name in group.split(",")] for group in asked["zip"]]
-    return {**asked, "networks": [{"network": network, **given}]}
+    return {**asked, "networks": [{"network": network, **given} for network in networks]}

@@ -250,6 +250,62 @@ def test_a_file_says_all(tmp_path: Path) -> None:
     assert "target" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("stored", "arrays"),
+    [(None, 9), ("one", 9), ("all", 13)],  # 2 x 2 and 3 x 3 windows in one step: 4 and 9 arrays
+)
+def test_networks_with_one_goal(stored: str | None, arrays: int, tmp_path: Path) -> None:
+    """All have the goal and the options; they run in turn unless all are stored."""
+    files = [tmp_path / f"{pixels}.json" for pixels in (2, 3)]
+    for pixels, path in zip((2, 3), files, strict=True):
+        path.write_text(json.dumps(network(pixels=pixels)))
+    options = () if stored is None else ("--stored", stored)
+    asked = ("--target", 1, "--minimise", "arrays", "--set", "crossbar=16x16", "--format", "json")
+    sized = run("size", *files, *asked, *options, "-q")
+    assert sized.code == 0, sized.err
+    assert (sized.json["cost"], sized.json["stored"], sized.json["status"]) == (
+        arrays,
+        stored or "one",
+        "optimal",
+    )
+    assert [(own["goal"], own["arrays"]) for own in sized.json["networks"]] == [
+        ({"target": 1.0}, 4), ({"target": 1.0}, 9)
+    ]  # fmt: skip
+
+
+def test_the_example_is_taken_as_it_is(tmp_path: Path) -> None:
+    shown = run("size", "--example")
+    assert (shown.code, shown.err) == (0, "")
+    (tmp_path / "question.toml").write_text(shown.out)
+    sized = run("size", tmp_path / "question.toml", "--format", "json", "-q")
+    assert sized.code == 0, sized.err
+    asked = tomllib.loads(shown.out)
+    assert [own["name"] for own in sized.json["networks"]] == [own["network"] for own in asked["networks"]]
+    assert {name for own in sized.json["candidates"] for name in own["choices"]} == set(asked["choose"])
+    assert sized.json["status"] == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "give a NETWORK with a goal"),
+        ("question.toml alexnet", "question.toml says which networks there are"),
+        ("alexnet question.toml --target 9", "question.toml says which networks there are"),
+        ("one.toml two.toml", "one.toml says which networks there are"),
+        ("--example alexnet", "leave NETWORK out"),
+        ("--example -o question.toml", "leave -o out"),
+        ("alexnet --target 9 --stored both", "'both'"),
+    ],
+)
+def test_wrong_usage(words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2, before any file is read or written."""
+    monkeypatch.chdir(tmp_path)
+    refused = run("size", *words.split())
+    assert refused.code == 2
+    assert said in " ".join(refused.err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_chart_and_the_table_show_every_candidate() -> None:
     """Bounds of those within reach, costs where they are known, and a row of the table for each."""
     choose = {**CROSSBARS, "timing.step_ns": [30.0, 10.0]}
