@@ -17,12 +17,13 @@ import pytest
 
 Run = Callable[..., Any]
 Start = Callable[..., subprocess.Popen[str]]
-MORE = ("objective_value", "objective_unit", "history", "host", "coverage", "warnings")
+MORE = ("objective_value", "objective_unit", "history", "host", "warnings")
 """Fields besides those that the contract names."""
 TOP = [
     "format", "rramalloc_version", "network", "hardware", "options", "objective", "method", "seed", "work_s",
     "arrays", "makespan", "interval", "lower_bound", "gap", "proof", "step_ns", "latency_ns",
-    "throughput_per_s", "status", "layers",
+    "throughput_per_s", "status", "stopped", "layers", "coverage", "not_counted", "stream_energy_pj",
+    "stream_power_mw", "tops", "tops_per_w",
 ]  # fmt: skip
 LAYER = [
     "name", "windows", "arrays_per_copy", "copies", "arrays", "batches", "normal_op", "pre_op", "tail", "op",
