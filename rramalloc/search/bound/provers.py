@@ -20,6 +20,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
+_SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
 
 
@@ -46,7 +47,8 @@ class PlacesProver:
     """The program over places as long as it pays, then in turns with branch and bound on what it leaves.
 
     _program_pace, _branching_pace: ticks by which a turn of each raised the bound, a counted second;
-    _is_behind: whether the last turn was one of the program, and its bound is lower than another one.
+    _is_behind: whether the program has a lower bound than is known; _program_s, _branching_s: work of each,
+    _turn_s: of the last turn of branch and bound.
     """
 
     problem: Problem
@@ -57,6 +59,9 @@ class PlacesProver:
     _program_pace: float = math.inf
     _branching_pace: float = 0.0
     _is_behind: bool = False
+    _program_s: float = 0.0
+    _branching_s: float = 0.0
+    _turn_s: float = 0.0
 
     @property
     def nodes(self) -> int:
@@ -78,20 +83,23 @@ class PlacesProver:
             self._has_begun = True
             self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
         program, begun_s = self._program, stop.spent_s
-        if program is None:
-            return self.branching.run(bound, makespan, seconds, left_s, stop)
-        if self._is_behind and not math.isfinite(self._program_pace):
-            # What has a lower bound so far does not take all of the work.
-            self._is_behind = False
-            return self.branching.run(bound, makespan, seconds, left_s, stop)
-        if self._branching_pace > self._program_pace:
+        has_paces = math.isfinite(self._program_pace)
+        # What is below another bound so far does not take all of the work.
+        is_due = self._branching_s + self._turn_s < _SHARE_BEHIND * self._program_s
+        if program is None or (
+            self._branching_pace > self._program_pace if has_paces else self._is_behind and is_due
+        ):
             turn = self.branching.run(bound, makespan, seconds, left_s, stop)
             least = min(self._branching_pace, self._program_pace) / 2
-            self._branching_pace = (turn.bound - bound) / max(stop.spent_s - begun_s, _LEAST_TURN_S) or least
+            self._turn_s = stop.spent_s - begun_s
+            self._branching_s += self._turn_s if self._has_begun else 0.0
+            if has_paces:
+                self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S) or least
             return turn
         known = max(float(bound), program.bound)
         with suppress(OutOfTime):
             bound = self._raise(program, bound, makespan, seconds, left_s, stop)
+        self._program_s += stop.spent_s - begun_s
         raised = max(program.bound - known, 0.0)
         pace = raised / max(stop.spent_s - begun_s, _LEAST_TURN_S)
         if math.isfinite(self._program_pace):
